@@ -1,0 +1,67 @@
+"""One error tree. Bad data and a hostile disk raise a :class:`LedgerError`; a caller's misuse raises
+``ValueError`` or ``TypeError``; a broken promise of our own is an assertion and is never caught as "rejected".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from k3_ledger.schemas.findings import Finding
+from k3_ledger.schemas.outcomes import NOWHERE, Position
+
+if TYPE_CHECKING:
+    from k3_ledger.schemas.findings import Code
+
+
+class LedgerError(Exception):
+    """Base of everything this package raises about its input or its storage.
+
+    Every error carries one :class:`~k3_ledger.schemas.findings.Finding`, so whatever stops a command has a
+    stable code, a position, what was expected and found, and a hint.
+    """
+
+    def __init__(
+        self,
+        code: Code,
+        message: str,
+        *,
+        position: Position = NOWHERE,
+        expected: str | None = None,
+        found: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.finding = Finding(code, message, position, expected, found, hint)
+
+    @property
+    def code(self) -> Code:
+        """Registry row of the finding."""
+        return self.finding.code
+
+    def __str__(self) -> str:
+        place = "" if self.finding.position == NOWHERE else f"{self.finding.position}: "
+        return f"{place}{self.finding.message}"
+
+
+class MalformedError(LedgerError):
+    """Bytes that are not what they claim to be: framing, encoding, canonical JSON, notes, proofs."""
+
+
+class SchemaError(LedgerError):
+    """Well-formed JSON that does not fit the model of its kind."""
+
+
+class StoreError(LedgerError):
+    """The storage refused or lied: no space, read-only, lock held, fsync failed, torn tail in the way."""
+
+
+class KeyFileError(LedgerError):
+    """A key file that is missing, exposed, encrypted without a passphrase, or of the wrong type."""
+
+
+class PolicyError(LedgerError):
+    """A trust policy that cannot be read or that the request contradicts."""
+
+
+class BundleError(LedgerError):
+    """A measurement bundle that cannot be sealed as it stands."""
