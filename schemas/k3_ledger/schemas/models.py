@@ -21,9 +21,7 @@ Decimal = Annotated[str, StringConstraints(pattern=r"^-?(0|[1-9][0-9]{0,30})(\.[
 """A decimal number as text. Never an exponent, a plus sign, a leading zero, NaN or infinity."""
 BigInt = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,38})$")]
 """A non-negative integer that may pass 2**53 (absolute clock readings, FLOP counts), as text."""
-Timestamp = Annotated[
-    str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")
-]
+Timestamp = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
 """UTC to the second. Claimed by the signer: order comes from the chain, never from this."""
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+:@/-]{0,199}$")]
 """A short ASCII name: an engine, a metric, a node, a file inside a bundle."""

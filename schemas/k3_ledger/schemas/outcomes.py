@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Outcome(enum.StrEnum):
     """What became of one check. A check that did not run is never a pass."""
 
-    PASS = "pass"  # noqa: S105 - an outcome, not a password
+    PASS = "pass"
     FAIL = "fail"
     NOT_CHECKED = "not-checked"
 
