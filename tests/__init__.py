@@ -1,0 +1,1 @@
+"""Tests of every room, one folder a room. Helpers that several rooms share live in ``tests.support``."""

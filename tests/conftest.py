@@ -1,0 +1,60 @@
+"""Options and fixtures of the whole suite."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import DATA_VARIABLE, MISSING_DATA, ROOT, data_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--plain-python",
+        type=Path,
+        default=None,
+        help="interpreter of an environment that holds the wheel without extras (`make test` passes .venv-user)",
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where test data was promised, a skip for want of it is a failure."""
+    report = yield
+    if (
+        report.skipped
+        and os.environ.get(DATA_VARIABLE)
+        and isinstance(report.longrepr, tuple)
+        and MISSING_DATA in str(report.longrepr[2])
+    ):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid}: {report.longrepr[2]}, yet {DATA_VARIABLE} promises it"
+    return report
+
+
+@pytest.fixture
+def test_data() -> Callable[..., Path]:
+    """``test_data("vectors", "rfc8032")`` is that folder; the test is skipped when it is not on this machine."""
+
+    def require(*parts: str) -> Path:
+        path = data_path(*parts)
+        if path is None:
+            pytest.skip(f"{MISSING_DATA}: {'/'.join(parts)}")
+        return path
+
+    return require
+
+
+@pytest.fixture
+def plain_python(request: pytest.FixtureRequest) -> Path:
+    """Interpreter of an environment that holds the wheel with no extras."""
+    path: Path | None = request.config.getoption("--plain-python")
+    if path is None:
+        pytest.skip("no environment without extras: pass --plain-python (`make test` does)")
+    return path if path.is_absolute() else ROOT / path

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import DATA_VARIABLE, MISSING_DATA, ROOT, data_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest_plugins = ["pytester"]
+
+SUITE = """
+def test_needs_data(test_data):
+    test_data("no-such-folder")
+"""
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    pytester.makeconftest((ROOT / "tests" / "conftest.py").read_text(encoding="utf-8"))
+    pytester.makepyfile(SUITE)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return pytester
+
+
+def test_missing_data_skips_where_none_was_promised(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(DATA_VARIABLE, raising=False)
+    suite.runpytest_subprocess("-rs").stdout.fnmatch_lines([f"*{MISSING_DATA}: no-such-folder*", "*1 skipped*"])
+
+
+def test_missing_data_fails_where_it_was_promised(
+    suite: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
+    suite.runpytest_subprocess().stdout.fnmatch_lines([f"*yet {DATA_VARIABLE} promises it*", "*1 failed*"])
+
+
+def test_the_variable_decides_where_data_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "vectors").mkdir()
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
+    assert data_path("vectors") == tmp_path / "vectors"
+    assert data_path("elsewhere") is None
