@@ -65,3 +65,11 @@ class PolicyError(LedgerError):
 
 class BundleError(LedgerError):
     """A measurement bundle that cannot be sealed as it stands."""
+
+
+class ModelError(LedgerError):
+    """A model file that cannot be used: hostile or damaged container, missing keys or tensors, unknown quantisation."""
+
+
+class ParityError(LedgerError):
+    """Logits that must not be compared: different prompts, truncated or processed rows, numbers that are not finite."""

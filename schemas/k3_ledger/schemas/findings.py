@@ -31,6 +31,8 @@ class Area(enum.StrEnum):
     STORE = "store"
     POLICY = "trust policy"
     FOREIGN = "foreign logs"
+    MODEL = "model files"
+    PARITY = "parity"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,139 @@ class Code(enum.Enum):
         Area.INPUT, E, "input cannot be read",
         "A file that is needed is missing or the operating system refused to read it.",
         "check the path and its permissions", ExitCode.UNREADABLE,
+    )  # fmt: skip
+
+    # -- model files ---------------------------------------------------------------------------------------
+    GGUF_MAGIC = CodeInfo(
+        Area.MODEL, E, "not a GGUF file",
+        "The file does not begin with the GGUF magic.",
+        "point the command at a .gguf file", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    GGUF_BYTE_ORDER = CodeInfo(
+        Area.MODEL, E, "big-endian GGUF file",
+        "The header is written in big-endian byte order, which this reader does not take.",
+        "convert the file to little-endian", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    GGUF_VERSION = CodeInfo(
+        Area.MODEL, E, "unsupported GGUF version",
+        "The container's version is not one this reader knows.",
+        "use a file of GGUF version 2 or 3", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    GGUF_LENGTH = CodeInfo(
+        Area.MODEL, E, "length passes the end of the file",
+        "A count or a length in the header asks for more bytes than the file has, or than a header may have.",
+        "the file is cut short or hostile: fetch it again", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    GGUF_ALIGNMENT = CodeInfo(
+        Area.MODEL, E, "bad alignment",
+        "general.alignment is not a power of two between 8 and 1 MiB, or a tensor does not start on it.",
+        "write the file again", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    GGUF_DUPLICATE = CodeInfo(
+        Area.MODEL, E, "name used twice",
+        "A key or a tensor name appears twice, so two readers could load two different models from one file.",
+        "write the file again with each name once", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    GGUF_VALUE = CodeInfo(
+        Area.MODEL, E, "malformed header value",
+        "A header value has an unknown type, is not UTF-8, is a boolean other than 0 or 1, or nests arrays.",
+        "write the file again", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    GGUF_TENSOR = CodeInfo(
+        Area.MODEL, E, "malformed tensor description",
+        "A tensor's shape, place or size contradicts its storage type or its neighbours.",
+        "write the file again", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    GGUF_QUANTISATION = CodeInfo(
+        Area.MODEL, E, "unsupported quantisation",
+        "A tensor is stored in a type this engine does not read.",
+        "use F32, F16, BF16, Q8_0, MXFP4 or IQ1_S",
+    )  # fmt: skip
+    GGUF_SHARDS = CodeInfo(
+        Area.MODEL, E, "shards incomplete or contradictory",
+        "A split file's parts are missing, appear twice or disagree on their number or on their tensors.",
+        "fetch every part of the same split again",
+    )  # fmt: skip
+    MODEL_ARCHITECTURE = CodeInfo(
+        Area.MODEL, E, "other architecture",
+        "The file's architecture is not kimi-k3.",
+        "only K3-shaped models are run by this engine",
+    )  # fmt: skip
+    MODEL_KEY_MISSING = CodeInfo(
+        Area.MODEL, E, "required key missing",
+        "The header lacks a key without which the forward pass would be guessed.",
+        "write the file again with the key, or name it with --allow-missing where that is offered",
+    )  # fmt: skip
+    MODEL_KEY_VALUE = CodeInfo(
+        Area.MODEL, E, "unusable key value",
+        "A header key has a value of the wrong type or out of range, or two keys contradict one another.",
+        "write the file again",
+    )  # fmt: skip
+    MODEL_TENSOR_MISSING = CodeInfo(
+        Area.MODEL, E, "tensor missing",
+        "A tensor of the architecture is not in the file. Some loaders skip it in silence and compute something else.",
+        "write the file again with the tensor, or name it with --allow-missing where that is offered",
+    )  # fmt: skip
+    MODEL_TENSOR_SHAPE = CodeInfo(
+        Area.MODEL, E, "tensor has another shape",
+        "A tensor's shape is not what the header's sizes ask for, or its storage type cannot hold its role.",
+        "write the file again",
+    )  # fmt: skip
+    MODEL_TENSOR_UNKNOWN = CodeInfo(
+        Area.MODEL, E, "tensor without a role",
+        "The file holds a tensor that the architecture does not use, so part of the weights would be ignored.",
+        "remove it, or name it with --allow-unknown",
+    )  # fmt: skip
+    MODEL_WEIGHT_VALUE = CodeInfo(
+        Area.MODEL, E, "weight is not a number",
+        "A stored weight or a block's scale decodes to NaN or infinity.",
+        "fetch or write the file again",
+    )  # fmt: skip
+    MODEL_DOES_NOT_FIT = CodeInfo(
+        Area.MODEL, E, "model does not fit",
+        "Weights, cache, state and buffers together need more memory than the node has.",
+        "take fewer layers, a smaller context, another quantisation or more memory",
+    )  # fmt: skip
+    TOKENIZER_UNSUPPORTED = CodeInfo(
+        Area.MODEL, E, "unsupported tokenizer",
+        "The file's tokenizer is of another kind, or lacks tokens, merges or special ids.",
+        "use a file that carries a kimi-k2 byte-level BPE vocabulary",
+    )  # fmt: skip
+    # -- parity --------------------------------------------------------------------------------------------
+    PARITY_PROMPTS_DIFFER = CodeInfo(
+        Area.PARITY, E, "different prompts",
+        "The two engines were not given the same token ids, so their logits say nothing about one another.",
+        "send token ids, not text, and compare their digests first",
+    )  # fmt: skip
+    PARITY_TRUNCATED = CodeInfo(
+        Area.PARITY, E, "truncated logits",
+        "A row does not hold one value for every token of the vocabulary; missing ids are not zeros.",
+        "ask the engine for the full vocabulary",
+    )  # fmt: skip
+    PARITY_PROCESSED = CodeInfo(
+        Area.PARITY, E, "processed logits",
+        "One side's logits went through a temperature, a penalty or a filter before they were recorded.",
+        "record raw logits on both sides",
+    )  # fmt: skip
+    PARITY_NOT_FINITE = CodeInfo(
+        Area.PARITY, E, "logits are not finite",
+        "A logit is NaN or infinite. Two engines that both give NaN do not agree.",
+        "see the position in the message",
+    )  # fmt: skip
+    PARITY_OVER_BOUND = CodeInfo(
+        Area.PARITY, E, "parity bound exceeded",
+        "At one depth the two engines differ by more than the stated bound.",
+        "the forward pass is wrong, or the bound is for another storage type",
+    )  # fmt: skip
+    PARITY_PERFECT_ZERO = CodeInfo(
+        Area.PARITY, W, "suspiciously perfect agreement",
+        "Every value agrees to the last bit, which two independent engines never do.",
+        "make sure that the reference is not a copy of the candidate's own output",
+    )  # fmt: skip
+    PARITY_SELF_GRADED = CodeInfo(
+        Area.PARITY, N, "self-graded parity",
+        "The reference is this project's own code: useful while developing, worth nothing as evidence.",
+        "grade against llama.cpp for a record that can count",
     )  # fmt: skip
 
     @property
