@@ -63,6 +63,7 @@ class CodeInfo:
         return ExitCode.FALSE if self.severity is Severity.ERROR else ExitCode.VERIFIED
 
 
+@enum.unique
 class Code(enum.Enum):
     """Every finding code. ``Code.TORN_TAIL.id`` is ``"K3L-TORN-TAIL"``."""
 
@@ -81,6 +82,112 @@ class Code(enum.Enum):
         Area.INPUT, E, "input cannot be read",
         "A file that is needed is missing or the operating system refused to read it.",
         "check the path and its permissions", ExitCode.UNREADABLE,
+    )  # fmt: skip
+
+    # -- canonical JSON ------------------------------------------------------------------------------------
+    JSON_TOO_LONG = CodeInfo(
+        Area.CANONICAL, E, "document too long",
+        "A JSON document has more bytes than its limit. It was refused before it was read.",
+        "move large content into an artifact and name it by its digest",
+    )  # fmt: skip
+    JSON_BYTE_ORDER_MARK = CodeInfo(
+        Area.CANONICAL, E, "byte order mark",
+        "A JSON document starts with a UTF-8 byte order mark. Editors add it; the format forbids it.",
+        "save the file as UTF-8 without a byte order mark",
+    )  # fmt: skip
+    JSON_NOT_UTF8 = CodeInfo(
+        Area.CANONICAL, E, "not UTF-8",
+        "A JSON document holds bytes that are no UTF-8 text.",
+        "save the file as UTF-8, or put binary content into an artifact",
+    )  # fmt: skip
+    JSON_SYNTAX = CodeInfo(
+        Area.CANONICAL, E, "not JSON",
+        "The bytes do not follow the grammar of JSON at this place.",
+        "compare the byte offset with what was expected there",
+    )  # fmt: skip
+    JSON_TRAILING_BYTES = CodeInfo(
+        Area.CANONICAL, E, "bytes after the value",
+        "A complete JSON value is followed by more bytes, so the document holds more than one thing.",
+        "keep one value per document",
+    )  # fmt: skip
+    JSON_TOO_DEEP = CodeInfo(
+        Area.CANONICAL, E, "nested too deeply",
+        "More brackets are open at once than the limit allows. Such input is built to exhaust a parser.",
+        "flatten the value",
+    )  # fmt: skip
+    JSON_TOO_MANY_ITEMS = CodeInfo(
+        Area.CANONICAL, E, "too many values",
+        "A JSON document holds more values than the limit allows.",
+        "move large content into an artifact and name it by its digest",
+    )  # fmt: skip
+    JSON_STRING_TOO_LONG = CodeInfo(
+        Area.CANONICAL, E, "string too long",
+        "One string or key has more characters than the limit allows.",
+        "move long text into an artifact and name it by its digest",
+    )  # fmt: skip
+    JSON_CONTROL_CHARACTER = CodeInfo(
+        Area.CANONICAL, E, "raw control character in a string",
+        "A string holds an unescaped character below U+0020, which JSON forbids.",
+        "escape it, for example as \\n",
+    )  # fmt: skip
+    JSON_ESCAPE = CodeInfo(
+        Area.CANONICAL, E, "unknown escape",
+        "A backslash in a string starts an escape that JSON does not have.",
+        "write a backslash as two backslashes",
+    )  # fmt: skip
+    JSON_LONE_SURROGATE = CodeInfo(
+        Area.CANONICAL, E, "lone surrogate",
+        "A string holds half of a UTF-16 surrogate pair, escaped or as raw bytes. "
+        "It is no character, and implementations turn it into different bytes.",
+        "write the whole character, or keep such bytes in an artifact",
+    )  # fmt: skip
+    JSON_FLOAT = CodeInfo(
+        Area.CANONICAL, E, "fractional number",
+        "A number has a fraction or an exponent. "
+        "Such numbers have several spellings, and serialisers disagree about them.",
+        "use an integer in a smaller unit, or a decimal string",
+    )  # fmt: skip
+    JSON_NOT_A_NUMBER = CodeInfo(
+        Area.CANONICAL, E, "NaN or Infinity",
+        "A number is NaN or infinite. JSON has no such value, and comparisons with NaN are false both ways.",
+        "find out why the measurement gave no number",
+    )  # fmt: skip
+    JSON_NEGATIVE_ZERO = CodeInfo(
+        Area.CANONICAL, E, "minus zero",
+        "The number -0 is a second spelling of 0.",
+        "write 0",
+    )  # fmt: skip
+    JSON_LEADING_ZERO = CodeInfo(
+        Area.CANONICAL, E, "leading zero",
+        "A number starts with a zero that carries no value.",
+        "write the number without it",
+    )  # fmt: skip
+    JSON_INTEGER_RANGE = CodeInfo(
+        Area.CANONICAL, E, "integer out of range",
+        "An integer lies outside ±(2^53-1), "
+        "where doubles merge neighbours and one signature would stand for two records.",
+        "write it as a decimal string, or count from the start of the run",
+    )  # fmt: skip
+    JSON_DUPLICATE_KEY = CodeInfo(
+        Area.CANONICAL, E, "duplicate key",
+        "A key stands twice in one object, after unescaping. Readers differ in which of the two they show.",
+        "keep one of the two",
+    )  # fmt: skip
+    JSON_KEY_ALPHABET = CodeInfo(
+        Area.CANONICAL, E, "key outside the alphabet",
+        "An object key is empty or holds a character other than a-z, 0-9 and _.",
+        "rename the key",
+    )  # fmt: skip
+    JSON_TYPE = CodeInfo(
+        Area.CANONICAL, E, "type without a spelling",
+        "A value that was to be written has a type that canonical JSON does not have.",
+        "convert it to an integer, a string, a list or an object first",
+    )  # fmt: skip
+    JSON_NOT_CANONICAL = CodeInfo(
+        Area.CANONICAL, E, "not canonical",
+        "The value is fine but its bytes are not the one canonical spelling: white space, key order or escapes differ. "
+        "Signed bytes are never rewritten, so they are refused.",
+        "write the value with the canonical formatter before it is signed",
     )  # fmt: skip
 
     # -- model files ---------------------------------------------------------------------------------------
