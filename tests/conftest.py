@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         help="interpreter of an environment that holds the wheel without extras (`make test` passes .venv-user)",
     )
+    parser.addoption(
+        "--installed",
+        action="store_true",
+        help="refuse to run unless the package under test is an installed one, not the sources of this tree",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--installed"):
+        spec = importlib.util.find_spec("k3_ledger.schemas")
+        if spec is None or spec.origin is None or ROOT / "schemas" in Path(spec.origin).parents:
+            raise pytest.UsageError(f"--installed: k3_ledger comes from {spec and spec.origin}, not from a wheel")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,0 +1,80 @@
+# Two commands matter: `make demo` shows the whole thing in a minute, `make test` is what CI runs. `make help` lists
+# the rest. Each makes the environments that it needs under .venv-*; a machine with Python 3.11 and make is enough.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The first interpreter that is new enough, whatever it is called. Or say which: make PYTHON=/path/to/python3
+PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	"$$name" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$name"; break; }; done)
+
+USER_ENV := .venv-user/ready
+TEST_ENV := .venv-test/ready
+ENGINE_ENV := .venv-engine/ready
+USER_BIN := .venv-user/bin
+TEST_BIN := .venv-test/bin
+ENGINE_BIN := .venv-engine/bin
+
+ROOMS := schemas ledger verify rescore engine kernels
+WHEEL := $(shell find $(ROOMS) -type f -not -path '*/__pycache__/*') pyproject.toml README.md LICENSE
+PINS := constraints.txt constraints-engine.txt .ci/environments.py
+PYTEST_OPTIONS ?=
+PYTEST := -m pytest --installed $(PYTEST_OPTIONS)
+
+# Typed beside torch: engine and kernels. Everything else is checked where torch is absent.
+PACKAGES := $(foreach room,schemas ledger verify rescore,-p k3_ledger.$(room)) -p k3_ledger.cli
+TORCH_PACKAGES := -p k3_ledger.engine -p k3_ledger.kernels
+
+.PHONY: help demo test environments lint format types imports generated unit engine-types engine-unit fix clean
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+
+demo: $(USER_ENV) ## a ledger made, sealed, proved and tampered with, on a scratch folder
+	@$(USER_BIN)/python docs/examples/demo.py
+
+test: | python ## everything CI runs, stage by stage, with a summary at the end
+	@"$(PYTHON)" .ci/stages.py
+
+environments: $(USER_ENV) $(TEST_ENV) ## the environments of all stages but the engine's
+
+lint: $(TEST_ENV) ## ruff, every rule, with a reason beside each exception
+	@$(TEST_BIN)/ruff check .
+
+format: $(TEST_ENV) ## is everything formatted?
+	@$(TEST_BIN)/ruff format --check .
+
+types: $(TEST_ENV) ## mypy --strict on every room without torch, pyright on the public API sample
+	@$(TEST_BIN)/mypy $(PACKAGES)
+	@$(TEST_BIN)/pyright tests/typing/api_sample.py
+
+imports: $(TEST_ENV) ## the directions between rooms
+	@$(TEST_BIN)/lint-imports --no-logo --no-cache
+
+generated: $(TEST_ENV) ## do generated files agree with what they are generated from?
+	@$(TEST_BIN)/python -m k3_ledger.schemas.generate --check
+
+unit: $(TEST_ENV) $(USER_ENV) ## tests against the installed wheel, with branch coverage
+	@rm -f .coverage .coverage.*
+	@$(TEST_BIN)/python $(PYTEST) -n 2 --dist loadgroup --plain-python=$(USER_BIN)/python \
+		--ignore=tests/engine --ignore=tests/kernels --cov --cov-report=term:skip-covered
+
+engine-types: $(ENGINE_ENV) ## mypy --strict on the engine and its kernels
+	@$(ENGINE_BIN)/mypy $(TORCH_PACKAGES)
+
+engine-unit: $(ENGINE_ENV) ## tests of the engine and its kernels, on the CPU
+	@$(ENGINE_BIN)/python $(PYTEST) -n 2 $(wildcard tests/engine tests/kernels)
+
+fix: $(TEST_ENV) ## format, and repair what ruff can repair
+	@$(TEST_BIN)/ruff check --fix . ; $(TEST_BIN)/ruff format .
+
+clean: ## remove environments and caches
+	@rm -rf .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist .coverage .coverage.*
+
+.PHONY: python
+python:
+	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer with venv and pip was found" >&2; \
+		echo "hint: install one (Debian: apt-get install python3-venv) or name it: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; exit 1; }
+
+.venv-%/ready: $(WHEEL) $(PINS) | python
+	@"$(PYTHON)" .ci/environments.py $*
