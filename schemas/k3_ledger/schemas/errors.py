@@ -51,6 +51,14 @@ class SchemaError(LedgerError):
     """Well-formed JSON that does not fit the model of its kind."""
 
 
+class SignatureError(LedgerError):
+    """A signature or a public key that the one verifying rule refuses."""
+
+
+class ProofError(LedgerError):
+    """A Merkle proof that does not show what it claims to show."""
+
+
 class StoreError(LedgerError):
     """The storage refused or lied: no space, read-only, lock held, fsync failed, torn tail in the way."""
 

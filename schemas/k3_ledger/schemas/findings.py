@@ -84,6 +84,148 @@ class Code(enum.Enum):
         "check the path and its permissions", ExitCode.UNREADABLE,
     )  # fmt: skip
 
+    # -- framing -------------------------------------------------------------------------------------------
+    UTF16 = CodeInfo(
+        Area.FRAMING, E, "UTF-16 text",
+        "The file was rewritten as UTF-16, so no line of it is an entry any more.",
+        "restore the original bytes; on Windows, copy the file instead of redirecting it through a shell",
+        ExitCode.UNREADABLE,
+    )  # fmt: skip
+    BOM = CodeInfo(
+        Area.FRAMING, E, "byte order mark",
+        "A UTF-8 byte order mark stands in front of a line. An editor put it there; no writer of this format does.",
+        "remove the three bytes EF BB BF, or restore the original file",
+    )  # fmt: skip
+    CRLF = CodeInfo(
+        Area.FRAMING, E, "line endings were rewritten",
+        "A line ends in CR LF. That is what git does with core.autocrlf, and some editors: the entry may be intact.",
+        "mark the ledger '-text' in .gitattributes and check it out again",
+    )  # fmt: skip
+    BLANK_LINE = CodeInfo(
+        Area.FRAMING, E, "blank line",
+        "A line holds no bytes. Every line of a ledger is an entry.",
+        "restore the original file",
+    )  # fmt: skip
+    TRAILING_SPACE = CodeInfo(
+        Area.FRAMING, E, "trailing spaces",
+        "Spaces or tabs follow an entry. An editor put them there; no writer of this format does.",
+        "restore the original file",
+    )  # fmt: skip
+    NUL_BYTES = CodeInfo(
+        Area.FRAMING, E, "NUL bytes inside a line",
+        "A line holds NUL bytes: a write that never reached the disk was followed by another, or the disk lost data.",
+        "restore the file from a copy that verifies",
+    )  # fmt: skip
+    GLUED_LINES = CodeInfo(
+        Area.FRAMING, E, "two entries glued into one line",
+        "The head of an entry stands in the middle of a line: a torn write was followed by an append without recovery, "
+        "or a line feed was overwritten.",
+        "restore the file; the later entry starts at the byte that is named",
+    )  # fmt: skip
+    LINE_TOO_LONG = CodeInfo(
+        Area.FRAMING, E, "line too long",
+        "A line is longer than 65,535 bytes. Anything that large belongs in an artifact.",
+        "store large content as an artifact and name its digest",
+    )  # fmt: skip
+    LINE_HEAD = CodeInfo(
+        Area.FRAMING, E, "line does not begin like an entry",
+        'A line does not begin with the nine bytes {"entry": that every entry begins with.',
+        "compare the line with a copy that verifies",
+    )  # fmt: skip
+    LINE_TAIL = CodeInfo(
+        Area.FRAMING, E, "line does not end like an entry",
+        "The last 98 bytes of a line are not a signature member and a closing brace.",
+        "compare the line with a copy that verifies",
+    )  # fmt: skip
+    SIGNATURE_BASE64 = CodeInfo(
+        Area.FRAMING, E, "signature is not strict base64",
+        "The signature's 88 characters are not the one accepted spelling of 64 bytes.",
+        "compare the line with a copy that verifies",
+    )  # fmt: skip
+    TORN_TAIL = CodeInfo(
+        Area.FRAMING, E, "torn tail",
+        "The bytes after the last line feed are the beginning of an entry: a write was cut short. No acknowledged "
+        "entry is lost by that.",
+        "run k3-ledger recover, which keeps the cut bytes aside", ExitCode.TORN_TAIL,
+    )  # fmt: skip
+    NUL_TAIL = CodeInfo(
+        Area.FRAMING, E, "torn tail filled with NUL bytes",
+        "The file ends in NUL bytes: it grew, and the power failed before the data followed. No acknowledged entry is "
+        "lost by that.",
+        "run k3-ledger recover, which keeps the cut bytes aside", ExitCode.TORN_TAIL,
+    )  # fmt: skip
+    TAIL_DAMAGED = CodeInfo(
+        Area.FRAMING, E, "damaged tail",
+        "The bytes after the last line feed are not what a cut write leaves behind: they were changed or added.",
+        "restore the file from a copy that verifies",
+    )  # fmt: skip
+
+    # -- signatures ----------------------------------------------------------------------------------------
+    SIGNATURE_LENGTH = CodeInfo(
+        Area.SIGNATURE, E, "signature of wrong length",
+        "An Ed25519 signature is 64 bytes.",
+        "obtain the original signature",
+    )  # fmt: skip
+    SIGNATURE_S_RANGE = CodeInfo(
+        Area.SIGNATURE, E, "signature scalar out of range",
+        "S is not below the group order: somebody made a second spelling of a signature (malleability).",
+        "obtain the original signature",
+    )  # fmt: skip
+    SIGNATURE_R_ENCODING = CodeInfo(
+        Area.SIGNATURE, E, "signature point not canonical",
+        "R is not the one accepted encoding of a point of the curve.",
+        "obtain the original signature",
+    )  # fmt: skip
+    SIGNATURE_R_LOW_ORDER = CodeInfo(
+        Area.SIGNATURE, E, "signature point of low order",
+        "R is one of the eight points whose order divides eight. No honest signer produces it.",
+        "treat the signer as hostile",
+    )  # fmt: skip
+    SIGNATURE_MISMATCH = CodeInfo(
+        Area.SIGNATURE, E, "bad signature",
+        "The signature does not belong to this message and key: one of the three was changed.",
+        "compare with a copy that verifies",
+    )  # fmt: skip
+
+    # -- keys ----------------------------------------------------------------------------------------------
+    PUBLIC_KEY_LENGTH = CodeInfo(
+        Area.KEYS, E, "public key of wrong length",
+        "A raw Ed25519 public key is 32 bytes.",
+        "obtain the original key",
+    )  # fmt: skip
+    PUBLIC_KEY_ENCODING = CodeInfo(
+        Area.KEYS, E, "public key is not a point",
+        "The public key is not the one accepted encoding of a point of the curve.",
+        "obtain the original key",
+    )  # fmt: skip
+    PUBLIC_KEY_LOW_ORDER = CodeInfo(
+        Area.KEYS, E, "public key of low order",
+        "The public key is one of the eight points whose order divides eight: anybody can sign for it.",
+        "refuse the key; whoever offers it is hostile or broken",
+    )  # fmt: skip
+    PUBLIC_KEY_MIXED_ORDER = CodeInfo(
+        Area.KEYS, E, "public key outside the prime-order subgroup",
+        "The public key has a torsion component, so verifiers disagree about its signatures. No honest tool makes it.",
+        "refuse the key; whoever offers it is hostile or broken",
+    )  # fmt: skip
+
+    # -- proofs --------------------------------------------------------------------------------------------
+    PROOF_SHAPE = CodeInfo(
+        Area.PROOF, E, "proof of wrong shape",
+        "A Merkle proof has the wrong number of hashes for its position and tree size, or a position outside the tree.",
+        "obtain a proof made for this tree size",
+    )  # fmt: skip
+    INCLUSION_MISMATCH = CodeInfo(
+        Area.PROOF, E, "entry is not in the tree",
+        "The inclusion proof leads to another root: the entry, its position, the proof or the root was changed.",
+        "obtain the proof again from the ledger",
+    )  # fmt: skip
+    CONSISTENCY_MISMATCH = CodeInfo(
+        Area.PROOF, E, "trees are not consistent",
+        "The newer tree does not extend the older one: history was rewritten, or the proof was changed.",
+        "keep both signed heads: together they are evidence",
+    )  # fmt: skip
+
     # -- canonical JSON ------------------------------------------------------------------------------------
     JSON_TOO_LONG = CodeInfo(
         Area.CANONICAL, E, "document too long",
