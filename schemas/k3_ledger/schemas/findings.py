@@ -209,6 +209,48 @@ class Code(enum.Enum):
         "refuse the key; whoever offers it is hostile or broken",
     )  # fmt: skip
 
+    # -- notes and checkpoints -----------------------------------------------------------------------------
+    NOTE_MALFORMED = CodeInfo(
+        Area.CHECKPOINT, E, "not a signed note",
+        "The bytes are not a C2SP signed note: text, a blank line, and signature lines.",
+        "obtain the note again; a file of NUL bytes is what a power failure leaves of one",
+    )  # fmt: skip
+    NOTE_SIGNATURE = CodeInfo(
+        Area.CHECKPOINT, E, "bad signature on a note",
+        "A key that is known signed another text, or the text or the signature was changed.",
+        "obtain the note again from its author",
+    )  # fmt: skip
+    NOTE_UNSIGNED = CodeInfo(
+        Area.CHECKPOINT, E, "note signed by no known key",
+        "None of the note's signatures is by a key that was asked for.",
+        "check that the right keys are trusted",
+    )  # fmt: skip
+    VERIFIER_KEY = CodeInfo(
+        Area.KEYS, E, "malformed verifier key",
+        "The text is not a verifier key: name, key hash and base64 key, joined by plus signs.",
+        "copy the whole key, plus signs included",
+    )  # fmt: skip
+    CHECKPOINT_MALFORMED = CodeInfo(
+        Area.CHECKPOINT, E, "not a checkpoint",
+        "The note's text is not origin, tree size and root hash, each in its one accepted spelling.",
+        "obtain the checkpoint again",
+    )  # fmt: skip
+    CHECKPOINT_ORIGIN = CodeInfo(
+        Area.CHECKPOINT, E, "checkpoint of another log",
+        "The checkpoint's origin line is not this log's.",
+        "obtain the checkpoint of this log",
+    )  # fmt: skip
+    CHECKPOINT_AHEAD = CodeInfo(
+        Area.CHECKPOINT, E, "entries are missing",
+        "The checkpoint commits to more entries than are there: the end of the ledger was cut off.",
+        "restore the whole ledger; entries that a signed head commits to have existed",
+    )  # fmt: skip
+    CHECKPOINT_ROOT = CodeInfo(
+        Area.CHECKPOINT, E, "checkpoint commits to other entries",
+        "The Merkle root of the entries is not the one that was signed: an entry or a signature was changed.",
+        "restore the ledger from a copy that verifies",
+    )  # fmt: skip
+
     # -- proofs --------------------------------------------------------------------------------------------
     PROOF_SHAPE = CodeInfo(
         Area.PROOF, E, "proof of wrong shape",
@@ -224,6 +266,21 @@ class Code(enum.Enum):
         Area.PROOF, E, "trees are not consistent",
         "The newer tree does not extend the older one: history was rewritten, or the proof was changed.",
         "keep both signed heads: together they are evidence",
+    )  # fmt: skip
+    PROOF_FILE = CodeInfo(
+        Area.PROOF, E, "malformed proof file",
+        "The document is canonical, but its members are not those of a proof file.",
+        "make the proof again with k3-ledger prove",
+    )  # fmt: skip
+    TLOG_PROOF = CodeInfo(
+        Area.PROOF, E, "malformed C2SP proof",
+        "The text is not a tlog-proof: header, optional extra data, index, hashes, blank line, checkpoint.",
+        "obtain the proof again",
+    )  # fmt: skip
+    NOT_CHECKPOINTED = CodeInfo(
+        Area.PROOF, E, "entry not covered by a checkpoint",
+        "No signed head commits to the entry yet, so nothing can be proved about it.",
+        "sign a checkpoint first (k3-ledger checkpoint)",
     )  # fmt: skip
 
     # -- canonical JSON ------------------------------------------------------------------------------------
