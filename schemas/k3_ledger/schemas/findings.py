@@ -389,6 +389,38 @@ class Code(enum.Enum):
         "write the value with the canonical formatter before it is signed",
     )  # fmt: skip
 
+    # -- schema --------------------------------------------------------------------------------------------
+    SCHEMA_UNKNOWN_KIND = CodeInfo(
+        Area.SCHEMA, E, "unknown entry kind",
+        "An entry's kind is none of those that format version 1 has.",
+        "use a newer version of this program if the log is newer than it",
+    )  # fmt: skip
+    SCHEMA_VERSION = CodeInfo(
+        Area.SCHEMA, E, "unsupported schema version",
+        "The kind is known, but its schema has a version that this program does not. The entry was not judged.",
+        "use a newer version of this program",
+    )  # fmt: skip
+    SCHEMA_UNKNOWN_FIELD = CodeInfo(
+        Area.SCHEMA, E, "unknown field",
+        "An object holds a field that its model does not have. Unknown content is never skipped under a signature.",
+        "remove the field, or look at its spelling",
+    )  # fmt: skip
+    SCHEMA_MISSING_FIELD = CodeInfo(
+        Area.SCHEMA, E, "missing field",
+        "An object lacks a field of its model. Every field is always written, so that one value has one encoding.",
+        "write the field, as null or [] where there is nothing to say",
+    )  # fmt: skip
+    SCHEMA_TYPE = CodeInfo(
+        Area.SCHEMA, E, "wrong type",
+        "A field holds another JSON type than its model asks for.",
+        "see what was expected at this field",
+    )  # fmt: skip
+    SCHEMA_VALUE = CodeInfo(
+        Area.SCHEMA, E, "value not allowed",
+        "A field has the right type, but its value breaks a constraint: a pattern, a range, a length or a choice.",
+        "see what was expected at this field",
+    )  # fmt: skip
+
     # -- model files ---------------------------------------------------------------------------------------
     GGUF_MAGIC = CodeInfo(
         Area.MODEL, E, "not a GGUF file",

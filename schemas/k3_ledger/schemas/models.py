@@ -3,15 +3,19 @@
 Values obey the canonical profile (:mod:`k3_ledger.schemas.canonical`): integers within ±(2**53 - 1), text, lists,
 objects, true, false and null. Anything fractional is a :data:`Decimal` string; durations and offsets are integer
 nanoseconds counted from the start of the run; sizes are bytes. ``docs/format.md`` is the prose of this module.
+
+No field has a default: every field of a model is always written, ``null`` or ``[]`` where there is nothing to say, so
+that one value has one encoding and "not measured" is a statement somebody signed.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-MAX_INT = 2**53 - 1
+from k3_ledger.schemas.canonical import MAX_INTEGER
+from k3_ledger.schemas.envelope import Role
 
 Hex64 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 """Lower-case hexadecimal SHA-256 digest or raw Ed25519 public key."""
@@ -21,23 +25,40 @@ Decimal = Annotated[str, StringConstraints(pattern=r"^-?(0|[1-9][0-9]{0,30})(\.[
 """A decimal number as text. Never an exponent, a plus sign, a leading zero, NaN or infinity."""
 BigInt = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,38})$")]
 """A non-negative integer that may pass 2**53 (absolute clock readings, FLOP counts), as text."""
-Timestamp = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$")]
-"""UTC to the second. Claimed by the signer: order comes from the chain, never from this."""
+Timestamp = Annotated[
+    str,
+    StringConstraints(
+        pattern=(
+            r"^(?:2[0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+            r"|02-(?:0[1-9]|1[0-9]|2[0-8]))|(?:2[0-9](?:0[48]|[2468][048]|[13579][26])|2[048]00)-02-29)"
+            r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$"
+        )
+    ),
+]
+"""UTC to the second, a day of the calendar between 2000 and 2999, without leap seconds. Claimed by the signer: order
+comes from the chain, never from this."""
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+:@/-]{0,199}$")]
-"""A short ASCII name: an engine, a metric, a node, a file inside a bundle."""
+"""A short ASCII name: an engine, a metric, a node."""
+FileName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._+@-]*(?:/[A-Za-z0-9_][A-Za-z0-9._+@-]*)*$", max_length=200),
+]
+"""A relative path in ASCII with ``/`` between parts. No part starts with a dot, so none of them climbs."""
+Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
+"""Git object id of a commit, SHA-1 or SHA-256."""
 Text = Annotated[str, StringConstraints(max_length=4096)]
 """Free text, at most 4,096 characters."""
 Signature = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9+/]{85}[AQgw]==$")]
 """Strict base64 of a 64-byte Ed25519 signature: 88 characters, unused bits zero."""
-Count = Annotated[int, Field(ge=0, le=MAX_INT)]
-Positive = Annotated[int, Field(ge=1, le=MAX_INT)]
-Role = Literal["root", "log", "runner", "judge", "witness"]
+Integer = Annotated[int, Field(ge=-MAX_INTEGER, le=MAX_INTEGER)]
+Count = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
+Positive = Annotated[int, Field(ge=1, le=MAX_INTEGER)]
 
 
 class Model(BaseModel):
     """Base of all models: frozen, strict types, unknown fields refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 # ---------------------------------------------------------------------------------------------- shared parts
@@ -46,7 +67,7 @@ class Model(BaseModel):
 class Artifact(Model):
     """A file that belongs to an entry, stored under ``blobs/sha256/`` and named here by its digest."""
 
-    name: Name
+    name: FileName
     sha256: Hex64
     size: Count
     media_type: Annotated[str, StringConstraints(pattern=r"^[a-z0-9.+-]+/[A-Za-z0-9.+-]+(;[ -~]{1,80})?$")]
@@ -64,9 +85,9 @@ class Accelerator(Model):
 
     name: Text
     memory_bytes: Count
-    driver: Text | None = None
-    clock_mhz: Count | None = None
-    clocks_locked: bool = False
+    driver: Text | None
+    clock_mhz: Count | None
+    clocks_locked: bool
 
 
 class Node(Model):
@@ -78,16 +99,16 @@ class Node(Model):
     memory_bytes: Count
     os: Text
     kernel: Text
-    accelerators: tuple[Accelerator, ...] = ()
+    accelerators: Annotated[tuple[Accelerator, ...], Field(max_length=64)]
 
 
 class Source(Model):
     """The source tree that the measured program was built from."""
 
-    commit: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")] | None
+    commit: Commit | None
     dirty: bool
-    patch_sha256: Hex64 | None = None
-    clean_builds: Count = 0
+    patch_sha256: Hex64 | None
+    clean_builds: Count
 
 
 class Subject(Model):
@@ -95,8 +116,8 @@ class Subject(Model):
 
     name: Name
     version: Text
-    source: Source | None = None
-    build_sha256: Hex64 | None = None
+    source: Source | None
+    build_sha256: Hex64 | None
     """SHA-256 of what ran: a binary, a wheel, or a manifest of sources named in ``artifacts``."""
 
 
@@ -144,10 +165,10 @@ class Series(Model):
     unit: Name
     actor: Name
     observer: Literal["controller", "subject"]
-    context: Count | None = None
-    context_filled: Count | None = None
-    batch: Positive = 1
-    processes: Positive = 1
+    context: Count | None
+    context_filled: Count | None
+    batch: Positive
+    processes: Positive
     warmup: Count
     inputs: Literal["fresh", "repeated"]
     cache: Literal["cold", "warm", "none"]
@@ -183,7 +204,7 @@ class Parity(Model):
     prompt_sha256: Hex64
     vocabulary: Positive
     path: Literal["prefill", "decode", "both"]
-    chunk: Positive | None = None
+    chunk: Positive | None
     processing: Literal["raw", "processed"]
     tie_rule: Literal["lowest-id"]
     near_tie_bound: Decimal
@@ -219,7 +240,7 @@ class Machine(Model):
     """Where and with what something ran: common to runs and failures."""
 
     node: Node
-    software: tuple[Software, ...]
+    software: Annotated[tuple[Software, ...], Field(max_length=64)]
     command: Annotated[tuple[Text, ...], Field(min_length=1, max_length=256)]
     started: Timestamp
 
@@ -228,7 +249,7 @@ class Tee(Model):
     """Trusted execution environment of the runner, when there was one."""
 
     kind: Literal["none", "tdx"]
-    report_data_sha256: Hex64 | None = None
+    report_data_sha256: Hex64 | None
 
 
 # ------------------------------------------------------------------------------------------------ entry bodies
@@ -258,46 +279,56 @@ class KeyBody(Model):
     public_key: Hex64
     """Raw Ed25519 public key of the key that is enrolled, rotated in or revoked."""
     name: Name
-    replaces: KeyId | None = None
+    replaces: KeyId | None
     """The key that a rotation retires; null otherwise."""
-    revoked_from: Count | None = None
+    revoked_from: Count | None
     """For ``revoke``: first index whose entries by this key no longer count; null means this entry's index."""
-    reason: Text | None = None
-    endorsements: tuple[Endorsement, ...] = ()
+    reason: Text | None
+    endorsements: Annotated[tuple[Endorsement, ...], Field(max_length=16)]
 
 
-class RunBody(Model):
+class Measured(Model):
+    """What runs and failures have in common."""
+
+    role: Literal["candidate", "frontier", "reference"]
+    subject: Subject
+    model: WeightsRef | None
+    machine: Machine
+    round: Name | None
+    artifacts: Annotated[tuple[Artifact, ...], Field(max_length=256)]
+
+
+class RunMeasurement(Measured):
     """A measurement: raw times, parity, memory and provenance. It holds no label."""
+
+    timing: Annotated[tuple[Series, ...], Field(min_length=1, max_length=64)]
+    parity: Parity | None
+    memory: Annotated[tuple[RankMemory, ...], Field(max_length=1024)]
+    flags: Annotated[tuple[Flag, ...], Field(max_length=256)]
+    expert_load: ExpertLoad | None
+    tee: Tee
+
+
+class FailedMeasurement(Measured):
+    """A run that did not finish: kept and counted, never nothing."""
+
+    stage: Name
+    reason: Text
+    exit_status: Integer | None
+
+
+class RunBody(RunMeasurement):
+    """A sealed measurement."""
 
     bundle: Hex64
     """SHA-256 of the bundle's ``bundle.json``."""
-    role: Literal["candidate", "frontier", "reference"]
-    subject: Subject
-    model: WeightsRef | None = None
-    machine: Machine
-    timing: Annotated[tuple[Series, ...], Field(min_length=1, max_length=64)]
-    parity: Parity | None = None
-    memory: tuple[RankMemory, ...] = ()
-    flags: tuple[Flag, ...] = ()
-    expert_load: ExpertLoad | None = None
-    tee: Tee = Tee(kind="none")
-    round: Name | None = None
-    artifacts: tuple[Artifact, ...] = ()
 
 
-class FailedBody(Model):
-    """A run that did not finish: kept and counted, never nothing."""
+class FailedBody(FailedMeasurement):
+    """A sealed failure."""
 
     bundle: Hex64
-    role: Literal["candidate", "frontier", "reference"]
-    subject: Subject
-    model: WeightsRef | None = None
-    machine: Machine
-    stage: Name
-    reason: Text
-    exit_status: int | None = None
-    round: Name | None = None
-    artifacts: tuple[Artifact, ...] = ()
+    """SHA-256 of the bundle's ``bundle.json``."""
 
 
 class PinUse(Model):
@@ -306,7 +337,7 @@ class PinUse(Model):
     slot: Name
     value: Decimal
     source: Literal["pin", "receipt", "rule", "file", "history"]
-    entry: Hex64 | None = None
+    entry: Hex64 | None
     inferred: bool
 
 
@@ -324,12 +355,12 @@ class VerdictBody(Model):
     """Identity of the ``run`` or ``import`` entry that is judged."""
     rule: Name
     rule_sha256: Hex64
-    pins: tuple[PinUse, ...]
+    pins: Annotated[tuple[PinUse, ...], Field(max_length=64)]
     metric: Name
     tier: Name
     bound_by: Name
-    steps: tuple[Step, ...]
-    not_checked: tuple[Name, ...] = ()
+    steps: Annotated[tuple[Step, ...], Field(max_length=256)]
+    not_checked: Annotated[tuple[Name, ...], Field(max_length=64)]
 
 
 class RuleBody(Model):
@@ -338,7 +369,7 @@ class RuleBody(Model):
     rule: Name
     rule_sha256: Hex64
     arithmetic: Name
-    parameters: tuple[Step, ...]
+    parameters: Annotated[tuple[Step, ...], Field(max_length=256)]
 
 
 class PinBody(Model):
@@ -349,7 +380,7 @@ class PinBody(Model):
     unit: Name
     source: Hex64
     """Identity of the entry it was measured in."""
-    commit: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")] | None = None
+    commit: Commit | None
 
 
 class SupersedeBody(Model):
@@ -357,7 +388,7 @@ class SupersedeBody(Model):
 
     target: Hex64
     reason: Annotated[str, StringConstraints(min_length=1, max_length=4096)]
-    replacement: Hex64 | None = None
+    replacement: Hex64 | None
 
 
 class ImportBody(Model):
@@ -371,11 +402,11 @@ class ImportBody(Model):
     """SHA-256 of the foreign receipt's bytes (also an artifact), or of its first artifact when it has none."""
     attestation: Name
     """The foreign log's attestation type, such as ``tdx-quote``, ``ed25519`` or ``none``."""
-    fields: tuple[Step, ...]
+    fields: Annotated[tuple[Step, ...], Field(max_length=256)]
     """Figures taken from the originals, each exact text with its source as name (``result.tps``)."""
-    findings: tuple[Name, ...] = ()
+    findings: Annotated[tuple[Name, ...], Field(max_length=64)]
     """Codes that the audit of this receipt raised."""
-    artifacts: Annotated[tuple[Artifact, ...], Field(min_length=1)]
+    artifacts: Annotated[tuple[Artifact, ...], Field(min_length=1, max_length=256)]
 
 
 class RoundBody(Model):
@@ -384,19 +415,19 @@ class RoundBody(Model):
     round: Name
     node: Name
     rule: Name
-    base_commit: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
-    frontier: Hex64 | None = None
-    runs: tuple[Hex64, ...]
+    base_commit: Commit
+    frontier: Hex64 | None
+    runs: Annotated[tuple[Hex64, ...], Field(max_length=512)]
 
 
 class MergeBody(Model):
     """A winner that was merged: explains why the next measurement of the frontier moved."""
 
-    pull_request: Positive | None = None
-    commit: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
-    run: Hex64 | None = None
+    pull_request: Positive | None
+    commit: Commit
+    run: Hex64 | None
     """Identity of the winning receipt; null when it was never sealed."""
-    claimed: Decimal | None = None
+    claimed: Decimal | None
     slot: Name
 
 
@@ -412,7 +443,7 @@ class NoteBody(Model):
     """Words for the reader."""
 
     text: Annotated[str, StringConstraints(min_length=1, max_length=32768)]
-    artifacts: tuple[Artifact, ...] = ()
+    artifacts: Annotated[tuple[Artifact, ...], Field(max_length=256)]
 
 
 class Entry(Model):
@@ -546,32 +577,45 @@ AnyEntry = Annotated[
     Field(discriminator="kind"),
 ]
 """Any entry of format version 1, told apart by ``kind``."""
-
-SIGNING_ROLES: dict[str, frozenset[str]] = {
-    "genesis": frozenset({"root"}),
-    "key": frozenset({"root"}),
-    "run": frozenset({"runner"}),
-    "failed": frozenset({"runner"}),
-    "verdict": frozenset({"judge"}),
-    "rule": frozenset({"judge"}),
-    "pin": frozenset({"judge"}),
-    "merge": frozenset({"judge"}),
-    "round": frozenset({"judge"}),
-    "supersede": frozenset({"judge"}),
-    "import": frozenset({"log"}),
-    "witness": frozenset({"log"}),
-    "note": frozenset({"root", "log", "runner", "judge", "witness"}),
+ENTRIES: Final[dict[str, type[Entry]]] = {
+    get_args(model.model_fields["kind"].annotation)[0]: model for model in get_args(get_args(AnyEntry)[0])
 }
-"""Which roles may sign an entry of each kind. Checkpoints are signed by the ``log`` role."""
+"""Model of the entry of each kind."""
+BODIES: Final[dict[str, type[Model]]] = {
+    kind: cast("type[Model]", model.model_fields["body"].annotation) for kind, model in ENTRIES.items()
+}
+"""Model of the body of each kind."""
 
 
-class Bundle(Model):
-    """``bundle.json``: the unsigned output of a run, in the same canonical profile.
+class RunBundle(Model):
+    """``bundle.json`` of a run: the receipt-to-be, in the same canonical profile.
 
-    ``run`` bundles carry the body of the receipt-to-be without its ``bundle`` digest, which is the SHA-256 of this
-    very file; sealing adds it. Artifacts stand beside it as ``blobs/<sha256>``.
+    It lacks only ``bundle``, the SHA-256 of this very file, which sealing adds. Artifacts stand beside it as
+    ``blobs/<sha256>``.
     """
 
     schema_: Literal["k3-ledger/bundle/1"] = Field(alias="schema")
-    kind: Literal["run", "failed"]
-    body: dict[str, object]
+    kind: Literal["run"]
+    body: RunMeasurement
+
+    def sealed(self, digest: str) -> RunBody:
+        """The body of the receipt for this bundle, whose ``bundle.json`` has the SHA-256 ``digest``."""
+        return RunBody(bundle=digest, **dict(self.body))
+
+
+class FailedBundle(Model):
+    """``bundle.json`` of a run that did not finish; see :class:`RunBundle`."""
+
+    schema_: Literal["k3-ledger/bundle/1"] = Field(alias="schema")
+    kind: Literal["failed"]
+    body: FailedMeasurement
+
+    def sealed(self, digest: str) -> FailedBody:
+        """The body of the entry for this bundle, whose ``bundle.json`` has the SHA-256 ``digest``."""
+        return FailedBody(bundle=digest, **dict(self.body))
+
+
+Bundle = Annotated[RunBundle | FailedBundle, Field(discriminator="kind")]
+"""The unsigned output of a run, told apart by ``kind``."""
+BUNDLES: Final[dict[str, type[RunBundle | FailedBundle]]] = {"run": RunBundle, "failed": FailedBundle}
+"""Model of the bundle of each kind."""

@@ -1,0 +1,61 @@
+"""What surrounds a body: kinds, who may sign them, sizes, and the bytes of an entry put together.
+
+Imports nothing but the standard library, so the verifier's and the appender's hot paths can use it without pydantic.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+MAX_LINE: Final = 65_535
+"""Longest line of a ledger, in bytes, without its LF: tile entry bundles carry 16-bit lengths."""
+MAX_ENTRY: Final = MAX_LINE - 9 - 98
+"""Longest entry, in bytes: a line less its constant head and tail."""
+
+Kind = Literal[
+    "genesis", "key", "run", "verdict", "rule", "pin", "supersede",
+    "import", "round", "merge", "failed", "witness", "note",
+]  # fmt: skip
+Role = Literal["root", "log", "runner", "judge", "witness"]
+
+SIGNING_ROLES: Final[dict[str, frozenset[str]]] = {
+    "genesis": frozenset({"root"}),
+    "key": frozenset({"root"}),
+    "run": frozenset({"runner"}),
+    "failed": frozenset({"runner"}),
+    "verdict": frozenset({"judge"}),
+    "rule": frozenset({"judge"}),
+    "pin": frozenset({"judge"}),
+    "merge": frozenset({"judge"}),
+    "round": frozenset({"judge"}),
+    "supersede": frozenset({"judge"}),
+    "import": frozenset({"log"}),
+    "witness": frozenset({"log"}),
+    "note": frozenset({"root", "log", "runner", "judge", "witness"}),
+}
+"""Which roles may sign an entry of each kind. Checkpoints are signed by the ``log`` role."""
+
+
+def schema_of(kind: str) -> str:
+    """The ``schema`` of version 1 entries of ``kind``."""
+    return f"k3-ledger/{kind}/1"
+
+
+def format_entry_around(body: bytes, *, index: int, key: str, kind: str, prev: str, time: str) -> bytes:
+    """The canonical bytes of an entry around the canonical bytes of its body.
+
+    Equal to formatting the whole entry, at the cost of one concatenation: ``body`` sorts before every other key. The
+    caller answers for the arguments: they are written as they are.
+
+    Args:
+        body: canonical bytes of a valid body of ``kind``.
+        index: position in the log, 0 <= index <= 2**53 - 1.
+        key: signer's key id, 64 hexadecimal digits.
+        kind: one of :data:`Kind`.
+        prev: identity of the previous entry, 64 hexadecimal digits.
+        time: ``YYYY-MM-DDTHH:MM:SSZ``.
+    """
+    return (
+        b'{"body":%b,"index":%d,"key":"%b","kind":"%b","prev":"%b","schema":"k3-ledger/%b/1","time":"%b"}'
+        % (body, index, key.encode(), kind.encode(), prev.encode(), kind.encode(), time.encode())
+    )  # fmt: skip

@@ -1,0 +1,572 @@
+"""The models as msgspec structs: the fast half of validation.
+
+GENERATED from ``models.py`` by ``python -m k3_ledger.schemas.generate``; do not edit.
+
+:func:`decode_entry` says "valid" or nothing. Typed decoding checks every field; writing the result again and comparing
+proves the bytes canonical, since duplicate keys, white space, other escapes and other number spellings do not survive
+the comparison. Whatever is refused here goes to :func:`k3_ledger.schemas.validate.parse_entry`, which decides and
+explains. A test holds the two equal. Fields are declared in sorted order because msgspec writes them as declared.
+"""
+
+# fmt: off
+# ruff: noqa: E501 - generated lines are as long as their constraints
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import DecodeError, Meta, Struct, field
+from msgspec.json import Decoder, Encoder
+
+from k3_ledger.schemas.envelope import MAX_ENTRY
+
+Commit = Annotated[str, Meta(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?\Z")]
+Count = Annotated[int, Meta(ge=0, le=9007199254740991)]
+Decimal = Annotated[str, Meta(pattern=r"^-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,40})?\Z")]
+FileName = Annotated[str, Meta(max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9._+@-]*(?:/[A-Za-z0-9_][A-Za-z0-9._+@-]*)*\Z")]
+Hex64 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+Integer = Annotated[int, Meta(ge=-9007199254740991, le=9007199254740991)]
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+:@/-]{0,199}\Z")]
+Positive = Annotated[int, Meta(ge=1, le=9007199254740991)]
+Signature = Annotated[str, Meta(pattern=r"^[A-Za-z0-9+/]{85}[AQgw]==\Z")]
+Text = Annotated[str, Meta(max_length=4096)]
+Timestamp = Annotated[str, Meta(pattern=r"^(?:2[0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))|(?:2[0-9](?:0[48]|[2468][048]|[13579][26])|2[048]00)-02-29)T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z\Z")]
+
+
+class Wire(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
+    """Base of all structs: frozen, unknown fields refused, every field required."""
+
+
+class Accelerator(Wire, frozen=True):
+    """See ``models.Accelerator``."""
+
+    clock_mhz: Count | None
+    clocks_locked: bool
+    driver: Text | None
+    memory_bytes: Count
+    name: Text
+
+
+class Artifact(Wire, frozen=True):
+    """See ``models.Artifact``."""
+
+    media_type: Annotated[str, Meta(pattern=r"^[a-z0-9.+-]+/[A-Za-z0-9.+-]+(;[ -~]{1,80})?\Z")]
+    name: FileName
+    sha256: Hex64
+    size: Count
+
+
+class Endorsement(Wire, frozen=True):
+    """See ``models.Endorsement``."""
+
+    key: Hex64
+    sig: Signature
+
+
+class ExpertLoad(Wire, frozen=True):
+    """See ``models.ExpertLoad``."""
+
+    distinct: Count
+    experts: Positive
+    max_load: Count
+    tokens: Positive
+
+
+class Source(Wire, frozen=True):
+    """See ``models.Source``."""
+
+    clean_builds: Count
+    commit: Commit | None
+    dirty: bool
+    patch_sha256: Hex64 | None
+
+
+class Subject(Wire, frozen=True):
+    """See ``models.Subject``."""
+
+    build_sha256: Hex64 | None
+    name: Name
+    source: Source | None
+    version: Text
+
+
+class WeightsRef(Wire, frozen=True):
+    """See ``models.WeightsRef``."""
+
+    architecture: Name
+    name: Name
+    quant: Name
+    sha256: Hex64
+    size: Count
+    synthetic: bool
+
+
+class Node(Wire, frozen=True):
+    """See ``models.Node``."""
+
+    accelerators: Annotated[tuple[Accelerator, ...], Meta(max_length=64)]
+    cpu: Text
+    kernel: Text
+    logical_cores: Positive
+    memory_bytes: Count
+    name: Name
+    os: Text
+
+
+class Software(Wire, frozen=True):
+    """See ``models.Software``."""
+
+    name: Name
+    version: Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class Machine(Wire, frozen=True):
+    """See ``models.Machine``."""
+
+    command: Annotated[tuple[Text, ...], Meta(min_length=1, max_length=256)]
+    node: Node
+    software: Annotated[tuple[Software, ...], Meta(max_length=64)]
+    started: Timestamp
+
+
+class FailedBody(Wire, frozen=True):
+    """See ``models.FailedBody``."""
+
+    artifacts: Annotated[tuple[Artifact, ...], Meta(max_length=256)]
+    bundle: Hex64
+    exit_status: Integer | None
+    machine: Machine
+    model: WeightsRef | None
+    reason: Text
+    role: Literal["candidate", "frontier", "reference"]
+    round: Name | None
+    stage: Name
+    subject: Subject
+
+
+class FailedEntry(Wire, frozen=True):
+    """See ``models.FailedEntry``."""
+
+    body: FailedBody
+    index: Count
+    key: Hex64
+    kind: Literal["failed"]
+    prev: Hex64
+    schema_: Literal["k3-ledger/failed/1"] = field(name="schema")
+    time: Timestamp
+
+
+class Flag(Wire, frozen=True):
+    """See ``models.Flag``."""
+
+    name: Name
+    origin: Literal["default", "command", "environment"]
+    value: Text
+
+
+class GenesisBody(Wire, frozen=True):
+    """See ``models.GenesisBody``."""
+
+    format: Literal["k3-ledger/1"]
+    origin: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]{0,198}\Z")]
+    root_public_key: Hex64
+
+
+class GenesisEntry(Wire, frozen=True):
+    """See ``models.GenesisEntry``."""
+
+    body: GenesisBody
+    index: Count
+    key: Hex64
+    kind: Literal["genesis"]
+    prev: Hex64
+    schema_: Literal["k3-ledger/genesis/1"] = field(name="schema")
+    time: Timestamp
+
+
+class Step(Wire, frozen=True):
+    """See ``models.Step``."""
+
+    name: Name
+    value: Text
+
+
+class ImportBody(Wire, frozen=True):
+    """See ``models.ImportBody``."""
+
+    artifacts: Annotated[tuple[Artifact, ...], Meta(min_length=1, max_length=256)]
+    attestation: Name
+    fields: Annotated[tuple[Step, ...], Meta(max_length=256)]
+    findings: Annotated[tuple[Name, ...], Meta(max_length=64)]
+    foreign_id: Name
+    format: Name
+    original_sha256: Hex64
+
+
+class ImportEntry(Wire, frozen=True):
+    """See ``models.ImportEntry``."""
+
+    body: ImportBody
+    index: Count
+    key: Hex64
+    kind: Literal["import"]
+    prev: Hex64
+    schema_: Literal["k3-ledger/import/1"] = field(name="schema")
+    time: Timestamp
+
+
+class KeyBody(Wire, frozen=True):
+    """See ``models.KeyBody``."""
+
+    action: Literal["enrol", "rotate", "revoke"]
+    endorsements: Annotated[tuple[Endorsement, ...], Meta(max_length=16)]
+    key_id: Hex64
+    name: Name
+    public_key: Hex64
+    reason: Text | None
+    replaces: Hex64 | None
+    revoked_from: Count | None
+    role: Literal["root", "log", "runner", "judge", "witness"]
+
+
+class KeyEntry(Wire, frozen=True):
+    """See ``models.KeyEntry``."""
+
+    body: KeyBody
+    index: Count
+    key: Hex64
+    kind: Literal["key"]
+    prev: Hex64
+    schema_: Literal["k3-ledger/key/1"] = field(name="schema")
+    time: Timestamp
+
+
+class MergeBody(Wire, frozen=True):
+    """See ``models.MergeBody``."""
+
+    claimed: Decimal | None
+    commit: Commit
+    pull_request: Positive | None
+    run: Hex64 | None
+    slot: Name
+
+
+class MergeEntry(Wire, frozen=True):
+    """See ``models.MergeEntry``."""
+
+    body: MergeBody
+    index: Count
+    key: Hex64
+    kind: Literal["merge"]
+    prev: Hex64
+    schema_: Literal["k3-ledger/merge/1"] = field(name="schema")
+    time: Timestamp
+
+
+class NoteBody(Wire, frozen=True):
+    """See ``models.NoteBody``."""
+
+    artifacts: Annotated[tuple[Artifact, ...], Meta(max_length=256)]
+    text: Annotated[str, Meta(min_length=1, max_length=32768)]
+
+
+class NoteEntry(Wire, frozen=True):
+    """See ``models.NoteEntry``."""
+
+    body: NoteBody
+    index: Count
+    key: Hex64
+    kind: Literal["note"]
+    prev: Hex64
+    schema_: Literal["k3-ledger/note/1"] = field(name="schema")
+    time: Timestamp
+
+
+class ParityReference(Wire, frozen=True):
+    """See ``models.ParityReference``."""
+
+    independent: bool
+    name: Name
+    version: Text
+
+
+class ParityDepth(Wire, frozen=True):
+    """See ``models.ParityDepth``."""
+
+    depth: Positive
+    kl_max: Decimal
+    kl_mean: Decimal
+    max_abs_logprob_difference: Decimal
+    near_ties: Count
+    rows: Positive
+    ties: Count
+    top1_agree: Count
+
+
+class Parity(Wire, frozen=True):
+    """See ``models.Parity``."""
+
+    chunk: Positive | None
+    depths: Annotated[tuple[ParityDepth, ...], Meta(min_length=1, max_length=64)]
+    near_tie_bound: Decimal
+    path: Literal["prefill", "decode", "both"]
+    processing: Literal["raw", "processed"]
+    prompt_sha256: Hex64
+    reference: ParityReference
+    tie_rule: Literal["lowest-id"]
+    vocabulary: Positive
+
+
+class PinBody(Wire, frozen=True):
+    """See ``models.PinBody``."""
+
+    commit: Commit | None
+    slot: Name
+    source: Hex64
+    unit: Name
+    value: Decimal
+
+
+class PinEntry(Wire, frozen=True):
+    """See ``models.PinEntry``."""
+
+    body: PinBody
+    index: Count
+    key: Hex64
+    kind: Literal["pin"]
+    prev: Hex64
+    schema_: Literal["k3-ledger/pin/1"] = field(name="schema")
+    time: Timestamp
+
+
+class PinUse(Wire, frozen=True):
+    """See ``models.PinUse``."""
+
+    entry: Hex64 | None
+    inferred: bool
+    slot: Name
+    source: Literal["pin", "receipt", "rule", "file", "history"]
+    value: Decimal
+
+
+class RankMemory(Wire, frozen=True):
+    """See ``models.RankMemory``."""
+
+    device: Literal["host", "accelerator"]
+    peak_bytes: Count
+    rank: Count
+
+
+class RoundBody(Wire, frozen=True):
+    """See ``models.RoundBody``."""
+
+    base_commit: Commit
+    frontier: Hex64 | None
+    node: Name
+    round: Name
+    rule: Name
+    runs: Annotated[tuple[Hex64, ...], Meta(max_length=512)]
+
+
+class RoundEntry(Wire, frozen=True):
+    """See ``models.RoundEntry``."""
+
+    body: RoundBody
+    index: Count
+    key: Hex64
+    kind: Literal["round"]
+    prev: Hex64
+    schema_: Literal["k3-ledger/round/1"] = field(name="schema")
+    time: Timestamp
+
+
+class RuleBody(Wire, frozen=True):
+    """See ``models.RuleBody``."""
+
+    arithmetic: Name
+    parameters: Annotated[tuple[Step, ...], Meta(max_length=256)]
+    rule: Name
+    rule_sha256: Hex64
+
+
+class RuleEntry(Wire, frozen=True):
+    """See ``models.RuleEntry``."""
+
+    body: RuleBody
+    index: Count
+    key: Hex64
+    kind: Literal["rule"]
+    prev: Hex64
+    schema_: Literal["k3-ledger/rule/1"] = field(name="schema")
+    time: Timestamp
+
+
+class Sample(Wire, frozen=True):
+    """See ``models.Sample``."""
+
+    count: Positive
+    duration_ns: Positive
+    start_ns: Count
+
+
+class Series(Wire, frozen=True):
+    """See ``models.Series``."""
+
+    actor: Name
+    batch: Positive
+    cache: Literal["cold", "warm", "none"]
+    context: Count | None
+    context_filled: Count | None
+    inputs: Literal["fresh", "repeated"]
+    metric: Name
+    observer: Literal["controller", "subject"]
+    processes: Positive
+    samples: Annotated[tuple[Sample, ...], Meta(min_length=1, max_length=512)]
+    unit: Name
+    warmup: Count
+
+
+class Tee(Wire, frozen=True):
+    """See ``models.Tee``."""
+
+    kind: Literal["none", "tdx"]
+    report_data_sha256: Hex64 | None
+
+
+class RunBody(Wire, frozen=True):
+    """See ``models.RunBody``."""
+
+    artifacts: Annotated[tuple[Artifact, ...], Meta(max_length=256)]
+    bundle: Hex64
+    expert_load: ExpertLoad | None
+    flags: Annotated[tuple[Flag, ...], Meta(max_length=256)]
+    machine: Machine
+    memory: Annotated[tuple[RankMemory, ...], Meta(max_length=1024)]
+    model: WeightsRef | None
+    parity: Parity | None
+    role: Literal["candidate", "frontier", "reference"]
+    round: Name | None
+    subject: Subject
+    tee: Tee
+    timing: Annotated[tuple[Series, ...], Meta(min_length=1, max_length=64)]
+
+
+class RunEntry(Wire, frozen=True):
+    """See ``models.RunEntry``."""
+
+    body: RunBody
+    index: Count
+    key: Hex64
+    kind: Literal["run"]
+    prev: Hex64
+    schema_: Literal["k3-ledger/run/1"] = field(name="schema")
+    time: Timestamp
+
+
+class SupersedeBody(Wire, frozen=True):
+    """See ``models.SupersedeBody``."""
+
+    reason: Annotated[str, Meta(min_length=1, max_length=4096)]
+    replacement: Hex64 | None
+    target: Hex64
+
+
+class SupersedeEntry(Wire, frozen=True):
+    """See ``models.SupersedeEntry``."""
+
+    body: SupersedeBody
+    index: Count
+    key: Hex64
+    kind: Literal["supersede"]
+    prev: Hex64
+    schema_: Literal["k3-ledger/supersede/1"] = field(name="schema")
+    time: Timestamp
+
+
+class VerdictBody(Wire, frozen=True):
+    """See ``models.VerdictBody``."""
+
+    bound_by: Name
+    metric: Name
+    not_checked: Annotated[tuple[Name, ...], Meta(max_length=64)]
+    pins: Annotated[tuple[PinUse, ...], Meta(max_length=64)]
+    rule: Name
+    rule_sha256: Hex64
+    steps: Annotated[tuple[Step, ...], Meta(max_length=256)]
+    target: Hex64
+    tier: Name
+
+
+class VerdictEntry(Wire, frozen=True):
+    """See ``models.VerdictEntry``."""
+
+    body: VerdictBody
+    index: Count
+    key: Hex64
+    kind: Literal["verdict"]
+    prev: Hex64
+    schema_: Literal["k3-ledger/verdict/1"] = field(name="schema")
+    time: Timestamp
+
+
+class WitnessBody(Wire, frozen=True):
+    """See ``models.WitnessBody``."""
+
+    checkpoint_sha256: Hex64
+    cosignature: Text
+    witness: Name
+
+
+class WitnessEntry(Wire, frozen=True):
+    """See ``models.WitnessEntry``."""
+
+    body: WitnessBody
+    index: Count
+    key: Hex64
+    kind: Literal["witness"]
+    prev: Hex64
+    schema_: Literal["k3-ledger/witness/1"] = field(name="schema")
+    time: Timestamp
+
+
+AnyEntryStruct = (
+    GenesisEntry | KeyEntry | RunEntry | VerdictEntry | RuleEntry | PinEntry | SupersedeEntry | ImportEntry | RoundEntry | MergeEntry | FailedEntry | WitnessEntry | NoteEntry
+)
+
+_STRUCTS: dict[bytes, type[AnyEntryStruct]] = {
+    b"k3-ledger/genesis/1": GenesisEntry,
+    b"k3-ledger/key/1": KeyEntry,
+    b"k3-ledger/run/1": RunEntry,
+    b"k3-ledger/verdict/1": VerdictEntry,
+    b"k3-ledger/rule/1": RuleEntry,
+    b"k3-ledger/pin/1": PinEntry,
+    b"k3-ledger/supersede/1": SupersedeEntry,
+    b"k3-ledger/import/1": ImportEntry,
+    b"k3-ledger/round/1": RoundEntry,
+    b"k3-ledger/merge/1": MergeEntry,
+    b"k3-ledger/failed/1": FailedEntry,
+    b"k3-ledger/witness/1": WitnessEntry,
+    b"k3-ledger/note/1": NoteEntry,
+}
+_decoders: dict[bytes, Decoder[AnyEntryStruct]] = {}
+_encode = Encoder().encode
+
+
+def decode_entry(entry: bytes) -> AnyEntryStruct | None:
+    """Decode a valid canonical entry; ``None`` says only that the slow path has to look."""
+    if len(entry) > MAX_ENTRY:
+        return None
+    # What follows the schema is of constant length, so it can be cut out without parsing. A wrong cut costs nothing:
+    # the decoder that it picks refuses any other schema.
+    schema = entry[entry.rfind(b'"schema":"') + 10 : -32]
+    decoder = _decoders.get(schema)
+    if decoder is None:
+        if schema not in _STRUCTS:
+            return None
+        # Decoders take longer to build than a small log takes to verify, so each is built when it is first needed.
+        decoder = _decoders[schema] = Decoder(_STRUCTS[schema])
+    try:
+        value = decoder.decode(entry)
+    except (DecodeError, UnicodeDecodeError):
+        return None
+    return value if _encode(value) == entry else None
