@@ -10,11 +10,11 @@ A checkpoint says what somebody signed. Whether the right key signed it is decid
 
 from __future__ import annotations
 
-import binascii
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from k3_ledger.ledger.core import strict_base64
 from k3_ledger.ledger.core.merkle import HASH_LEN
 from k3_ledger.ledger.core.note import Note, open_note
 from k3_ledger.schemas.errors import MalformedError
@@ -69,7 +69,7 @@ def format_checkpoint(checkpoint: Checkpoint) -> str:
         raise ValueError("origin and extensions are single lines that are not empty")
     if not 0 <= checkpoint.size <= MAX_SIZE or len(checkpoint.root) != HASH_LEN:
         raise ValueError(f"no tree has the size {checkpoint.size} and a root of {len(checkpoint.root)} bytes")
-    root = binascii.b2a_base64(checkpoint.root, newline=False).decode()
+    root = strict_base64.encode(checkpoint.root).decode()
     return "\n".join((checkpoint.origin, str(checkpoint.size), root, *checkpoint.extensions, ""))
 
 
@@ -86,9 +86,9 @@ def parse_checkpoint(text: str, *, position: Position = NOWHERE) -> Checkpoint:
     if not _DECIMAL.fullmatch(size):
         raise _malformed(f"{size[:40]!r} is no tree size", position)
     try:
-        checkpoint = Checkpoint(origin, int(size), binascii.a2b_base64(root), tuple(extensions))
+        checkpoint = Checkpoint(origin, int(size), strict_base64.decode(root.encode()), tuple(extensions))
         again = format_checkpoint(checkpoint)
-    except (binascii.Error, ValueError) as error:
+    except ValueError as error:
         raise _malformed(str(error), position) from None
     if again != text:
         raise _malformed("a line is not in its one accepted spelling", position, again, text)

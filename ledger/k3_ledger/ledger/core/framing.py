@@ -18,10 +18,10 @@ git's CRLF, a torn write that was appended to …) and the offset of the byte it
 
 from __future__ import annotations
 
-import binascii
 from dataclasses import dataclass, replace
 from typing import Final
 
+from k3_ledger.ledger.core import strict_base64
 from k3_ledger.schemas.errors import MalformedError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import NOWHERE, Position
@@ -85,16 +85,11 @@ def parse_line(raw: bytes, position: Position = NOWHERE) -> Line:
         MalformedError: the line breaks a rule of this module; code and byte offset name the cause.
     """
     if raw.startswith(HEAD) and raw.endswith(_CLOSE) and raw.startswith(_SIG_MEMBER, -TAIL_LEN):
-        spelling = raw[_SPELLING]
         try:
-            sig = binascii.a2b_base64(spelling)
-        except binascii.Error:
+            sig = strict_base64.decode(raw[_SPELLING])
+        except ValueError:
             raise explain_line(raw, position) from None
-        if (
-            binascii.b2a_base64(sig, newline=False) == spelling
-            and len(sig) == SIGNATURE_LEN
-            and _HEAD_LEN + TAIL_LEN <= len(raw) <= MAX_LINE
-        ):
+        if len(sig) == SIGNATURE_LEN and _HEAD_LEN + TAIL_LEN <= len(raw) <= MAX_LINE:
             return Line(raw[_HEAD_LEN:-TAIL_LEN], sig, raw)
     raise explain_line(raw, position)
 
@@ -108,7 +103,7 @@ def format_line(entry: bytes, sig: bytes) -> bytes:
     """
     if len(sig) != SIGNATURE_LEN:
         raise ValueError(f"a signature is {SIGNATURE_LEN} bytes, not {len(sig)}")
-    raw = b"".join((HEAD, entry, _SIG_MEMBER, binascii.b2a_base64(sig, newline=False), _CLOSE))
+    raw = b"".join((HEAD, entry, _SIG_MEMBER, strict_base64.encode(sig), _CLOSE))
     if len(raw) > MAX_LINE:
         raise explain_line(raw)
     return raw

@@ -21,13 +21,13 @@ Nothing here signs: :class:`Signer` is what the writer brings along.
 
 from __future__ import annotations
 
-import binascii
 import enum
 import hashlib
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
+from k3_ledger.ledger.core import strict_base64
 from k3_ledger.ledger.core.ed25519 import PUBLIC_KEY_LEN, check_public_key, check_signature
 from k3_ledger.schemas.errors import LedgerError, MalformedError, SignatureError
 from k3_ledger.schemas.findings import Code
@@ -177,8 +177,8 @@ def parse_verifier_key(text: str, *, position: Position = NOWHERE) -> Verifier:
         SignatureError: the key is not a point of the prime-order subgroup.
     """
     match = _VERIFIER_KEY.fullmatch(text)
-    material = _decode(match[3]) if match else None
-    if match is None or material is None or not _is_key_name(match[1]) or len(material) != 1 + PUBLIC_KEY_LEN:
+    material = _decode(match[3]) if match else b""
+    if match is None or not _is_key_name(match[1]) or len(material) != 1 + PUBLIC_KEY_LEN:
         raise MalformedError(Code.VERIFIER_KEY, "not a verifier key", position=position, found=text[:200])
     if material[0] not in list(KeyType):
         message = f"signature type {material[0]:#04x} is not known"
@@ -332,7 +332,7 @@ def _readable(data: bytes, position: Position) -> str:
 def _parse_signature(line: str, position: Position) -> NoteSignature:
     name, _, spelling = line.removeprefix(_DASH).partition(" ")
     blob = _decode(spelling)
-    if not line.startswith(_DASH) or not _is_key_name(name) or blob is None or len(blob) <= _HASH_LEN:
+    if not line.startswith(_DASH) or not _is_key_name(name) or len(blob) <= _HASH_LEN:
         raise _malformed("a signature line is not a dash, a key name and a strict base64 signature", position, line)
     return NoteSignature(name, int.from_bytes(blob[:_HASH_LEN], "big"), blob[_HASH_LEN:])
 
@@ -352,13 +352,12 @@ def _names(keys: Iterable[tuple[str, int]]) -> str:
 
 
 def _encode(data: bytes) -> str:
-    return binascii.b2a_base64(data, newline=False).decode()
+    return strict_base64.encode(data).decode()
 
 
-def _decode(spelling: str) -> bytes | None:
-    """Strict base64: the bytes of which ``spelling`` is the one spelling, or None."""
+def _decode(spelling: str) -> bytes:
+    """The bytes that a text is the strict base64 of; none when it is not that of anything."""
     try:
-        data = binascii.a2b_base64(spelling)
-    except (binascii.Error, ValueError):
-        return None
-    return data if _encode(data) == spelling else None
+        return strict_base64.decode(spelling.encode())
+    except ValueError:
+        return b""
