@@ -81,3 +81,7 @@ class ModelError(LedgerError):
 
 class ParityError(LedgerError):
     """Logits that must not be compared: different prompts, truncated or processed rows, numbers that are not finite."""
+
+
+class RescoreError(LedgerError):
+    """A rule, a number, a pin, a merge or a claim that cannot be used as it stands."""

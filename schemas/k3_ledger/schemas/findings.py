@@ -33,6 +33,9 @@ class Area(enum.StrEnum):
     FOREIGN = "foreign logs"
     MODEL = "model files"
     PARITY = "parity"
+    RULES = "rules and numbers"
+    PINS = "pins"
+    CLAIMS = "claims"
 
 
 @dataclass(frozen=True, slots=True)
@@ -552,6 +555,40 @@ class Code(enum.Enum):
         Area.PARITY, N, "self-graded parity",
         "The reference is this project's own code: useful while developing, worth nothing as evidence.",
         "grade against llama.cpp for a record that can count",
+    )  # fmt: skip
+
+    # -- rules and numbers ---------------------------------------------------------------------------------
+    NUMBER = CodeInfo(
+        Area.RULES, E, "not an exact number",
+        "A figure is missing, is not a finite decimal number, or carries a unit, so nothing can be computed from it.",
+        "write the number alone, such as 56.82; its unit has a field of its own", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    RULE_UNKNOWN = CodeInfo(
+        Area.RULES, E, "unknown rule",
+        "No rule of that name is registered. A rule is never guessed from part of a name.",
+        "`k3-ledger rules list` shows every rule", ExitCode.USAGE,
+    )  # fmt: skip
+    RULE_MOMENT = CodeInfo(
+        Area.RULES, E, "no rule in force",
+        "The moment asked for is older than the first rule, or is no moment at all.",
+        "`k3-ledger rules list` shows since when each rule was in force", ExitCode.USAGE,
+    )  # fmt: skip
+    TOML_SYNTAX = CodeInfo(
+        Area.RULES, E, "not TOML",
+        "A file of pins, merges or claims is not TOML, or is not UTF-8.",
+        "correct the line that is named", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    TOML_FIELD = CodeInfo(
+        Area.RULES, E, "wrong field in a TOML file",
+        "A field of a file of pins, merges or claims is unknown, missing, given twice or of the wrong type.",
+        "correct the field that is named; the documentation lists them all", ExitCode.UNREADABLE,
+    )  # fmt: skip
+
+    # -- pins ----------------------------------------------------------------------------------------------
+    PIN_INVALID = CodeInfo(
+        Area.PINS, E, "not a pin",
+        "A pin is zero, negative or missing, so nothing can be measured against it.",
+        "pin a measured value above zero", ExitCode.UNREADABLE,
     )  # fmt: skip
 
     @property

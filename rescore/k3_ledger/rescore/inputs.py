@@ -1,0 +1,153 @@
+"""What a rule reads of a run: exact figures, each with where it came from.
+
+A figure that a receipt carries is ``receipt``; one that had to be taken from the shipped history is ``history`` and
+marked inferred; a field that nobody has stays None, and the arithmetic then says that it is missing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from fractions import Fraction
+
+    from k3_ledger.rescore.slots import Track
+
+Origin: TypeAlias = Literal["receipt", "rule", "file", "history", "pin"]
+"""``receipt``: the run's own record; ``rule``: pinned when the rule was released; ``file``: a pins file;
+``history``: the shipped history table; ``pin``: a ``pin`` entry of the ledger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A value and its origin.
+
+    Attributes:
+        inferred: True when no record of the run carries it.
+        source: what to look up: a field, a commit, a file and line, the identity of an entry.
+    """
+
+    value: Fraction
+    origin: Origin
+    inferred: bool = False
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """Agreement with the reference at one depth.
+
+    Attributes:
+        tokens: length of the prompt.
+        kl: largest divergence over the rows graded there, in nats.
+        top1: share of the rows whose most likely token agrees.
+        rows: how many rows were graded; None when no record says.
+    """
+
+    tokens: int
+    kl: Fraction
+    top1: Fraction
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parity:
+    """Agreement with the reference: a total, depths, or both.
+
+    Attributes:
+        kl: worst divergence as recorded in one number; None when only depths are recorded.
+        top1: worst share of agreement as recorded in one number; None likewise.
+        depths: ascending by tokens.
+        path: path that was graded; None when no record says.
+        independent: False when the reference is the project's own code; None when no record says.
+    """
+
+    kl: Fraction | None
+    top1: Fraction | None
+    depths: tuple[Depth, ...] = ()
+    path: Literal["prefill", "decode", "both"] | None = None
+    independent: bool | None = None
+
+    def worst_kl(self) -> Fraction | None:
+        """Greatest divergence of everything recorded."""
+        return max([depth.kl for depth in self.depths] + ([] if self.kl is None else [self.kl]), default=None)
+
+    def worst_top1(self) -> Fraction | None:
+        """Least agreement of everything recorded."""
+        return min([depth.top1 for depth in self.depths] + ([] if self.top1 is None else [self.top1]), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class ClockReading:
+    """The wall clock from outside, as the difference of two runs of unequal length.
+
+    Attributes:
+        tokens: how many more tokens the longer run did.
+        seconds: how much longer it took; may be zero or negative, which is a reading too.
+        jitter: greatest difference in seconds between runs of equal length; None when not measured.
+    """
+
+    tokens: int
+    seconds: Fraction
+    jitter: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunInputs:
+    """One run as a rule sees it.
+
+    Attributes:
+        run: identifier of the receipt.
+        track: what was measured on what.
+        speed: scored value in units per second, as claimed by the program's own timed region.
+        frontier: value to beat; 0 when nothing had been measured yet.
+        reference: value of the other engine on the same track.
+        parity: agreement with the reference engine.
+        frontier_parity: the same of the frontier build in the same round.
+        clock: reading of the wall clock.
+        guarded: measured value of the guarded metric, by the same build.
+        guard_pin: value that the guarded metric is held against, when the run's record or a caller names one.
+        samples: least number of repetitions of any length timed; None when no record says.
+        filled: whether all context was real tokens; None when no record says.
+        at: when it was scored, for the rule in force.
+        commit: commit of the frontier that was current, if known.
+        pull_request: number of the pull request, if known.
+        published: tier that was published for it.
+        inferred: names of fields among ``metric`` and ``context`` that no record carries.
+    """
+
+    run: str
+    track: Track
+    speed: Fraction | None
+    frontier: Figure | None
+    reference: Figure | None
+    parity: Parity | None
+    frontier_parity: Parity | None = None
+    clock: ClockReading | None = None
+    guarded: Fraction | None = None
+    guard_pin: Figure | None = None
+    samples: int | None = None
+    filled: bool | None = None
+    at: datetime | None = None
+    commit: str | None = None
+    pull_request: int | None = None
+    published: str | None = None
+    inferred: tuple[str, ...] = ()
+
+    def with_pins(
+        self,
+        *,
+        frontier: Figure | None = None,
+        reference: Figure | None = None,
+        guard_pin: Figure | None = None,
+    ) -> RunInputs:
+        """The same run held against other pins; None leaves a pin as it is."""
+        return dataclasses.replace(
+            self,
+            frontier=frontier or self.frontier,
+            reference=reference or self.reference,
+            guard_pin=guard_pin or self.guard_pin,
+        )

@@ -1,0 +1,67 @@
+"""The rules this project scores its own runs by, written so that nothing in them expires.
+
+Credit is the measured gain and is anchored to nothing; the clock bounds both metrics from both sides and its margin
+is sized from the jitter measured beside it; the ceiling rises with the frontier; the guard's pin must be a reconciled
+one; the agreement bar is over enough rows to tell one bar from another. ``rules lint`` finds nothing in them.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Final
+
+from k3_ledger.rescore.rules.parameters import (
+    Ceiling,
+    Clock,
+    Correctness,
+    Credit,
+    Guard,
+    Precision,
+    Ratchet,
+    Rule,
+    Sampling,
+    Scope,
+    Tiers,
+)
+
+_F = Fraction
+
+
+def house_rule(name: str, metric: str, context: int, guarded: str, guarded_context: int) -> Rule:
+    """The house policy for one metric, guarding the other."""
+    return Rule(
+        name=name,
+        arithmetic="measured-gain/1",
+        scope=Scope(metric, context),
+        tiers=Tiers(
+            significance=_F("0.02"),
+            steps=(("XL", _F("0.18")), ("L", _F("0.10")), ("M", _F("0.06")), ("S", _F("0.035"))),
+            floor="XS",
+        ),
+        credit=Credit(cap=_F(1), anchor=False),
+        correctness=Correctness(
+            top1=_F("0.95"), kl=_F("0.05"), kl_soft=_F("0.02"), depths=(4, 128, 256, 512, 1024, 2048, 4096), rows=32
+        ),
+        ratchet=Ratchet(warn=_F("1.25"), block=_F(2), floor=_F("0.0005"), block_from=_F("0.0005")),
+        # Ten times the jitter is what keeps two loads that differ by it inside bounds of 1.25 on either side.
+        clock=Clock(
+            metrics=("decode", "prefill"),
+            reading="claim",
+            margin=None,
+            claim_over_clock=_F("1.25"),
+            clock_over_claim=_F("1.25"),
+            jitter=None,
+            jitter_multiple=_F(10),
+        ),
+        ceiling=Ceiling(multiple=_F(4), metrics=(metric,), basis="own-best"),
+        guard=Guard(guarded, guarded_context, least=_F("0.99"), pin="reconciled"),
+        precision=Precision(speed=6, percent=1, kl=9),
+        sampling=Sampling(repetitions=3, filled=True, independent=True),
+        pins=(),
+    )
+
+
+HOUSE_RULES: Final = (
+    house_rule("house-1.decode", "decode", 131_072, "prefill", 32_768),
+    house_rule("house-1.prefill", "prefill", 32_768, "decode", 131_072),
+)

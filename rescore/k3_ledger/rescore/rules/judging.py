@@ -1,0 +1,40 @@
+"""What the arithmetics share when they turn a run into a verdict."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from k3_ledger.rescore.rules.verdict import NotScorable, Pin
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from k3_ledger.rescore.inputs import RunInputs
+    from k3_ledger.rescore.rules.parameters import Rule
+
+
+def scored_speed(rule: Rule, run: RunInputs) -> Fraction | None:
+    """The number that is scored: the program's own, or the clock's where the rule reads the clock."""
+    if rule.clock and rule.clock.reading == "clock":
+        return run.clock.tokens / run.clock.seconds if run.clock and run.clock.seconds > 0 else None
+    return run.speed
+
+
+def pins_used(rule: Rule, run: RunInputs) -> tuple[Pin, ...]:
+    """The pins a run was held against, with their slots."""
+    pins = [Pin(run.track.slot("frontier"), run.frontier)] if run.frontier else []
+    if run.reference:
+        pins.append(Pin(run.track.slot("reference"), run.reference))
+    if rule.guard and run.guard_pin:
+        pins.append(Pin(run.track.at(rule.guard.metric, rule.guard.context).slot("guard"), run.guard_pin))
+    return tuple(pins)
+
+
+def missing(rule: Rule, run: RunInputs, field: str) -> NotScorable:
+    """A run that lacks a field the arithmetic cannot do without."""
+    return NotScorable(run.run, rule.name, "missing", f"cannot re-score: field {field} is missing", field)
+
+
+def missing_speed(rule: Rule, run: RunInputs) -> NotScorable:
+    """A run whose scored number is absent: the clock's where the rule reads the clock, else its own."""
+    return missing(rule, run, "clock" if rule.clock and rule.clock.reading == "clock" else "speed")

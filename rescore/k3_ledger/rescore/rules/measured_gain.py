@@ -1,0 +1,116 @@
+"""Arithmetic ``measured-gain/1``: what was measured is what is credited, and every gate grades.
+
+Tier and credit come from the gain over the frontier, with ``anchored-gain/1``'s formulas for what the parameters turn
+on. Unlike there, a run that any gate refuses is REJECT, and a run for which the evidence of any gate is absent earns
+``none``: leaving evidence out must never pay. The tier its speed alone would have had stays visible in both cases.
+
+A first run, which has no frontier yet, has nothing its divergence or its guarded metric could be compared with;
+these two gates then pass with the reason ``no-frontier``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from k3_ledger.rescore.exact import quantize
+from k3_ledger.rescore.rules.clock import check_clock
+from k3_ledger.rescore.rules.guards import check_ceiling, check_guard
+from k3_ledger.rescore.rules.judging import missing, missing_speed, pins_used, scored_speed
+from k3_ledger.rescore.rules.parity import check_correctness, check_ratchet, check_suite
+from k3_ledger.rescore.rules.tiers import grade
+from k3_ledger.rescore.rules.verdict import BASELINE, NONE, REJECT, Gate, Scored, Step, Verdict
+from k3_ledger.schemas.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from k3_ledger.rescore.inputs import RunInputs
+    from k3_ledger.rescore.rules.parameters import Rule, Sampling
+
+
+def judge(rule: Rule, run: RunInputs) -> Scored:
+    """Apply the arithmetic to a run of whatever metric and context.
+
+    Returns:
+        A verdict, or what is missing for one.
+    """
+    speed = scored_speed(rule, run)
+    if speed is None:
+        return missing_speed(rule, run)
+    if run.frontier is None:
+        return missing(rule, run, "frontier")
+    graded = grade(
+        rule.tiers,
+        rule.credit,
+        run.track.metric,
+        speed=quantize(speed, rule.precision.speed),
+        frontier=run.frontier.value,
+        reference=run.reference.value if run.reference else None,
+    )
+    if graded is None:
+        return missing(rule, run, "reference")
+    gates = _gates(rule, run, first=graded.tier == BASELINE)
+    tier, bound_by = graded.tier, graded.bound_by
+    for outcome, instead in ((Outcome.FAIL, REJECT), (Outcome.NOT_CHECKED, NONE)):
+        stopped = [gate for gate in gates if gate.outcome is outcome]
+        if stopped:
+            tier, bound_by = instead, stopped[0].name
+            break
+    return Verdict(
+        run=run.run,
+        rule=rule.name,
+        rule_sha256=rule.sha256,
+        metric=run.track.metric,
+        tier=tier,
+        speed_tier=graded.tier,
+        bound_by=bound_by,
+        credit_bound=graded.credit_bound,
+        gain=graded.gain,
+        credit=graded.credit,
+        steps=graded.steps,
+        pins=pins_used(rule, run),
+        gates=gates,
+    )
+
+
+def _gates(rule: Rule, run: RunInputs, *, first: bool) -> tuple[Gate, ...]:
+    gates = [
+        check_correctness(rule.correctness, run.parity),
+        check_suite(rule.correctness, run.parity, path=run.track.metric),
+    ]
+    if rule.sampling:
+        gates.append(check_sampling(rule.sampling, run))
+    if rule.clock:
+        gates.append(check_clock(rule.clock, run.track.metric, run.speed, run.clock))
+    if rule.ceiling:
+        gates.append(check_ceiling(rule.ceiling, run, rule.guard.metric if rule.guard else None))
+    if rule.ratchet:
+        ratchet = check_ratchet(rule.ratchet, run.parity, run.frontier_parity)
+        gates.append(Gate("ratchet", Outcome.PASS, "no-frontier") if first else ratchet)
+    if rule.guard:
+        guard = check_guard(rule.guard, run.guarded, run.guard_pin)
+        gates.append(Gate("guard", Outcome.PASS, "no-frontier") if first else guard)
+    return tuple(gates)
+
+
+def check_sampling(rule: Sampling, run: RunInputs) -> Gate:
+    """Whether enough was timed, over real context, and graded by somebody else."""
+    steps = (Step("samples", "unknown" if run.samples is None else str(run.samples)),)
+    independent = run.parity.independent if run.parity else None
+    if run.samples is not None and run.samples < rule.repetitions:
+        detail = f"{run.samples} repetitions of a length, the rule asks for {rule.repetitions}"
+        return Gate("sampling", Outcome.FAIL, "few-samples", detail, steps)
+    if rule.filled and run.filled is False:
+        return Gate("sampling", Outcome.FAIL, "seeked", "the context was skipped over, not filled with tokens", steps)
+    if rule.independent and independent is False:
+        return Gate("sampling", Outcome.FAIL, "self-graded", "the reference is the project's own code", steps)
+    unknown = [
+        name
+        for name, absent in (
+            ("repetitions", run.samples is None),
+            ("how the context was filled", rule.filled and run.filled is None),
+            ("whose code the reference is", rule.independent and independent is None),
+        )
+        if absent
+    ]
+    if unknown:
+        return Gate("sampling", Outcome.NOT_CHECKED, "no-evidence", f"no record of {', '.join(unknown)}", steps)
+    return Gate("sampling", Outcome.PASS, steps=steps)

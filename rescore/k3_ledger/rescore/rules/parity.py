@@ -1,0 +1,105 @@
+"""Gates on agreement with the reference engine: correctness, completeness of the suite, and the ratchet.
+
+The attacks these answer: a mean hides one broken depth (the worst decides); a short suite grades an empty cache
+(every depth of the rule must be there); a fast path that is never graded (the graded path must be the scored one);
+divergence that creeps up merge by merge beneath a fixed bar (the ratchet compares with the same round's frontier).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from k3_ledger.rescore.exact import format_exact, format_rounded
+from k3_ledger.rescore.rules.verdict import Gate, Step
+from k3_ledger.schemas.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from fractions import Fraction
+
+    from k3_ledger.rescore.inputs import Depth, Parity
+    from k3_ledger.rescore.rules.parameters import Correctness, Ratchet
+
+
+def check_correctness(rule: Correctness, parity: Parity | None) -> Gate:
+    """Worst agreement against the bars; equality passes, and a missing half leaves the gate undecided."""
+    kl = parity.worst_kl() if parity else None
+    top1 = parity.worst_top1() if parity else None
+    if kl is None or top1 is None:
+        missing = " and ".join(name for name, value in (("kl", kl), ("top1", top1)) if value is None)
+        return Gate("correctness", Outcome.NOT_CHECKED, "no-evidence", f"the run does not record {missing}")
+    steps = (Step("kl", kl), Step("kl_bar", rule.kl), Step("top1", top1), Step("top1_bar", rule.top1))
+    failed = [
+        text
+        for wrong, text in (
+            (top1 < rule.top1, f"top1 {format_exact(top1)} is below {format_exact(rule.top1)}"),
+            (kl > rule.kl, f"kl {_nats(kl)} is above {format_exact(rule.kl)}"),
+        )
+        if wrong
+    ]
+    if failed:
+        return Gate("correctness", Outcome.FAIL, "diverged", " and ".join(failed), steps)
+    if kl > rule.kl_soft:
+        detail = f"kl {_nats(kl)} is above the soft bar {format_exact(rule.kl_soft)}"
+        return Gate("correctness", Outcome.PASS, "soft-bar", detail, steps, warning=True)
+    return Gate("correctness", Outcome.PASS, steps=steps)
+
+
+def check_suite(rule: Correctness, parity: Parity | None, *, path: str | None = None) -> Gate:
+    """Whether every depth of the suite was graded with enough rows, and on the path that was scored.
+
+    Args:
+        rule: names the depths.
+        parity: what was graded.
+        path: the scored path, when the rule insists that it is the graded one.
+    """
+    if parity is None or not parity.depths:
+        return Gate("suite", Outcome.NOT_CHECKED, "no-evidence", "the run records no depths")
+    graded = {depth.tokens for depth in parity.depths}
+    missing = [tokens for tokens in rule.depths if tokens not in graded]
+    steps = (Step("depths", _listed(sorted(graded))), Step("suite", _listed(rule.depths)))
+    if missing:
+        return Gate("suite", Outcome.FAIL, "incomplete", f"not graded at depth {_listed(missing)}", steps)
+    few = [depth.tokens for depth in parity.depths if depth.rows is not None and depth.rows < rule.rows]
+    if few:
+        detail = f"fewer than {rule.rows} rows graded at depth {_listed(few)}"
+        return Gate("suite", Outcome.FAIL, "few-rows", detail, steps)
+    if path is not None and parity.path is None:
+        return Gate("suite", Outcome.NOT_CHECKED, "no-path", "no record says which path was graded", steps)
+    if path is not None and parity.path not in {path, "both"}:
+        return Gate("suite", Outcome.FAIL, "other-path", f"graded on {parity.path}, scored on {path}", steps)
+    return Gate("suite", Outcome.PASS, steps=steps)
+
+
+def check_ratchet(rule: Ratchet, parity: Parity | None, frontier: Parity | None) -> Gate:
+    """Divergence of each material depth against the frontier's; the worst ratio decides."""
+    if parity is None or frontier is None or not parity.depths or not frontier.depths:
+        whose = "the run" if parity is None or not parity.depths else "the frontier of its round"
+        return Gate("ratchet", Outcome.NOT_CHECKED, "no-evidence", f"{whose} records no depths")
+    theirs = {depth.tokens: depth for depth in frontier.depths}
+    pairs = [(depth, theirs[depth.tokens]) for depth in parity.depths if depth.tokens in theirs]
+    if len(pairs) < len(parity.depths):
+        return Gate("ratchet", Outcome.NOT_CHECKED, "other-depths", "the frontier was graded at other depths")
+    material = [(mine, main) for mine, main in pairs if mine.kl >= rule.floor]
+    for mine, main in material:
+        if mine.kl > rule.block * main.kl and mine.kl >= rule.block_from:
+            return _ratchet(Outcome.FAIL, "blocked", mine, main, rule.block)
+    for mine, main in material:
+        if mine.kl > rule.warn * main.kl:
+            return _ratchet(Outcome.PASS, "drifted", mine, main, rule.warn)
+    return Gate("ratchet", Outcome.PASS, steps=(Step("material_depths", str(len(material))),))
+
+
+def _ratchet(outcome: Outcome, reason: str, mine: Depth, main: Depth, bar: Fraction) -> Gate:
+    times = f"{format_rounded(mine.kl / main.kl, 2)}x" if main.kl else "infinitely many times"
+    detail = f"kl at depth {mine.tokens} is {times} the frontier's, more than {format_exact(bar)}x"
+    steps = (Step("depth", str(mine.tokens)), Step("kl", mine.kl), Step("frontier_kl", main.kl))
+    return Gate("ratchet", outcome, reason, detail, steps, warning=outcome is Outcome.PASS)
+
+
+def _nats(value: Fraction) -> str:
+    return format_rounded(value, 9)
+
+
+def _listed(tokens: Iterable[int]) -> str:
+    return ", ".join(str(token) for token in tokens)

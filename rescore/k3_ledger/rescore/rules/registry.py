@@ -1,0 +1,78 @@
+"""Find a rule by name or by moment. A name that is not registered is refused with the names that are."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Final
+
+from k3_ledger.rescore.history.rules import CHANGES, RELEASES, released
+from k3_ledger.rescore.rules.house import HOUSE_RULES
+from k3_ledger.schemas.errors import RescoreError
+from k3_ledger.schemas.findings import Code
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from k3_ledger.rescore.rules.parameters import Rule
+
+RULES: Final[dict[str, Rule]] = {
+    rule.name: rule
+    for rule in (
+        *(change.rule for change in CHANGES if change.rule),
+        *(released(release) for release in RELEASES),
+        *HOUSE_RULES,
+    )
+}
+"""Every registered rule by name: interim rules in the order of their commits, releases, and this project's own."""
+
+ALIASES: Final[dict[str, str]] = {
+    "pre-0.1.0": "v0.1.0@fb8e012",
+    "v0.2.1+prefill": "v0.2.2@f561299",
+    **{
+        f"{release.tag}@{release.commit}": release.tag
+        for release in RELEASES
+        if f"{release.tag}@{release.commit}" not in RULES
+    },
+}
+"""Other names of registered rules: names in use elsewhere for rules that were never tagged, and tags by commit."""
+
+
+def find_rule(name: str) -> Rule:
+    """The rule of that name, release tag, interim id or alias.
+
+    Raises:
+        RescoreError: ``K3L-RULE-UNKNOWN``, listing the rules that exist.
+    """
+    rule = RULES.get(ALIASES.get(name, name))
+    if rule is None:
+        known = list(RULES)
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}? registered: {', '.join(known)}" if near else f"registered: {', '.join(known)}"
+        raise RescoreError(Code.RULE_UNKNOWN, f"no rule is named {name[:80]!r}", found=name[:80], hint=hint)
+    return rule
+
+
+def in_force(at: datetime, commit: str | None = None) -> Rule:
+    """The rule that was in force at a moment, or, where the table knows the commit, right after that commit.
+
+    Args:
+        at: when the frontier that was scored against was current, with a time zone.
+        commit: commit of that frontier, seven hex digits or more; wins over ``at`` when the table has it.
+
+    Raises:
+        RescoreError: ``K3L-RULE-MOMENT`` when ``at`` is before the first rule.
+        ValueError: ``at`` has no time zone.
+    """
+    if at.tzinfo is None:
+        raise ValueError("a moment without a time zone is no moment")
+    named = [change.since for change in CHANGES if commit and commit.startswith(change.commit)]
+    until = named[0] if named else at
+    rules = [change.rule for change in CHANGES if change.rule and change.since <= until]
+    if not rules:
+        raise RescoreError(
+            Code.RULE_MOMENT,
+            f"no rule was in force at {at.isoformat()}",
+            expected=f"{CHANGES[0].since.isoformat()} or later",
+            found=at.isoformat(),
+        )
+    return rules[-1]

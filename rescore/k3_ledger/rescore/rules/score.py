@@ -1,0 +1,38 @@
+"""Apply a rule to a run. :func:`score` is what commands use; :func:`apply_arithmetic` is the bare function."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from k3_ledger.rescore.rules import anchored_gain, measured_gain
+from k3_ledger.rescore.rules.verdict import NotScorable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from k3_ledger.rescore.inputs import RunInputs
+    from k3_ledger.rescore.rules.parameters import Arithmetic, Rule
+    from k3_ledger.rescore.rules.verdict import Scored
+
+
+def score(rule: Rule, run: RunInputs) -> Scored:
+    """Judge a run under a rule that scores its metric and context.
+
+    A run of another metric or context is not scorable: it is never scored in the wrong one.
+    """
+    if (run.track.metric, run.track.context) != (rule.scope.metric, rule.scope.context):
+        scope = rule.scope.metric if rule.scope.context is None else f"{rule.scope.metric}@{rule.scope.context}"
+        message = f"not scorable: the rule scores {scope}, the run measured {run.track.short}"
+        return NotScorable(run.run, rule.name, "scope", message)
+    return apply_arithmetic(rule, run)
+
+
+def apply_arithmetic(rule: Rule, run: RunInputs) -> Scored:
+    """Judge a run by a rule's arithmetic whatever its metric and context; the result is not a verdict to publish."""
+    return _ARITHMETICS[rule.arithmetic](rule, run)
+
+
+_ARITHMETICS: dict[Arithmetic, Callable[[Rule, RunInputs], Scored]] = {
+    "anchored-gain/1": anchored_gain.judge,
+    "measured-gain/1": measured_gain.judge,
+}
