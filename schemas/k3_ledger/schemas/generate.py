@@ -17,7 +17,7 @@ from typing import Any, Final, get_args
 
 from pydantic import TypeAdapter
 
-from k3_ledger.schemas import models
+from k3_ledger.schemas import models, values
 from k3_ledger.schemas.envelope import schema_of
 from k3_ledger.schemas.findings import Area, Code
 
@@ -178,7 +178,7 @@ def structs_module() -> str:
 def _scalars() -> dict[str, str]:
     """Constrained scalar types that the models name, by the JSON of their schema."""
     named: dict[str, str] = {}
-    for name, value in vars(models).items():
+    for name, value in vars(values).items():
         if get_args(value) and get_args(value)[0] in {str, int}:
             named.setdefault(json.dumps(TypeAdapter(value).json_schema(), sort_keys=True), name)
     return named

@@ -26,7 +26,9 @@ Decimal = Annotated[str, Meta(pattern=r"^-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,40})?\
 FileName = Annotated[str, Meta(max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9._+@-]*(?:/[A-Za-z0-9_][A-Za-z0-9._+@-]*)*\Z")]
 Hex64 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Integer = Annotated[int, Meta(ge=-9007199254740991, le=9007199254740991)]
+MediaType = Annotated[str, Meta(max_length=200, pattern=r"^[a-z0-9.+-]+/[A-Za-z0-9.+-]+(;[ -~]{1,80})?\Z")]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+:@/-]{0,199}\Z")]
+Origin = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]{0,198}\Z")]
 Positive = Annotated[int, Meta(ge=1, le=9007199254740991)]
 Signature = Annotated[str, Meta(pattern=r"^[A-Za-z0-9+/]{85}[AQgw]==\Z")]
 Text = Annotated[str, Meta(max_length=4096)]
@@ -50,7 +52,7 @@ class Accelerator(Wire, frozen=True):
 class Artifact(Wire, frozen=True):
     """See ``models.Artifact``."""
 
-    media_type: Annotated[str, Meta(pattern=r"^[a-z0-9.+-]+/[A-Za-z0-9.+-]+(;[ -~]{1,80})?\Z")]
+    media_type: MediaType
     name: FileName
     sha256: Hex64
     size: Count
@@ -168,7 +170,7 @@ class GenesisBody(Wire, frozen=True):
     """See ``models.GenesisBody``."""
 
     format: Literal["k3-ledger/1"]
-    origin: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]{0,198}\Z")]
+    origin: Origin
     root_public_key: Hex64
 
 
