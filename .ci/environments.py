@@ -43,7 +43,7 @@ ENVIRONMENTS = {
         ".[test]",
         (
             ("torch==2.13.0",),
-            ("--constraint", "constraints-engine.txt", "triton", "gguf", "numpy", "xllamacpp", "mypy"),
+            ("--constraint=constraints-engine.txt", "triton", "gguf", "numpy", "xllamacpp", "mypy"),
         ),
     ),
 }
