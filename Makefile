@@ -52,7 +52,8 @@ imports: $(TEST_ENV) ## the directions between rooms
 	@$(TEST_BIN)/lint-imports --no-logo --no-cache
 
 generated: $(TEST_ENV) ## do generated files agree with what they are generated from?
-	@$(TEST_BIN)/python -m k3_ledger.schemas.generate --check
+	@PYTHONPATH=schemas $(TEST_BIN)/python -m k3_ledger.schemas.generate --check
+	@$(TEST_BIN)/python .ci/commands.py --check
 
 unit: $(TEST_ENV) $(USER_ENV) ## tests against the installed wheel, with branch coverage
 	@rm -f .coverage .coverage.*

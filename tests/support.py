@@ -22,3 +22,8 @@ def data_path(*parts: str) -> Path | None:
     named = os.environ.get(DATA_VARIABLE)
     path = (Path(named) if named else ROOT.parent / "shared").joinpath(*parts)
     return path if path.exists() else None
+
+
+def plain_environment() -> dict[str, str]:
+    """The environment without what measures coverage: for processes whose own imports or speed are looked at."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("COV")}

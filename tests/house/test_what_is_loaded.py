@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.support import plain_environment
+
 IMPORT_ALL = """
 import importlib, json, pkgutil, sys
 opened = []
@@ -33,7 +35,12 @@ MODELS = {"pydantic"}
 
 def loaded_by(package: str) -> dict[str, list[str]]:
     done = subprocess.run(
-        [sys.executable, "-c", IMPORT_ALL, package], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", IMPORT_ALL, package],
+        env=plain_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     result: dict[str, list[str]] = json.loads(done.stdout)
