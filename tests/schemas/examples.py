@@ -7,7 +7,7 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 
 from k3_ledger.schemas import canonical, models
-from k3_ledger.schemas.generate import documents
+from k3_ledger.schemas.generate_schemas import documents
 
 
 def pattern_of(scalar: Any) -> str:

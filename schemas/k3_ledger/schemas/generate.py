@@ -1,11 +1,8 @@
 """Writes everything that follows from the models and the registry: ``python -m k3_ledger.schemas.generate [--check]``.
 
-From :mod:`k3_ledger.schemas.models` come the JSON Schema 2020-12 files (one a kind, one for bundles) and the msgspec
-structs of :mod:`k3_ledger.schemas.structs`; from :mod:`k3_ledger.schemas.findings` comes ``docs/findings.md``. The
-structs are made from the JSON Schemas, so a constraint that a schema cannot say cannot be lost on the way: a keyword
-this module does not know stops it.
-
-It is run in a source tree; ``--check`` writes nothing, names what has drifted and exits with 1.
+From :mod:`k3_ledger.schemas.models` come the JSON Schema 2020-12 files (one a kind, one for bundles), the msgspec
+structs of :mod:`k3_ledger.schemas.structs` and ``docs/format-bodies.md``; from :mod:`k3_ledger.schemas.findings` comes
+``docs/findings.md``. It is run in a source tree; ``--check`` writes nothing, names what has drifted and exits with 1.
 """
 
 from __future__ import annotations
@@ -13,46 +10,28 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Final
 
-from pydantic import TypeAdapter
-
-from k3_ledger.schemas import models, values
-from k3_ledger.schemas.envelope import schema_of
-from k3_ledger.schemas.findings import Area, Code
+from k3_ledger.schemas.generate_pages import bodies_page, findings_page
+from k3_ledger.schemas.generate_schemas import documents, json_schema
+from k3_ledger.schemas.generate_structs import structs_module
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 ROOM: Final = Path("schemas/k3_ledger/schemas")
 
-Schema = dict[str, Any]
 
-
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], root: Path = ROOT) -> int:
     """Write the files, or with ``--check`` compare them; 0 when all is well, 1 on drift, 2 on misuse."""
     if arguments not in ([], ["--check"]):
         sys.stderr.write("usage: python -m k3_ledger.schemas.generate [--check]\n")
         return 2
-    return check(ROOT) if arguments else write(ROOT)
-
-
-def write(root: Path) -> int:
-    """Write every generated file below ``root``."""
-    for path, text in generated().items():
-        target = root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8", newline="\n")
-    for path in _leftover(root):
-        (root / path).unlink()
-    return 0
-
-
-def check(root: Path) -> int:
-    """Name every generated file below ``root`` that differs from what would be written."""
-    drifted = [
-        path
-        for path, text in generated().items()
-        if not (root / path).is_file() or (root / path).read_bytes() != text.encode()
-    ] + _leftover(root)
+    files = generated()
+    present = {path.relative_to(root) for path in (root / ROOM / "json").glob("*")}
+    leftover = sorted(present - set(files))
+    if not arguments:
+        write(root, files, leftover)
+        return 0
+    drifted = [path for path, text in files.items() if not _is_as_written(root / path, text)] + leftover
     for path in drifted:
         sys.stderr.write(f"error: {path} has drifted from its source\n")
     if drifted:
@@ -62,236 +41,28 @@ def check(root: Path) -> int:
 
 def generated() -> dict[Path, str]:
     """Every generated file and its text, by path relative to the source tree."""
-    files = {ROOM / "json" / f"{name}.schema.json": _json_schema_file(name) for name in documents()}
+    files = {
+        ROOM / "json" / f"{name}.schema.json": json.dumps(json_schema(name), indent=2, ensure_ascii=False) + "\n"
+        for name in documents()
+    }
     files[ROOM / "structs.py"] = structs_module()
     files[Path("docs/findings.md")] = findings_page()
+    files[Path("docs/format-bodies.md")] = bodies_page()
     return files
 
 
-def documents() -> dict[str, TypeAdapter[Any]]:
-    """What has a JSON Schema file: every entry kind, and bundles."""
-    adapters: dict[str, TypeAdapter[Any]] = {kind: TypeAdapter(model) for kind, model in models.ENTRIES.items()}
-    adapters["bundle"] = TypeAdapter(models.Bundle)
-    return adapters
+def write(root: Path, files: dict[Path, str], leftover: list[Path]) -> None:
+    """Write ``files`` below ``root`` and remove schema files that nothing generates any more."""
+    for path, text in files.items():
+        target = root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8", newline="\n")
+    for path in leftover:
+        (root / path).unlink()
 
 
-def _leftover(root: Path) -> list[Path]:
-    known = generated()
-    present = (path.relative_to(root) for path in sorted((root / ROOM / "json").glob("*")))
-    return [path for path in present if path not in known]
-
-
-# ------------------------------------------------------------------------------------------------ JSON Schema
-
-
-def json_schema(name: str) -> Schema:
-    """The JSON Schema 2020-12 document for one entry kind, or for ``bundle``."""
-    schema = documents()[name].json_schema(ref_template="#/$defs/{model}")
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"urn:k3-ledger:schema:{name}:1",
-        **{key: value for key, value in schema.items() if key != "discriminator"},
-    }
-
-
-def _json_schema_file(name: str) -> str:
-    return json.dumps(json_schema(name), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-
-
-# ---------------------------------------------------------------------------------------------------- structs
-
-_HEADER = '''\
-"""The models as msgspec structs: the fast half of validation.
-
-GENERATED from ``models.py`` by ``python -m k3_ledger.schemas.generate``; do not edit.
-
-:func:`decode_entry` says "valid" or nothing. Typed decoding checks every field; writing the result again and comparing
-proves the bytes canonical, since duplicate keys, white space, other escapes and other number spellings do not survive
-the comparison. Whatever is refused here goes to :func:`k3_ledger.schemas.validate.parse_entry`, which decides and
-explains. A test holds the two equal. Fields are declared in sorted order because msgspec writes them as declared.
-"""
-
-# fmt: off
-# ruff: noqa: E501 - generated lines are as long as their constraints
-
-from __future__ import annotations
-
-from typing import Annotated, Literal
-
-from msgspec import DecodeError, Meta, Struct, field
-from msgspec.json import Decoder, Encoder
-
-from k3_ledger.schemas.envelope import MAX_ENTRY
-'''
-
-_FOOTER = '''
-_STRUCTS: dict[bytes, type[AnyEntryStruct]] = {{
-{structs}
-}}
-_decoders: dict[bytes, Decoder[AnyEntryStruct]] = {{}}
-_encode = Encoder().encode
-
-
-def decode_entry(entry: bytes) -> AnyEntryStruct | None:
-    """Decode a valid canonical entry; ``None`` says only that the slow path has to look."""
-    if len(entry) > MAX_ENTRY:
-        return None
-    # What follows the schema is of constant length, so it can be cut out without parsing. A wrong cut costs nothing:
-    # the decoder that it picks refuses any other schema.
-    schema = entry[entry.rfind(b'"schema":"') + 10 : -32]
-    decoder = _decoders.get(schema)
-    if decoder is None:
-        if schema not in _STRUCTS:
-            return None
-        # Decoders take longer to build than a small log takes to verify, so each is built when it is first needed.
-        decoder = _decoders[schema] = Decoder(_STRUCTS[schema])
-    try:
-        value = decoder.decode(entry)
-    except (DecodeError, UnicodeDecodeError):
-        return None
-    return value if _encode(value) == entry else None
-'''
-
-
-def structs_module() -> str:
-    """Source of ``structs.py``."""
-    definitions = TypeAdapter(models.AnyEntry).json_schema()["$defs"]
-    scalars = _scalars()
-    used: dict[str, str] = {}
-    classes = [_struct(name, definitions[name], scalars, used) for name in _in_dependency_order(definitions)]
-    aliases = "\n".join(f"{name} = {source}" for name, source in sorted(used.items()))
-    kinds = {kind: model.__name__ for kind, model in models.ENTRIES.items()}
-    union = " | ".join(kinds.values())
-    table = "\n".join(f'    b"{schema_of(kind)}": {name},' for kind, name in kinds.items())
-    base = (
-        "class Wire(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):\n"
-        '    """Base of all structs: frozen, unknown fields refused, every field required."""\n'
-    )
-    return (
-        f"{_HEADER}\n{aliases}\n\n\n{base}\n\n"
-        + "\n\n".join(classes)
-        + f"\n\nAnyEntryStruct = (\n    {union}\n)\n"
-        + _FOOTER.format(structs=table)
-    )
-
-
-def _scalars() -> dict[str, str]:
-    """Constrained scalar types that the models name, by the JSON of their schema."""
-    named: dict[str, str] = {}
-    for name, value in vars(values).items():
-        if get_args(value) and get_args(value)[0] in {str, int}:
-            named.setdefault(json.dumps(TypeAdapter(value).json_schema(), sort_keys=True), name)
-    return named
-
-
-def _in_dependency_order(definitions: dict[str, Schema]) -> list[str]:
-    order: list[str] = []
-
-    def visit(name: str) -> None:
-        if name not in order:
-            for other in _references(definitions[name]):
-                visit(other)
-            order.append(name)
-
-    for name in definitions:
-        visit(name)
-    return order
-
-
-def _references(schema: Any) -> list[str]:
-    if isinstance(schema, dict):
-        found = [schema["$ref"].rpartition("/")[2]] if "$ref" in schema else []
-        return found + [name for value in schema.values() for name in _references(value)]
-    if isinstance(schema, list):
-        return [name for value in schema for name in _references(value)]
-    return []
-
-
-def _struct(name: str, schema: Schema, scalars: dict[str, str], used: dict[str, str]) -> str:
-    keys = set(schema) - {"description", "title", "type", "properties"}
-    assert keys == {"additionalProperties", "required"}, (name, keys)
-    assert schema["additionalProperties"] is False, name
-    assert set(schema["required"]) == set(schema["properties"]), name
-    lines = [f"class {name}(Wire, frozen=True):", f'    """See ``models.{name}``."""', ""]
-    for key, value in sorted(schema["properties"].items()):
-        kind = _type(value, scalars, used)
-        lines.append(f'    schema_: {kind} = field(name="schema")' if key == "schema" else f"    {key}: {kind}")
-    return "\n".join(lines) + "\n"
-
-
-def _type(schema: Schema, scalars: dict[str, str], used: dict[str, str]) -> str:
-    """The annotation that says the same as ``schema``; an unknown keyword is an assertion."""
-    schema = {key: value for key, value in schema.items() if key not in {"title", "description"}}
-    match schema:
-        case {"$ref": reference, **rest} if not rest:
-            source = str(reference).rpartition("/")[2]
-        case {"anyOf": [inner, {"type": "null"}], **rest} if not rest:
-            source = f"{_type(inner, scalars, used)} | None"
-        case {"const": value, "type": "string", **rest} if not rest:
-            source = f"Literal[{json.dumps(value)}]"
-        case {"enum": values, "type": "string", **rest} if not rest:
-            source = f"Literal[{', '.join(json.dumps(value) for value in values)}]"
-        case {"type": "boolean", **rest} if not rest:
-            source = "bool"
-        case {"type": "array", "items": items, "maxItems": _, **rest} if set(rest) <= {"minItems"}:
-            inner = f"tuple[{_type(items, scalars, used)}, ...]"
-            source = f"Annotated[{inner}, {_meta(schema, minItems='min_length', maxItems='max_length')}]"
-        case {"type": "string", **rest} if rest and set(rest) <= {"pattern", "minLength", "maxLength"}:
-            source = f"Annotated[str, {_meta(rest, minLength='min_length', maxLength='max_length', pattern='pattern')}]"
-        case {"type": "integer", "minimum": _, "maximum": _, **rest} if not rest:
-            source = f"Annotated[int, {_meta(schema, minimum='ge', maximum='le')}]"
-        case _:
-            raise AssertionError(f"no struct type for {schema}")
-    name = scalars.get(json.dumps(schema, sort_keys=True))
-    if name is None:
-        return source
-    used[name] = source
-    return name
-
-
-def _meta(schema: Schema, **names: str) -> str:
-    parts = []
-    for keyword, argument in names.items():
-        if keyword in schema:
-            value = schema[keyword]
-            # Python's $ also matches before a final line feed; pydantic's and ECMA's do not.
-            text = f'r"{value.removesuffix("$")}\\Z"' if keyword == "pattern" else repr(value)
-            assert keyword != "pattern" or value.endswith("$"), value
-            parts.append(f"{argument}={text}")
-    return f"Meta({', '.join(parts)})"
-
-
-# --------------------------------------------------------------------------------------------------- findings
-
-
-def findings_page() -> str:
-    """Text of ``docs/findings.md``."""
-    lines = [
-        "# Findings",
-        "",
-        "Every finding that a command can report, by the part of the work that reports it. Codes are stable: one never",
-        "changes meaning, and a retired one is not reused. The exit code is the one that a finding asks for when it is",
-        "the most serious of a run (see [Exit codes](exit-codes.md)).",
-        "",
-        "This page is generated from the registry (`k3_ledger.schemas.findings`).",
-    ]
-    for area in Area:
-        rows = [code for code in Code if code.info.area is area]
-        if rows:
-            lines += ["", f"## {area.value[0].upper()}{area.value[1:]}"]
-        for code in rows:
-            info = code.info
-            lines += [
-                "",
-                f"### {code.id}",
-                "",
-                f"{info.title} · {info.severity.value} · exit {info.exit.value}",
-                "",
-                info.meaning,
-                "",
-                f"What to do: {info.hint}.",
-            ]
-    return "\n".join(lines) + "\n"
+def _is_as_written(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_bytes() == text.encode()
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from k3_ledger.schemas.bodies import (
     VerdictBody,
     WitnessBody,
 )
-from k3_ledger.schemas.envelope import Role
+from k3_ledger.schemas.envelope import Kind, Role
 from k3_ledger.schemas.measurement import (
     Accelerator,
     Artifact,
@@ -165,10 +165,16 @@ class Entry(Model):
     """When the signer says it was sealed."""
     key: KeyId
     """Key id of the signer."""
+    kind: Kind
+    """Which kind of entry this is; it decides the schema, the body, and which roles may sign it."""
+    schema_: str = Field(alias="schema")
+    """Format of the body and its version: `k3-ledger/<kind>/1`."""
+    body: Model
+    """What the entry says."""
 
 
 class GenesisEntry(Entry):
-    """See :class:`GenesisBody`."""
+    """An entry of kind `genesis`."""
 
     kind: Literal["genesis"]
     schema_: Literal["k3-ledger/genesis/1"] = Field(alias="schema")
@@ -176,7 +182,7 @@ class GenesisEntry(Entry):
 
 
 class KeyEntry(Entry):
-    """See :class:`KeyBody`."""
+    """An entry of kind `key`."""
 
     kind: Literal["key"]
     schema_: Literal["k3-ledger/key/1"] = Field(alias="schema")
@@ -184,7 +190,7 @@ class KeyEntry(Entry):
 
 
 class RunEntry(Entry):
-    """See :class:`RunBody`."""
+    """An entry of kind `run`."""
 
     kind: Literal["run"]
     schema_: Literal["k3-ledger/run/1"] = Field(alias="schema")
@@ -192,7 +198,7 @@ class RunEntry(Entry):
 
 
 class VerdictEntry(Entry):
-    """See :class:`VerdictBody`."""
+    """An entry of kind `verdict`."""
 
     kind: Literal["verdict"]
     schema_: Literal["k3-ledger/verdict/1"] = Field(alias="schema")
@@ -200,7 +206,7 @@ class VerdictEntry(Entry):
 
 
 class RuleEntry(Entry):
-    """See :class:`RuleBody`."""
+    """An entry of kind `rule`."""
 
     kind: Literal["rule"]
     schema_: Literal["k3-ledger/rule/1"] = Field(alias="schema")
@@ -208,7 +214,7 @@ class RuleEntry(Entry):
 
 
 class PinEntry(Entry):
-    """See :class:`PinBody`."""
+    """An entry of kind `pin`."""
 
     kind: Literal["pin"]
     schema_: Literal["k3-ledger/pin/1"] = Field(alias="schema")
@@ -216,7 +222,7 @@ class PinEntry(Entry):
 
 
 class SupersedeEntry(Entry):
-    """See :class:`SupersedeBody`."""
+    """An entry of kind `supersede`."""
 
     kind: Literal["supersede"]
     schema_: Literal["k3-ledger/supersede/1"] = Field(alias="schema")
@@ -224,7 +230,7 @@ class SupersedeEntry(Entry):
 
 
 class ImportEntry(Entry):
-    """See :class:`ImportBody`."""
+    """An entry of kind `import`."""
 
     kind: Literal["import"]
     schema_: Literal["k3-ledger/import/1"] = Field(alias="schema")
@@ -232,7 +238,7 @@ class ImportEntry(Entry):
 
 
 class RoundEntry(Entry):
-    """See :class:`RoundBody`."""
+    """An entry of kind `round`."""
 
     kind: Literal["round"]
     schema_: Literal["k3-ledger/round/1"] = Field(alias="schema")
@@ -240,7 +246,7 @@ class RoundEntry(Entry):
 
 
 class MergeEntry(Entry):
-    """See :class:`MergeBody`."""
+    """An entry of kind `merge`."""
 
     kind: Literal["merge"]
     schema_: Literal["k3-ledger/merge/1"] = Field(alias="schema")
@@ -248,7 +254,7 @@ class MergeEntry(Entry):
 
 
 class FailedEntry(Entry):
-    """See :class:`FailedBody`."""
+    """An entry of kind `failed`."""
 
     kind: Literal["failed"]
     schema_: Literal["k3-ledger/failed/1"] = Field(alias="schema")
@@ -256,7 +262,7 @@ class FailedEntry(Entry):
 
 
 class WitnessEntry(Entry):
-    """See :class:`WitnessBody`."""
+    """An entry of kind `witness`."""
 
     kind: Literal["witness"]
     schema_: Literal["k3-ledger/witness/1"] = Field(alias="schema")
@@ -264,7 +270,7 @@ class WitnessEntry(Entry):
 
 
 class NoteEntry(Entry):
-    """See :class:`NoteBody`."""
+    """An entry of kind `note`."""
 
     kind: Literal["note"]
     schema_: Literal["k3-ledger/note/1"] = Field(alias="schema")
@@ -299,15 +305,16 @@ BODIES: Final[dict[str, type[Model]]] = {
 
 
 class RunBundle(Model):
-    """``bundle.json`` of a run: the receipt-to-be, in the same canonical profile.
-
-    It lacks only ``bundle``, the SHA-256 of this very file, which sealing adds. Artifacts stand beside it as
-    ``blobs/<sha256>``.
+    """`bundle.json` of a run: the body of the receipt-to-be without its `bundle` digest, which is the SHA-256 of this
+    very file. Artifacts stand beside it as `blobs/<sha256>`.
     """
 
     schema_: Literal["k3-ledger/bundle/1"] = Field(alias="schema")
+    """Format of this file and its version."""
     kind: Literal["run"]
+    """Which kind of entry it becomes."""
     body: RunMeasurement
+    """The body of that entry, less `bundle`."""
 
     def sealed(self, digest: str) -> RunBody:
         """The body of the receipt for this bundle, whose ``bundle.json`` has the SHA-256 ``digest``."""
@@ -315,11 +322,14 @@ class RunBundle(Model):
 
 
 class FailedBundle(Model):
-    """``bundle.json`` of a run that did not finish; see :class:`RunBundle`."""
+    """`bundle.json` of a run that did not finish."""
 
     schema_: Literal["k3-ledger/bundle/1"] = Field(alias="schema")
+    """Format of this file and its version."""
     kind: Literal["failed"]
+    """Which kind of entry it becomes."""
     body: FailedMeasurement
+    """The body of that entry, less `bundle`."""
 
     def sealed(self, digest: str) -> FailedBody:
         """The body of the entry for this bundle, whose ``bundle.json`` has the SHA-256 ``digest``."""
