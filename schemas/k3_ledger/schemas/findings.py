@@ -591,6 +591,218 @@ class Code(enum.Enum):
         "pin a measured value above zero", ExitCode.UNREADABLE,
     )  # fmt: skip
 
+    # -- input: verifier -------------------------------------------------------------------------------------
+    CHANGED_WHILE_READ = CodeInfo(
+        Area.INPUT, E, "log changed after it was verified",
+        "The log was read again after verification and its bytes were others.",
+        "verify a copy that nobody writes to",
+        ExitCode.UNREADABLE,
+    )  # fmt: skip
+
+    # -- chain: verifier -------------------------------------------------------------------------------------
+    CHAIN_NO_GENESIS = CodeInfo(
+        Area.CHAIN, E, "beginning is missing",
+        "The first line is not a genesis entry: entries in front of it are gone, or this is a fragment.",
+        "get the whole log; a proof file is the way to show a single entry",
+    )  # fmt: skip
+    CHAIN_SECOND_GENESIS = CodeInfo(
+        Area.CHAIN, E, "second ledger joined",
+        "A genesis entry stands after the first line: two logs were put into one file.",
+        "split the file where the second log begins and verify each",
+    )  # fmt: skip
+    CHAIN_INDEX = CodeInfo(
+        Area.CHAIN, E, "entry out of order",
+        "An entry's index is not one more than that of the entry in front: entries are missing, repeated "
+        "or swapped.",
+        "restore the original file; the position says where the order breaks",
+    )  # fmt: skip
+    CHAIN_REPEATED = CodeInfo(
+        Area.CHAIN, E, "entry repeated",
+        "A line holds the same entry as the line in front of it.",
+        "restore the original file",
+    )  # fmt: skip
+    CHAIN_FORK = CodeInfo(
+        Area.CHAIN, E, "fork inside the log",
+        "Two entries continue the same entry. Two writers appended without a lock, or somebody joined two"
+        " histories.",
+        "keep the file as evidence; decide which branch the newest signed head commits to",
+    )  # fmt: skip
+    CHAIN_PREV = CodeInfo(
+        Area.CHAIN, E, "entry does not follow",
+        "An entry's prev is not the identity of the entry in front of it: one of the two was replaced or "
+        "changed.",
+        "restore the original file; the entry in front is the likelier one to have changed",
+    )  # fmt: skip
+    CLAIMED_TIME = CodeInfo(
+        Area.CHAIN, W, "claimed time goes backwards",
+        "An entry claims an earlier time than the entry in front. Order comes from the chain, so nothing "
+        "follows from it but doubt about a clock.",
+        "ask the signer about the clock of that machine",
+    )  # fmt: skip
+
+    # -- keys: verifier --------------------------------------------------------------------------------------
+    KEY_UNKNOWN = CodeInfo(
+        Area.KEYS, E, "key was never enrolled",
+        "An entry names a key that no key entry of this log enrols, so its signature cannot count.",
+        "this is a missing key, not a bad signature: enrol the key before it signs",
+    )  # fmt: skip
+    KEY_WEAK = CodeInfo(
+        Area.KEYS, E, "key is not a proper point",
+        "A public key is not the canonical encoding of a point of the prime-order subgroup.",
+        "enrol another key",
+    )  # fmt: skip
+    KEY_ID_MISMATCH = CodeInfo(
+        Area.KEYS, E, "key id is not the hash of the key",
+        "A key entry's key_id is not the SHA-256 of its public_key.",
+        "write the key entry again with the right id",
+    )  # fmt: skip
+    KEY_ENROLLED_TWICE = CodeInfo(
+        Area.KEYS, E, "key enrolled twice",
+        "A key entry enrols a key that the log enrolled before.",
+        "revoke and enrol another key instead",
+    )  # fmt: skip
+    KEY_UNKNOWN_TARGET = CodeInfo(
+        Area.KEYS, E, "key action without a target",
+        "A rotation or revocation names a key, role or position that does not fit.",
+        "name an enrolled key of the same role, and no position after the entry itself",
+    )  # fmt: skip
+    KEY_WRONG_ROLE = CodeInfo(
+        Area.KEYS, E, "role may not sign this kind",
+        "A key signed an entry of a kind that its role has no right to sign.",
+        "sign it again with a key of the right role; see docs/format.md for who signs what",
+    )  # fmt: skip
+    KEY_NOT_YET = CodeInfo(
+        Area.KEYS, E, "key used before it was enrolled",
+        "An entry stands in front of the key entry that enrols its signer.",
+        "enrol a key first, then sign with it",
+    )  # fmt: skip
+    KEY_RETIRED = CodeInfo(
+        Area.KEYS, E, "key used after it was retired",
+        "An entry stands behind the key entry that rotated or revoked its signer.",
+        "sign with a key that is still valid; find out who still holds the old one",
+    )  # fmt: skip
+    KEY_DISOWNED = CodeInfo(
+        Area.KEYS, W, "entries disowned by a revocation",
+        "A compromise revocation takes back what the key signed from an earlier position on. Those "
+        "entries stand in the log and count for nothing.",
+        "measure again and seal with the new key",
+    )  # fmt: skip
+
+    # -- checkpoint: verifier --------------------------------------------------------------------------------
+    CHECKPOINT_SIGNATURE = CodeInfo(
+        Area.CHECKPOINT, E, "signed head has no valid signature",
+        "No log key that this ledger enrolled below the head's size, and had not retired by then, signed "
+        "it.",
+        "get the checkpoint from the operator again; if it is genuine, its key entry is missing from the "
+        "log",
+    )  # fmt: skip
+    UNCHECKPOINTED = CodeInfo(
+        Area.CHECKPOINT, N, "entries past the newest signed head",
+        "No signed head commits to these entries yet. They are chained and signed, but their removal "
+        "would not show.",
+        "ask the operator for a checkpoint, or require the step 'checkpoint' in the trust policy",
+    )  # fmt: skip
+    HEAD_TOO_SMALL = CodeInfo(
+        Area.CHECKPOINT, E, "signed head too small",
+        "The newest signed head covers fewer entries than the trust policy accepts.",
+        "get a newer copy of the log",
+    )  # fmt: skip
+    MEMORY_UNREADABLE = CodeInfo(
+        Area.CHECKPOINT, E, "remembered head cannot be read",
+        "The file that remembers the last verified head is damaged. That says nothing about the log; "
+        "trust on first use is not silently repeated.",
+        "if you accept losing the protection against rollback once, delete the file on purpose and verify"
+        " again",
+        ExitCode.UNREADABLE,
+    )  # fmt: skip
+    ROLLBACK = CodeInfo(
+        Area.CHECKPOINT, E, "log is shorter than it was",
+        "The log holds fewer entries than when it was last seen: it was rolled back or cut.",
+        "keep both heads as evidence and ask the operator",
+    )  # fmt: skip
+    FORK = CodeInfo(
+        Area.CHECKPOINT, E, "log's history was replaced",
+        "The log does not extend the head that was seen before: two histories exist.",
+        "keep both heads as evidence: the two signed notes together prove the fork",
+    )  # fmt: skip
+
+    # -- proof: verifier -------------------------------------------------------------------------------------
+    PROOF_INCOMPLETE = CodeInfo(
+        Area.PROOF, E, "proof lacks an entry",
+        "A proof file does not carry an entry that is needed to authenticate its subject.",
+        "make the proof again from the ledger",
+    )  # fmt: skip
+
+    # -- artifact: verifier ----------------------------------------------------------------------------------
+    ARTIFACT_MISSING = CodeInfo(
+        Area.ARTIFACT, W, "artifact is not there",
+        "An entry names an artifact that does not stand beside the ledger, so it could not be hashed. It "
+        "is counted as not checked.",
+        "get the artifact; require the step 'artifacts' in the trust policy if you cannot do without",
+    )  # fmt: skip
+    ARTIFACT_MISMATCH = CodeInfo(
+        Area.ARTIFACT, E, "artifact was changed",
+        "A stored artifact does not hash to the digest that was sealed.",
+        "restore the original artifact",
+    )  # fmt: skip
+    ARTIFACT_SIZE = CodeInfo(
+        Area.ARTIFACT, E, "one digest, two sizes",
+        "Two entries give the same digest different sizes; at least one of them is wrong.",
+        "find out which writer recorded the wrong size",
+    )  # fmt: skip
+
+    # -- receipt: verifier -----------------------------------------------------------------------------------
+    RECEIPT_CLOCK = CodeInfo(
+        Area.RECEIPT, E, "repetitions overlap",
+        "Repetitions of one series overlap in time or run backwards, so they do not come from one "
+        "monotonic clock.",
+        "measure again with a monotonic clock, one repetition after the other",
+    )  # fmt: skip
+    RECEIPT_COUNTS = CodeInfo(
+        Area.RECEIPT, E, "counts contradict each other",
+        "A receipt counts more of something than there was.",
+        "measure again; the position names the field",
+    )  # fmt: skip
+    RECEIPT_IMPOSSIBLE = CodeInfo(
+        Area.RECEIPT, E, "faster than a clock can show",
+        "A repetition did more than one token a nanosecond.",
+        "check what was counted, and which clock was read",
+    )  # fmt: skip
+    RECEIPT_PARITY = CodeInfo(
+        Area.RECEIPT, E, "parity figures contradict each other",
+        "A parity record's depths, means or maxima cannot come from one comparison.",
+        "grade again; the position names the field",
+    )  # fmt: skip
+    REFERENCE_UNKNOWN = CodeInfo(
+        Area.RECEIPT, E, "entry names an entry that is not there",
+        "An entry refers to an earlier entry by an identity that no earlier entry has.",
+        "name the identity that `k3-ledger show` prints",
+    )  # fmt: skip
+
+    # -- policy: verifier ------------------------------------------------------------------------------------
+    POLICY_MALFORMED = CodeInfo(
+        Area.POLICY, E, "trust policy cannot be read",
+        "The trust policy is not TOML, has an unknown key, or a value of the wrong form.",
+        "see docs/verify.md for its keys",
+        ExitCode.USAGE,
+    )  # fmt: skip
+    ROOT_NOT_TRUSTED = CodeInfo(
+        Area.POLICY, E, "log opened by another root key",
+        "The genesis entry was not signed by the root key that the trust policy names.",
+        "get the root key from its owner over another channel, or distrust this log",
+    )  # fmt: skip
+    ORIGIN_NOT_TRUSTED = CodeInfo(
+        Area.POLICY, E, "log has another name",
+        "The log's origin is not the one that the trust policy names.",
+        "check which log you meant to verify",
+    )  # fmt: skip
+    REQUIRED_NOT_CHECKED = CodeInfo(
+        Area.POLICY, E, "required step was not checked",
+        "The trust policy requires a step that could not be carried out in full.",
+        "supply what was missing, or relax the policy knowingly",
+        ExitCode.NOT_CHECKED,
+    )  # fmt: skip
+
     @property
     def id(self) -> str:
         """Stable public spelling."""

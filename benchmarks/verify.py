@@ -1,0 +1,191 @@
+"""Verification against its floor: a bare libsodium loop over the same messages with the same number of processes.
+
+    python benchmarks/verify.py [--receipts 100000] [--processes 2] [--rounds 5] [--json FILE]
+
+Builds a ledger of run receipts of about 1.5 KB with one checkpoint, then alternates (A) `check_log` over the directory
+and (B) the bare loop: `crypto_sign_open` over messages that are already split and in memory. Prints the median of each,
+the ratio A/B round by round, the same for the whole command `k3-ledger verify`, and the peak memory of the command's
+largest process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import json
+import multiprocessing
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import nacl.bindings
+from nacl.signing import SigningKey
+
+from k3_ledger.cli.sources import DirectorySource
+from k3_ledger.schemas.envelope import format_entry_around
+from k3_ledger.verify.log import Options, check_log
+
+ORIGIN = "example.org/benchmark"
+SIGN_PREFIX = b"k3-ledger/entry/v1\n"
+
+
+def canonical(value: object) -> bytes:
+    """Canonical JSON of plain ASCII data."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+def build(path: Path, receipts: int, size: int) -> None:
+    """Write a ledger of ``receipts`` run entries whose lines are about ``size`` bytes."""
+    root, log, runner = (SigningKey(hashlib.sha256(name).digest()) for name in (b"root", b"log", b"runner"))
+    ids = {key: hashlib.sha256(bytes(key.verify_key)).hexdigest() for key in (root, log, runner)}
+    prev = hashlib.sha256(ORIGIN.encode() + b"\n").hexdigest()
+    lines = 0
+    with (path / "ledger.jsonl").open("wb") as stream:
+
+        def add(kind: str, body: bytes, key: SigningKey) -> None:
+            nonlocal prev, lines
+            entry = format_entry_around(
+                body, index=lines, key=ids[key], kind=kind, prev=prev, time="2026-01-01T00:00:00Z"
+            )
+            sig = base64.b64encode(key.sign(SIGN_PREFIX + entry).signature)
+            stream.write(b'{"entry":' + entry + b',"sig":"' + sig + b'"}\n')
+            prev, lines = hashlib.sha256(entry).hexdigest(), lines + 1
+
+        genesis = {"format": "k3-ledger/1", "origin": ORIGIN, "root_public_key": bytes(root.verify_key).hex()}
+        add("genesis", canonical(genesis), root)
+        for key, role in ((log, "log"), (runner, "runner")):
+            body = {
+                "action": "enrol", "role": role, "key_id": ids[key], "public_key": bytes(key.verify_key).hex(),
+                "name": role, "replaces": None, "revoked_from": None, "reason": None, "endorsements": [],
+            }  # fmt: skip
+            add("key", canonical(body), root)
+        template = canonical(run_body(size)).replace(b'"bundle":"' + b"0" * 64, b'"bundle":"%064x')
+        for number in range(receipts):
+            add("run", template % number, runner)
+
+
+def run_body(size: int) -> dict[str, object]:
+    """A run body whose line comes to about ``size`` bytes: as many samples as fit."""
+    node = {
+        "name": "node", "cpu": "a processor", "logical_cores": 2, "memory_bytes": 1 << 34, "os": "linux",
+        "kernel": "6.1", "accelerators": [],
+    }  # fmt: skip
+    series = {
+        "metric": "decode", "unit": "token", "actor": "subject", "observer": "controller", "context": 131072,
+        "context_filled": 131072, "batch": 1, "processes": 1, "warmup": 2, "inputs": "fresh", "cache": "none",
+        "samples": [],
+    }  # fmt: skip
+    body: dict[str, object] = {
+        "bundle": "0" * 64, "role": "candidate",
+        "subject": {"name": "engine", "version": "1.0", "source": None, "build_sha256": "a" * 64}, "model": None,
+        "machine": {"node": node, "software": [{"name": "torch", "version": "2.13.0"}], "command": ["run"],
+                    "started": "2026-01-01T00:00:00Z"},
+        "timing": [series], "parity": None, "memory": [], "flags": [], "expert_load": None,
+        "tee": {"kind": "none", "report_data_sha256": None}, "round": None, "artifacts": [],
+    }  # fmt: skip
+    envelope = 400  # head, tail and the entry's own fields
+    samples: list[dict[str, int]] = []
+    while len(canonical({**body, "timing": [{**series, "samples": samples}]})) + envelope < size:
+        samples.append({"start_ns": 10**9 * len(samples), "duration_ns": 987654321, "count": 128})
+    body["timing"] = [{**series, "samples": samples}]
+    return body
+
+
+def _bare(pairs: list[tuple[bytes, bytes]], ready: object, start: object) -> None:
+    ready.release()  # type: ignore[attr-defined]
+    start.wait()  # type: ignore[attr-defined]
+    opened = nacl.bindings.crypto_sign_open
+    for signed, public_key in pairs:
+        opened(signed, public_key)
+
+
+def bare_loop(pairs: list[tuple[bytes, bytes]], processes: int) -> float:
+    """Seconds that ``processes`` forked processes need for all signatures, messages already in memory."""
+    context = multiprocessing.get_context("fork")
+    ready, start = context.Semaphore(0), context.Event()
+    shares = [pairs[i::processes] for i in range(processes)]
+    workers = [context.Process(target=_bare, args=(share, ready, start)) for share in shares]
+    for worker in workers:
+        worker.start()
+    for _ in workers:
+        ready.acquire()
+    begin = time.perf_counter()
+    start.set()
+    for worker in workers:
+        worker.join()
+    return time.perf_counter() - begin
+
+
+def signed_messages(path: Path) -> list[tuple[bytes, bytes]]:
+    """(signature and message, public key) of every line, as `crypto_sign_open` wants them."""
+    keys = {}
+    pairs = []
+    with (path / "ledger.jsonl").open("rb") as stream:
+        for raw in stream:
+            entry, sig = raw[9:-99], base64.b64decode(raw[-91:-3])
+            document = json.loads(entry) if len(keys) < 3 else None
+            if document is not None:
+                body = document["body"]
+                public_key = bytes.fromhex(body.get("root_public_key") or body["public_key"])
+                keys[hashlib.sha256(public_key).hexdigest()] = public_key
+            at = entry.index(b'"key":"', entry.index(b'"index":')) + 7
+            pairs.append((sig + SIGN_PREFIX + entry, keys[entry[at : at + 64].decode()]))
+    return pairs
+
+
+def run_command(path: Path, processes: int) -> tuple[int, int]:
+    """(nanoseconds, peak bytes of the largest process) of `k3-ledger verify` as a whole command."""
+    command = [sys.executable, "-m", "k3_ledger.cli", "verify", str(path), "--processes", str(processes)]
+    begin = time.perf_counter_ns()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    spent = time.perf_counter_ns() - begin
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, process.returncode
+    return spent, usage.ru_maxrss * 1024
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--receipts", type=int, default=100_000)
+    parser.add_argument("--bytes", type=int, default=1500, help="aimed-at bytes of a line")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="write raw samples (nanoseconds) here")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+        build(path, options.receipts, options.bytes)
+        size = (path / "ledger.jsonl").stat().st_size
+        pairs = signed_messages(path)
+        print(f"{len(pairs)} entries, {size / len(pairs):.0f} bytes a line, {options.processes} processes")
+        samples: dict[str, list[int]] = {"verify": [], "floor": [], "command": [], "peak_bytes": []}
+        for _ in range(options.rounds):
+            begin = time.perf_counter_ns()
+            report = check_log(DirectorySource(path), options=Options(processes=options.processes))
+            samples["verify"].append(time.perf_counter_ns() - begin)
+            assert report.exit_code == 0, report.findings
+            samples["floor"].append(int(bare_loop(pairs, options.processes) * 1e9))
+            spent, peak = run_command(path, options.processes)
+            samples["command"].append(spent)
+            samples["peak_bytes"].append(peak)
+        for name in ("verify", "command"):
+            ratios = [a / b for a, b in zip(samples[name], samples["floor"], strict=True)]
+            print(
+                f"{name:8} {statistics.median(samples[name]) / 1e9:7.3f} s   floor "
+                f"{statistics.median(samples['floor']) / 1e9:7.3f} s   ratio median {statistics.median(ratios):.3f} "
+                f"({min(ratios):.3f} to {max(ratios):.3f})"
+            )
+        print(f"peak memory of the command's largest process: {max(samples['peak_bytes']) / 2**20:.0f} MiB")
+        if options.json:
+            options.json.write_text(json.dumps({"receipts": len(pairs), "bytes": size, "samples": samples}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""The command line: the one place that puts rooms together, opens files and turns findings into exit codes.
+
+This package imports typer and nothing heavier; what a command needs is imported inside that command. Results go to
+stdout, diagnostics to stderr as ``error:`` and ``hint:`` lines. Exit codes: 0 verified, 1 verified false, 2 usage,
+3 unreadable or malformed input, 4 something that the policy requires was not checked, 5 torn tail.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+from typing import Annotated
+
+import typer
+
+from k3_ledger.cli import verify
+from k3_ledger.schemas.errors import LedgerError
+
+app = typer.Typer(
+    name="k3-ledger",
+    help="Keep published speed claims honest: seal, verify, audit and re-score signed timing and parity receipts.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        typer.echo(f"k3-ledger {metadata.version('k3-ledger')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[  # noqa: ARG001 - handled by its callback
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options of every command."""
+
+
+verify.register(app)
+
+
+def main() -> None:
+    """Entry point: run a command; an error about the input or the storage becomes words and an exit code."""
+    try:
+        app()
+    except LedgerError as error:
+        sys.exit(fail(error))
+
+
+def fail(error: LedgerError) -> int:
+    """Print one error the way every command does, and return its exit code."""
+    finding = error.finding
+    typer.echo(f"error: {error} [{finding.code.id}]", err=True)
+    if finding.expected is not None:
+        typer.echo(f"  expected: {finding.expected}", err=True)
+    if finding.found is not None:
+        typer.echo(f"  found: {finding.found}", err=True)
+    typer.echo(f"hint: {finding.advice}", err=True)
+    return int(finding.code.info.exit) or 1

@@ -1,0 +1,7 @@
+"""``python -m k3_ledger.cli``."""
+
+from __future__ import annotations
+
+from k3_ledger.cli import main
+
+main()

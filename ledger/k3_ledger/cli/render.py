@@ -1,0 +1,80 @@
+"""Renders a verification report: plain lines, the same on a terminal (with colour) and in a file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from k3_ledger.schemas.outcomes import ExitCode, Outcome, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from k3_ledger.verify.report import Report
+
+_MARK = {Outcome.PASS: "pass", Outcome.FAIL: "FAIL", Outcome.NOT_CHECKED: "not checked"}
+_COLOUR = {
+    Outcome.PASS: typer.colors.GREEN,
+    Outcome.FAIL: typer.colors.RED,
+    Outcome.NOT_CHECKED: typer.colors.YELLOW,
+    Severity.ERROR: typer.colors.RED,
+    Severity.WARNING: typer.colors.YELLOW,
+    Severity.NOTE: typer.colors.CYAN,
+}
+_VERDICT = {
+    ExitCode.VERIFIED: "verified",
+    ExitCode.FALSE: "NOT VERIFIED",
+    ExitCode.UNREADABLE: "unreadable",
+    ExitCode.NOT_CHECKED: "not fully checked, and the trust policy requires it",
+    ExitCode.TORN_TAIL: "torn tail; everything before it was checked",
+}
+
+
+def print_report(report: Report, *, as_json: bool) -> None:
+    """Write the report to stdout."""
+    if as_json:
+        typer.echo(json.dumps(report.as_dict(), indent=2, ensure_ascii=False))
+        return
+    colour = sys.stdout.isatty()
+    for text, key in _lines(report):
+        typer.echo(typer.style(text, fg=_COLOUR[key]) if colour and key is not None else text)
+
+
+def _lines(report: Report) -> Iterator[tuple[str, Outcome | Severity | None]]:
+    """(text, what decides its colour) of every line."""
+    yield f"subject    {report.subject}", None
+    yield f"origin     {report.origin or 'unknown'}", None
+    if report.head is not None:
+        yield f"head       {report.head.size} entries, root {report.head.root}", None
+    yield f"policy     {report.policy}", None
+    yield "", None
+    for step in report.steps:
+        counts = f"{step.checked} checked"
+        if step.failed:
+            counts += f", {step.failed} failed"
+        if step.not_checked:
+            counts += f", {step.not_checked} not checked"
+        if not step.checked and not step.not_checked:
+            counts = "nothing to check"
+        detail = f"; {step.detail}" if step.detail else ""
+        yield f"{step.number:>2} {step.name:<13}{_MARK[step.outcome]:<13}{counts}{detail}", step.outcome
+    for finding in report.findings:
+        yield "", None
+        place = str(finding.position)
+        yield f"{finding.severity}: {place}: {finding.message} [{finding.code.id}]", finding.severity
+        if finding.expected is not None:
+            yield f"  expected: {finding.expected}", None
+        if finding.found is not None:
+            yield f"  found: {finding.found}", None
+        yield f"  hint: {finding.advice}", None
+    unspelled = sum(report.counts.values()) - len(report.findings)
+    if unspelled:
+        yield "", None
+        yield f"{unspelled} further findings of these codes are counted, not spelled out", None
+    yield "", None
+    exit_code = report.exit_code
+    verdict = Outcome.PASS if exit_code is ExitCode.VERIFIED else Outcome.FAIL
+    yield f"{_VERDICT[exit_code]} (exit code {int(exit_code)})", verdict

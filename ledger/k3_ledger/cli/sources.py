@@ -1,0 +1,112 @@
+"""Opens what a user names: a ledger directory or the log file in it. The verifier is handed bytes only."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING, BinaryIO
+
+from k3_ledger.schemas.errors import StoreError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LOG_NAME = "ledger.jsonl"
+BLOCK = 1 << 20
+"""Bytes read at a time."""
+MAX_NOTE = 1 << 20
+"""Longest signed tree head that is read, in bytes."""
+
+
+def unreadable(path: Path, error: OSError, hint: str | None = None) -> StoreError:
+    """The error for a file that the operating system would not give us."""
+    return StoreError(
+        Code.UNREADABLE,
+        f"{os.strerror(error.errno) if error.errno else error}: {path}",
+        position=Position(source=path.name),
+        hint=hint,
+    )
+
+
+def read_small(path: Path, limit: int = MAX_NOTE) -> bytes:
+    """A whole small file.
+
+    Raises:
+        StoreError: it cannot be read, or is longer than ``limit`` bytes.
+    """
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(limit + 1)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    if len(data) > limit:
+        raise StoreError(
+            Code.UNREADABLE,
+            f"{path} is longer than {limit} bytes",
+            position=Position(source=path.name),
+            hint="this is not the file that it is named after",
+        )
+    return data
+
+
+class DirectorySource:
+    """A ledger in a directory, or a bare log file; a :class:`k3_ledger.verify.source.LogSource`."""
+
+    def __init__(self, path: Path) -> None:
+        """Open nothing yet, but refuse what is neither a directory with a log nor a file.
+
+        Raises:
+            StoreError: nothing is there, or the directory holds no log.
+        """
+        self.root = path if path.is_dir() else path.parent
+        self.log = path / LOG_NAME if path.is_dir() else path
+        self.name = self.log.name
+        self._bare = not path.is_dir() and path.name != LOG_NAME
+        try:
+            self.size: int | None = self.log.stat().st_size
+        except OSError as error:
+            hint = None
+            if error.errno == errno.ENOENT and path.is_dir():
+                hint = f"a ledger directory holds a file {LOG_NAME}; `k3-ledger init` makes one"
+            raise unreadable(self.log, error, hint) from None
+
+    def blocks(self) -> Iterator[bytes]:
+        """See :class:`~k3_ledger.verify.source.LogSource`."""
+        try:
+            with self.log.open("rb", buffering=0) as stream:
+                while block := stream.read(BLOCK):
+                    yield block
+        except OSError as error:
+            raise unreadable(self.log, error) from None
+
+    def checkpoint(self) -> bytes | None:
+        """The newest signed tree head; a bare file that is not called ledger.jsonl has none beside it."""
+        path = self.root / "checkpoint"
+        return None if self._bare or not path.exists() else read_small(path)
+
+    def kept_checkpoints(self) -> Iterator[tuple[str, bytes]]:
+        """Signed tree heads kept in ``checkpoints/``, by name."""
+        folder = self.root / "checkpoints"
+        if self._bare or not folder.is_dir():
+            return
+        for path in sorted(folder.iterdir()):
+            if path.is_file():
+                yield f"checkpoints/{path.name}", read_small(path)
+
+    def open_artifact(self, sha256: str) -> BinaryIO | None:
+        """An artifact from ``blobs/sha256``. Symbolic links are not followed out of the ledger."""
+        path = self.root / "blobs" / "sha256" / sha256[:2] / sha256
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise unreadable(path, error) from None
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise StoreError(Code.UNREADABLE, f"not a regular file: {path}", position=Position(source=path.name))
+        return os.fdopen(handle, "rb")

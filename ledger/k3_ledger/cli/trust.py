@@ -1,0 +1,97 @@
+"""Reads what an auditor trusts: a policy file, a root key, and the head remembered from the last visit."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from k3_ledger.cli.sources import read_small, unreadable
+from k3_ledger.schemas.errors import PolicyError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Position
+
+if TYPE_CHECKING:
+    from k3_ledger.verify.policy import TrustPolicy
+
+_HEX = frozenset("0123456789abcdef")
+
+
+def load_policy(trust: Path | None, root_key: str | None, require: list[str]) -> TrustPolicy | None:
+    """Put a trust policy together from a file and from flags; None when none was given.
+
+    Raises:
+        PolicyError: the file or a flag is malformed, or both name a root key and they differ.
+        StoreError: a file cannot be read.
+    """
+    from k3_ledger.verify.policy import TrustPolicy, parse_policy
+
+    if trust is None and root_key is None and not require:
+        return None
+    policy = TrustPolicy() if trust is None else parse_policy(read_small(trust), trust.name)
+    if root_key is not None:
+        key = _root_key(root_key)
+        if policy.root_public_key not in (None, key):
+            raise PolicyError(
+                Code.POLICY_MALFORMED,
+                "--root-key and the trust policy name different root keys",
+                position=Position(source=str(trust), field="root_public_key"),
+                expected=(policy.root_public_key or b"").hex(),
+                found=key.hex(),
+            )
+        policy = replace(policy, root_public_key=key)
+    try:
+        return replace(policy, require=policy.require | frozenset(require))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--require") from None
+
+
+def _root_key(text: str) -> bytes:
+    """A raw public key from 64 hexadecimal digits or from a PEM file."""
+    if len(text) == 64 and set(text) <= _HEX:
+        return bytes.fromhex(text)
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
+
+    data = read_small(Path(text))
+    try:
+        key = load_pem_public_key(data)
+    except ValueError:
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise PolicyError(
+            Code.POLICY_MALFORMED,
+            "the root key file holds no Ed25519 public key",
+            position=Position(source=text),
+            expected="a PEM file that begins with BEGIN PUBLIC KEY",
+        )
+    return key.public_bytes(Encoding.Raw, PublicFormat.Raw)
+
+
+def remembered_head(path: Path) -> bytes | None:
+    """The head kept from the last visit, or None on the first one. A damaged file is never taken for a first visit."""
+    return read_small(path) if path.exists() or path.is_symlink() else None
+
+
+def remember_head(path: Path, note: bytes | None) -> None:
+    """Keep a verified head for the next visit: written aside, flushed, then put in place in one step.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    if note is None:
+        typer.echo("note: the ledger has no checkpoint, so no head was remembered", err=True)
+        return
+    aside = path.with_name(path.name + ".new")
+    try:
+        with aside.open("wb") as stream:
+            stream.write(note)
+            stream.flush()
+            os.fsync(stream.fileno())
+        aside.replace(path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise unreadable(path, error, "choose a --memory file in a directory that you may write to") from None

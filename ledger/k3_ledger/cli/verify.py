@@ -1,0 +1,76 @@
+"""``k3-ledger verify``: check a ledger or a proof file, offline."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+HELP = """Check a ledger or a proof file, offline, with no GPU.
+
+PATH is a ledger directory, a ledger.jsonl, or a file that `k3-ledger prove` wrote. Without a trust policy (--trust or
+--root-key) integrity is checked and nobody is authenticated: the report says so.
+
+Exit codes: 0 verified, 1 verified false, 2 usage, 3 unreadable or not a ledger, 4 the policy requires something that
+was not checked, 5 torn tail (everything before it verified).
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("verify", help=HELP)(verify)
+
+
+def verify(
+    path: Annotated[Path, typer.Argument(help="Ledger directory, ledger.jsonl, or proof file.", show_default=False)],
+    trust: Annotated[
+        Path | None, typer.Option(help="Trust policy, a TOML file (see docs/verify.md).", show_default=False)
+    ] = None,
+    root_key: Annotated[
+        str | None,
+        typer.Option(help="Root public key that must have opened the log: 64 hex digits, or a PEM file."),
+    ] = None,
+    require: Annotated[
+        list[str] | None, typer.Option(help="Step for which 'not checked' is not accepted; may be repeated.")
+    ] = None,
+    expect_head: Annotated[
+        list[Path] | None, typer.Option(help="A checkpoint kept from an earlier visit that the log must extend.")
+    ] = None,
+    memory: Annotated[
+        Path | None,
+        typer.Option(help="File that remembers the last verified signed head: compared first, updated on success."),
+    ] = None,
+    artifacts: Annotated[bool, typer.Option(help="Re-hash artifacts.")] = True,
+    processes: Annotated[int, typer.Option(min=1, help="Worker processes.")] = os.cpu_count() or 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Run the verification and end with its exit code."""
+    from k3_ledger.cli.proofs import is_proof, verify_proof_file
+    from k3_ledger.cli.render import print_report
+    from k3_ledger.cli.sources import DirectorySource, read_small
+    from k3_ledger.cli.terminal import progress_bar
+    from k3_ledger.cli.trust import load_policy, remember_head, remembered_head
+    from k3_ledger.verify.log import Options, check_log
+
+    policy = load_policy(trust, root_key, require or [])
+    if is_proof(path):
+        report = verify_proof_file(path, policy)
+    else:
+        source = DirectorySource(path)
+        heads = [(str(file), read_small(file)) for file in expect_head or ()]
+        if memory is not None and (known := remembered_head(memory)) is not None:
+            heads.append((str(memory), known))
+        with progress_bar(source.size, "verifying") as progress:
+            report = check_log(
+                source,
+                policy,
+                Options(
+                    processes=processes, artifacts=artifacts, expected_heads=tuple(heads), progress=progress
+                ),
+            )
+        if memory is not None and not report.exit_code:
+            remember_head(memory, source.checkpoint())
+    print_report(report, as_json=as_json)
+    raise typer.Exit(int(report.exit_code))

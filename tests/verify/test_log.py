@@ -1,0 +1,511 @@
+"""Whole logs: good ones verify; every structural change is found, under the code that names it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import ExitCode, Outcome
+from k3_ledger.verify.log import Options, check_log, verify_log
+from k3_ledger.verify.policy import TrustPolicy
+from k3_ledger.verify.report import STEPS, Report, VerificationError
+from k3_ledger.verify.source import MemorySource
+from tests.ledgers import (
+    JUDGE,
+    LOG,
+    ORIGIN,
+    ROOT,
+    RUNNER,
+    Builder,
+    Key,
+    genesis_body,
+    key_body,
+    run_body,
+    sign_head,
+    small_ledger,
+    tree_root,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+POLICY = TrustPolicy(root_public_key=ROOT.public, origin=ORIGIN)
+
+
+def check(data: bytes | Builder, policy: TrustPolicy | None = POLICY, **options: Any) -> Report:
+    """Verify bytes; keywords of MemorySource and of Options go to where they belong."""
+    data = data.data if isinstance(data, Builder) else data
+    known = {field.name for field in dataclasses.fields(Options)}
+    chosen = Options(**{k: v for k, v in options.items() if k in known})
+    return check_log(MemorySource(data, **{k: v for k, v in options.items() if k not in known}), policy, chosen)
+
+
+def codes(report: Report) -> set[Code]:
+    return set(report.counts)
+
+
+def outcome(report: Report, name: str) -> Outcome:
+    return next(step.outcome for step in report.steps if step.name == name)
+
+
+def test_a_good_log_verifies_and_says_what_it_covers() -> None:
+    ledger = small_ledger()
+    report = check(ledger, checkpoint=ledger.head())
+    assert (report.exit_code, report.findings, report.authenticated, report.origin) == (0, (), True, ORIGIN)
+    assert report.head.size == 10
+    assert report.head.root == tree_root(ledger.lines).hex()
+    for step in ("framing", "schema", "chain", "signatures", "keys", "checkpoint", "receipts"):
+        assert outcome(report, step) is Outcome.PASS, step
+    assert [step.checked for step in report.steps[:5]] == [10, 10, 10, 10, 11]
+
+
+def test_what_was_not_checked_is_never_called_ok() -> None:
+    report = check(small_ledger(), None)
+    for step in ("checkpoint", "memory", "witnesses", "artifacts", "verdicts", "pins", "attestations"):
+        assert outcome(report, step) is Outcome.NOT_CHECKED, step
+    assert report.exit_code == 0
+    assert not report.authenticated
+    assert report.policy == "integrity checked; signer not authenticated (no trust policy)"
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 900, 3000, 1 << 20])
+@pytest.mark.parametrize("block", [1, 64, 1 << 20])
+def test_the_report_does_not_depend_on_how_the_bytes_arrive(chunk_bytes: int, block: int) -> None:
+    ledger = small_ledger()
+    ledger.lines[5] = ledger.lines[5].replace(b'"count":10', b'"count":11')
+    ledger.lines[7] = b"nonsense\n"
+    del ledger.lines[8]
+    expected = check(ledger, checkpoint=ledger.head())
+    report = check(ledger, checkpoint=ledger.head(), chunk_bytes=chunk_bytes, block=block)
+    assert report.as_dict() == expected.as_dict()
+
+
+# ----------------------------------------------------------------------------------------- structure of the chain
+
+
+def _swap(lines: list[bytes]) -> None:
+    lines[5], lines[6] = lines[6], lines[5]
+
+
+def _repeat(lines: list[bytes]) -> None:
+    lines.append(lines[-1])
+
+
+STRUCTURAL: dict[str, tuple[Callable[[list[bytes]], object], set[Code], set[Code]]] = {
+    # name: (change, codes without a checkpoint, further codes with one)
+    "first entry removed": (lambda ls: ls.pop(0), {Code.CHAIN_NO_GENESIS, Code.KEY_UNKNOWN, Code.ROOT_NOT_TRUSTED}, {Code.CHECKPOINT_AHEAD, Code.CHECKPOINT_SIGNATURE}),
+    "middle entry removed": (lambda ls: ls.pop(5), {Code.CHAIN_INDEX, Code.CHAIN_PREV}, {Code.CHECKPOINT_AHEAD}),
+    "last entry removed": (lambda ls: ls.pop(), set(), {Code.CHECKPOINT_AHEAD}),
+    "entries swapped": (_swap, {Code.CHAIN_INDEX, Code.CHAIN_PREV, Code.CLAIMED_TIME}, {Code.CHECKPOINT_ROOT}),
+    "last entry repeated": (_repeat, {Code.CHAIN_REPEATED}, {Code.UNCHECKPOINTED}),
+    "second ledger joined": (lambda ls: ls.extend(ls[:]), {Code.CHAIN_SECOND_GENESIS, Code.KEY_ENROLLED_TWICE}, {Code.UNCHECKPOINTED}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STRUCTURAL)
+def test_a_structural_change_has_its_own_code_with_a_checkpoint_and_without(name: str) -> None:
+    change, alone, beside = STRUCTURAL[name]
+    ledger = small_ledger()
+    head = ledger.head()
+    change(ledger.lines)
+    without = check(ledger)
+    assert codes(without) == alone
+    assert without.exit_code == (ExitCode.FALSE if alone else ExitCode.VERIFIED)
+    with_head = check(ledger, checkpoint=head)
+    assert codes(with_head) == alone | beside
+    assert with_head.exit_code == ExitCode.FALSE
+
+
+def test_a_fork_inside_the_log_is_called_a_fork() -> None:
+    ledger = small_ledger(2)
+    fork = Builder(ledger.lines[:-1])
+    fork.add("run", run_body(99), RUNNER)
+    report = check(ledger.data + fork.lines[-1])
+    assert codes(report) == {Code.CHAIN_FORK}
+    assert report.findings[0].position.line == 7
+
+
+def test_an_entry_spliced_from_another_log_does_not_follow() -> None:
+    other = Builder(origin="example.org/other").open().runs(6)
+    ledger = small_ledger(6)
+    ledger.lines[6] = other.lines[6]
+    assert codes(check(ledger)) == {Code.CHAIN_PREV}
+    assert check(ledger).counts[Code.CHAIN_PREV] == 2  # it follows nothing here, and nothing follows it
+
+
+def test_genesis_commits_to_the_name_of_the_log() -> None:
+    ledger = Builder()
+    ledger.add("genesis", genesis_body(), ROOT, prev="0" * 64)
+    assert codes(check(ledger)) == {Code.CHAIN_PREV}
+
+
+def test_a_log_that_starts_at_another_index_is_refused() -> None:
+    ledger = Builder()
+    ledger.add("genesis", genesis_body(), ROOT, index=1)
+    assert Code.CHAIN_INDEX in codes(check(ledger))
+
+
+def test_order_comes_from_the_chain_and_a_clock_only_warns() -> None:
+    ledger = small_ledger(1)
+    ledger.add("run", run_body(7), RUNNER, time="2999-01-01T00:00:00Z")
+    ledger.runs(1)
+    report = check(ledger)
+    assert (codes(report), report.exit_code) == ({Code.CLAIMED_TIME}, 0)
+    assert report.findings[0].position.index == 6
+
+
+# --------------------------------------------------------------------------------------------- signatures and keys
+
+
+def test_a_signature_of_another_entry_is_a_bad_signature() -> None:
+    ledger = small_ledger()
+    ledger.lines[5] = ledger.lines[5][:-99] + ledger.lines[6][-99:]
+    report = check(ledger)
+    assert codes(report) == {Code.SIGNATURE_MISMATCH}
+    assert report.findings[0].position.index == 5
+
+
+def test_a_key_that_was_never_enrolled_is_named_as_missing_not_as_a_bad_signature() -> None:
+    ledger = small_ledger(1)
+    ledger.add("run", run_body(1), Key("stranger"))
+    report = check(ledger)
+    assert codes(report) == {Code.KEY_UNKNOWN}
+    assert outcome(report, "signatures") is Outcome.NOT_CHECKED
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "key"),
+    [
+        ("run", run_body(), JUDGE),
+        ("run", run_body(), LOG),
+        ("run", run_body(), ROOT),
+        ("note", {"text": "hello", "artifacts": []}, RUNNER),
+        ("key", key_body(Key("new"), "runner"), RUNNER),
+    ],
+)
+def test_a_role_signs_only_what_it_may(kind: str, body: dict[str, Any], key: Key) -> None:
+    ledger = small_ledger(1)
+    ledger.add(kind, body, key)
+    allowed = kind == "note"
+    assert codes(check(ledger)) == (set() if allowed else {Code.KEY_WRONG_ROLE})
+
+
+def test_a_key_that_a_wrong_signer_enrolled_counts_for_nothing() -> None:
+    ledger = small_ledger(1)
+    ledger.add("key", key_body(Key("mine"), "runner"), JUDGE)
+    ledger.add("run", run_body(1), Key("mine"))
+    assert codes(check(ledger)) == {Code.KEY_WRONG_ROLE, Code.KEY_UNKNOWN}
+
+
+def test_a_key_counts_only_behind_the_entry_that_enrols_it() -> None:
+    ledger = small_ledger(1)
+    late = Key("late")
+    ledger.add("run", run_body(1), late)
+    ledger.add("key", key_body(late, "runner"), ROOT)
+    ledger.add("run", run_body(2), late)
+    report = check(ledger)
+    assert (codes(report), report.counts[Code.KEY_NOT_YET]) == ({Code.KEY_NOT_YET}, 1)
+
+
+def test_a_rotated_key_stays_good_for_what_it_signed_before() -> None:
+    ledger = small_ledger(5)
+    successor = Key("runner-two")
+    ledger.add("key", key_body(successor, "runner", "rotate", replaces=RUNNER.id), ROOT)
+    for number in range(5):
+        ledger.add("run", run_body(number), successor)
+    assert check(ledger).exit_code == 0
+    ledger.add("run", run_body(9), RUNNER)
+    report = check(ledger)
+    assert (codes(report), report.findings[0].position.index) == ({Code.KEY_RETIRED}, 15)
+
+
+def test_a_revoked_key_stays_good_for_what_it_signed_before() -> None:
+    ledger = small_ledger(3)
+    ledger.add("key", key_body(RUNNER, "runner", "revoke"), ROOT)
+    assert check(ledger).exit_code == 0
+    ledger.runs(2)
+    report = check(ledger)
+    assert report.counts == {Code.KEY_RETIRED: 2}
+
+
+def test_a_compromise_revocation_disowns_what_came_after_and_leaves_what_came_before() -> None:
+    ledger = small_ledger(6)
+    ledger.add("key", key_body(RUNNER, "runner", "revoke", revoked_from=7), ROOT)
+    log = verify_log(MemorySource(ledger.data), POLICY)
+    assert log.report.counts == {Code.KEY_DISOWNED: 3}
+    assert [entry.index for entry in log if entry.disowned] == [7, 8, 9]
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (key_body(RUNNER, "runner"), Code.KEY_ENROLLED_TWICE),
+        (key_body(Key("a"), "runner", key_id="0" * 64), Code.KEY_ID_MISMATCH),
+        (key_body(Key("a"), "runner", "revoke"), Code.KEY_UNKNOWN_TARGET),
+        (key_body(Key("a"), "runner", "rotate"), Code.KEY_UNKNOWN_TARGET),
+        (key_body(Key("a"), "judge", "rotate", replaces=RUNNER.id), Code.KEY_UNKNOWN_TARGET),
+        (key_body(RUNNER, "runner", "revoke", revoked_from=6), Code.KEY_UNKNOWN_TARGET),
+    ],
+)
+def test_a_key_entry_that_cannot_count_says_why(body: dict[str, Any], code: Code) -> None:
+    ledger = small_ledger(1)
+    ledger.add("key", body, ROOT)
+    report = check(ledger)
+    assert codes(report) == {code}
+    assert report.findings[0].position.index == 5
+
+
+def test_a_weak_public_key_is_not_enrolled() -> None:
+    weak = bytes([1]) + bytes(31)  # the identity
+    import hashlib
+
+    ledger = small_ledger(1)
+    body = key_body(Key("a"), "runner", public_key=weak.hex(), key_id=hashlib.sha256(weak).hexdigest())
+    ledger.add("key", body, ROOT)
+    assert codes(check(ledger)) == {Code.KEY_WEAK}
+
+
+# -------------------------------------------------------------------------------------------------------- policy
+
+
+def test_another_root_than_the_trusted_one_is_refused() -> None:
+    report = check(small_ledger(), TrustPolicy(root_public_key=Key("other").public))
+    assert (codes(report), report.exit_code, report.authenticated) == ({Code.ROOT_NOT_TRUSTED}, 1, False)
+
+
+def test_another_origin_than_the_trusted_one_is_refused() -> None:
+    assert codes(check(small_ledger(), TrustPolicy(origin="example.org/else"))) == {Code.ORIGIN_NOT_TRUSTED}
+
+
+def test_what_the_policy_requires_and_nobody_checked_is_exit_4() -> None:
+    ledger = small_ledger()
+    policy = TrustPolicy(require=frozenset({"checkpoint"}))
+    assert check(ledger, policy).exit_code == ExitCode.NOT_CHECKED
+    assert check(ledger, policy, checkpoint=sign_head(ledger.lines[:8])).exit_code == ExitCode.NOT_CHECKED
+    assert check(ledger, policy, checkpoint=ledger.head()).exit_code == ExitCode.VERIFIED
+
+
+def test_a_head_smaller_than_the_policy_accepts_is_refused() -> None:
+    ledger = small_ledger()
+    assert codes(check(ledger, TrustPolicy(minimum_size=11), checkpoint=ledger.head())) == {Code.HEAD_TOO_SMALL}
+    assert not codes(check(ledger, TrustPolicy(minimum_size=10), checkpoint=ledger.head()))
+
+
+# --------------------------------------------------------------------------------------------------------- heads
+
+
+def test_a_checkpoint_signed_by_a_key_that_is_no_log_key_is_refused() -> None:
+    ledger = small_ledger()
+    for key in (RUNNER, ROOT, Key("stranger")):
+        assert codes(check(ledger, checkpoint=ledger.head(key=key))) == {Code.CHECKPOINT_SIGNATURE}
+
+
+def test_a_checkpoint_of_another_log_is_refused() -> None:
+    ledger = small_ledger()
+    report = check(ledger, checkpoint=ledger.head(origin="example.org/other"))
+    assert codes(report) == {Code.CHECKPOINT_ORIGIN, Code.CHECKPOINT_SIGNATURE}
+
+
+def test_kept_checkpoints_are_all_compared() -> None:
+    ledger = small_ledger()
+    kept = [(f"checkpoints/{n}", sign_head(ledger.lines[:n])) for n in (4, 7, 9)]
+    assert check(ledger, checkpoint=ledger.head(), kept=kept).exit_code == 0
+    changed = Builder(ledger.lines[:6])
+    changed.add("run", run_body(77), RUNNER)
+    changed.runs(3)
+    report = check(changed, checkpoint=changed.head(), kept=kept)
+    assert report.counts == {Code.CHECKPOINT_ROOT: 2}
+    assert [finding.position.source for finding in report.findings] == ["checkpoints/7", "checkpoints/9"]
+
+
+@pytest.mark.parametrize("note", [b"", b"\0" * 187, b"nonsense", b"example.org/speed\n10\nAAAA\n\n"])
+def test_a_checkpoint_that_is_no_checkpoint_is_an_error(note: bytes) -> None:
+    report = check(small_ledger(), checkpoint=note)
+    assert report.exit_code == 1
+    assert codes(report) <= {Code.NOTE_MALFORMED, Code.CHECKPOINT_MALFORMED, Code.UNCHECKPOINTED}
+
+
+def test_a_rollback_and_a_fork_are_told_apart_from_a_remembered_head() -> None:
+    ledger = small_ledger()
+    seen = (("memory", ledger.head()),)
+    assert check(ledger, expected_heads=seen).exit_code == 0
+    ledger.runs(3)
+    grown = check(ledger, expected_heads=seen)
+    assert (grown.exit_code, outcome(grown, "memory")) == (0, Outcome.PASS)
+    del ledger.lines[8:]
+    assert codes(check(ledger, expected_heads=seen)) == {Code.ROLLBACK}
+    ledger.add("run", run_body(55), RUNNER)
+    ledger.runs(4)
+    assert codes(check(ledger, expected_heads=seen)) == {Code.FORK}
+
+
+@pytest.mark.parametrize("note", [b"", b"\0" * 187])
+def test_a_damaged_memory_accuses_nobody_and_is_never_a_first_visit(note: bytes) -> None:
+    report = check(small_ledger(), expected_heads=(("memory", note),))
+    assert (codes(report), report.exit_code) == ({Code.MEMORY_UNREADABLE}, ExitCode.UNREADABLE)
+
+
+# ------------------------------------------------------------------------------------------------------ the end
+
+
+def test_every_proper_prefix_is_a_torn_tail_or_a_shorter_log() -> None:
+    ledger = small_ledger(1)
+    data = ledger.data
+    ends = {len(b"".join(ledger.lines[: n + 1])) for n in range(len(ledger.lines))}
+    for length in range(9, len(data)):  # less than nine bytes could be the beginning of anything
+        report = check(data[:length])
+        expected = (set(), ExitCode.VERIFIED) if length in ends else ({Code.TORN_TAIL}, ExitCode.TORN_TAIL)
+        assert (codes(report), report.exit_code) == expected, length
+
+
+def test_a_torn_tail_says_at_which_byte_and_a_missing_promised_entry_outweighs_it() -> None:
+    ledger = small_ledger()
+    torn = ledger.data[:-100]
+    at = len(b"".join(ledger.lines[:-1]))
+    report = check(torn)
+    assert report.findings[0].message.startswith(f"torn tail at byte {at}")
+    assert (report.head.size, report.exit_code) == (9, ExitCode.TORN_TAIL)
+    report = check(torn, checkpoint=ledger.head())
+    assert (codes(report), report.exit_code) == ({Code.TORN_TAIL, Code.CHECKPOINT_AHEAD}, ExitCode.FALSE)
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"", Code.EMPTY_LEDGER),
+        (b"\n", Code.NOT_A_LEDGER),
+        (b"PK\x03\x04 not a ledger", Code.NOT_A_LEDGER),
+        (b'{"a":1}\n{"b":2}\n', Code.NOT_A_LEDGER),
+        (b"[" * 20_000 + b"]" * 20_000 + b"\n", Code.NOT_A_LEDGER),
+        (small_ledger(1).data.decode().encode("utf-16"), Code.UTF16),
+    ],
+)
+def test_what_is_no_ledger_is_exit_3_with_a_cause(data: bytes, code: Code) -> None:
+    report = check(data)
+    assert report.exit_code == ExitCode.UNREADABLE
+    assert code in codes(report)
+
+
+def test_one_changed_byte_anywhere_is_exit_1() -> None:
+    ledger = Builder().open().runs(1)
+    data = ledger.data
+    head = ledger.head()
+    for at in range(0, len(data)):
+        for change in (1, 0x20, 0x80):
+            tampered = data[:at] + bytes([data[at] ^ change]) + data[at + 1 :]
+            assert check(tampered).exit_code == ExitCode.FALSE, (at, change)
+            assert check(tampered, checkpoint=head).exit_code == ExitCode.FALSE, (at, change)
+
+
+# ------------------------------------------------------------------------------------------ artifacts, references
+
+
+def artifact(data: bytes, name: str = "raw.json", **more: Any) -> dict[str, Any]:
+    import hashlib
+
+    digest = hashlib.sha256(data).hexdigest()
+    return {"name": name, "sha256": digest, "size": len(data), "media_type": "application/json", **more}
+
+
+def test_artifacts_are_hashed_again_and_a_missing_one_is_counted_not_passed() -> None:
+    ledger = small_ledger(1)
+    one, two = artifact(b"one"), artifact(b"two")
+    ledger.add("run", run_body(1, artifacts=[one, two]), RUNNER)
+    stored = {one["sha256"]: b"one", two["sha256"]: b"two"}
+    report = check_log(MemorySource(ledger.data, artifacts=stored), POLICY)
+    assert (report.exit_code, outcome(report, "artifacts")) == (0, Outcome.PASS)
+    report = check_log(MemorySource(ledger.data, artifacts={one["sha256"]: b"one"}), POLICY)
+    assert (codes(report), report.exit_code) == ({Code.ARTIFACT_MISSING}, 0)
+    assert outcome(report, "artifacts") is Outcome.NOT_CHECKED
+    for edited in (b"ONE", b"one and more", b"", b"on"):
+        report = check_log(MemorySource(ledger.data, artifacts={**stored, one["sha256"]: edited}), POLICY)
+        assert (codes(report), report.exit_code) == ({Code.ARTIFACT_MISMATCH}, 1)
+    report = check_log(MemorySource(ledger.data, artifacts=stored), POLICY, Options(artifacts=False))
+    assert outcome(report, "artifacts") is Outcome.NOT_CHECKED
+
+
+def test_one_digest_has_one_size() -> None:
+    ledger = small_ledger(1)
+    ledger.add("run", run_body(1, artifacts=[artifact(b"one")]), RUNNER)
+    ledger.add("run", run_body(2, artifacts=[artifact(b"one", size=4)]), RUNNER)
+    assert Code.ARTIFACT_SIZE in codes(check(ledger))
+
+
+def test_entries_that_are_named_exist_and_stand_before() -> None:
+    ledger = small_ledger(2)
+    target = ledger.add("run", run_body(50), RUNNER)
+    ledger.add("supersede", {"target": target, "reason": "bad clock", "replacement": None}, JUDGE)
+    assert check(ledger).exit_code == 0
+    ledger.add("supersede", {"target": "ab" * 32, "reason": "bad clock", "replacement": target}, JUDGE)
+    report = check(ledger)
+    assert (report.counts, report.findings[0].position.index) == ({Code.REFERENCE_UNKNOWN: 1}, 8)
+
+
+# ----------------------------------------------------------------------------------------------- verified objects
+
+
+def test_a_verified_log_comes_out_of_verify_log_only() -> None:
+    from k3_ledger.verify.log import VerifiedLog
+
+    with pytest.raises(TypeError, match="verify_log"):
+        VerifiedLog(MemorySource(b""), check(b""), (), frozenset(), object())
+
+
+def test_a_log_that_does_not_verify_raises_with_the_report() -> None:
+    ledger = small_ledger()
+    ledger.lines.pop(4)
+    with pytest.raises(VerificationError) as caught:
+        verify_log(MemorySource(ledger.data), POLICY)
+    assert caught.value.report.exit_code == 1
+    assert caught.value.code in (Code.CHAIN_INDEX, Code.CHAIN_PREV)
+
+
+def test_what_is_iterated_is_what_was_verified() -> None:
+    ledger = small_ledger(30)
+    source = MemorySource(ledger.data, block=700)
+    log = verify_log(source, POLICY, Options(chunk_bytes=2000))
+    assert [entry.index for entry in log] == list(range(34))
+    assert [entry.entry.kind for entry in log][:5] == ["genesis", "key", "key", "key", "run"]
+    source._log = source._log[:-1500] + source._log[-1500:].replace(b'"count":10', b'"count":99')
+    read = iter(log)
+    assert next(read).index == 0  # earlier chunks are still those that were verified
+    with pytest.raises(VerificationError) as caught:
+        list(read)
+    assert caught.value.code is Code.CHANGED_WHILE_READ
+
+
+def test_findings_beyond_a_number_are_counted_not_kept() -> None:
+    ledger = small_ledger(80)
+    ledger.lines[10:70] = [line.replace(b'"count":10', b'"count":11') for line in ledger.lines[10:70]]
+    report = check(ledger, chunk_bytes=5000)
+    assert report.counts[Code.SIGNATURE_MISMATCH] == 60
+    assert sum(finding.code is Code.SIGNATURE_MISMATCH for finding in report.findings) == 50
+
+
+def test_processes_do_not_change_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    from k3_ledger.verify import scan
+
+    monkeypatch.setattr(scan, "PARALLEL_BYTES", 0)
+    ledger = small_ledger(60)
+    ledger.lines[30] = ledger.lines[30].replace(b'"count":10', b'"count":11')
+    done: list[int] = []
+    parallel = check(ledger, processes=2, chunk_bytes=4000, checkpoint=ledger.head(), progress=done.append)
+    assert parallel.as_dict() == check(ledger, checkpoint=ledger.head()).as_dict()
+    assert done == sorted(done)
+    assert done[-1] == len(ledger.data)
+
+
+def test_every_step_is_reported_in_order() -> None:
+    report = check(small_ledger())
+    assert [(step.number, step.name) for step in report.steps] == [
+        (number, name) for number, (name, _) in enumerate(STEPS, start=1)
+    ]
+
+
+def test_the_log_key_signs_the_tree_and_no_run() -> None:
+    ledger = small_ledger()
+    ledger.add("run", run_body(1), LOG)
+    assert codes(check(ledger, checkpoint=ledger.head())) == {Code.KEY_WRONG_ROLE}

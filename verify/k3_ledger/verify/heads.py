@@ -1,0 +1,206 @@
+"""Steps 6 to 8: what signed tree heads commit to, and whether this log is still the one that they saw.
+
+Three kinds of heads are checked alike. The newest checkpoint and the kept ones are the log's own word: they must be
+signed by a log key of this ledger. A remembered head is the auditor's own: he kept it from an earlier visit, so it
+needs no signature to be believed, and this log has to extend it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from k3_ledger.ledger.core.checkpoint import Checkpoint, parse_checkpoint
+from k3_ledger.ledger.core.note import Verifier, open_note, parse_note
+from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.outcomes import Position
+
+if TYPE_CHECKING:
+    from k3_ledger.verify.policy import TrustPolicy
+    from k3_ledger.verify.report import FindingLog, Tally
+    from k3_ledger.verify.scan import Scan
+    from k3_ledger.verify.source import LogSource
+
+
+@dataclass(frozen=True, slots=True)
+class SignedHead:
+    """One tree head, parsed and not yet believed.
+
+    Attributes:
+        name: the file it stands in.
+        step: ``checkpoint`` for the log's own heads, ``memory`` for remembered ones.
+        newest: whether it is the log's newest checkpoint.
+        raw: the note's bytes.
+        checkpoint: origin, size and root it states.
+    """
+
+    name: str
+    step: str
+    newest: bool
+    raw: bytes
+    checkpoint: Checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """All heads that could be parsed, and how many could not, by step."""
+
+    heads: tuple[SignedHead, ...]
+    malformed: dict[str, int]
+
+
+def read_heads(source: LogSource, remembered: tuple[tuple[str, bytes], ...], findings: FindingLog) -> Heads:
+    """Parse every head there is, before the log is read: their sizes say where roots are needed.
+
+    A log's own head that is malformed is the log's fault; a remembered one is a fault of the auditor's own memory.
+
+    Raises:
+        StoreError: the source could not be read.
+    """
+    newest = source.checkpoint()
+    wanted = [("checkpoint", "checkpoint", True, newest)] if newest is not None else []
+    wanted += [(name, "checkpoint", False, raw) for name, raw in source.kept_checkpoints()]
+    wanted += [(name, "memory", False, raw) for name, raw in remembered]
+    heads: list[SignedHead] = []
+    malformed = {"checkpoint": 0, "memory": 0}
+    for name, step, is_newest, raw in wanted:
+        try:
+            heads.append(SignedHead(name, step, is_newest, raw, parse_checkpoint(parse_note(raw).text)))
+        except LedgerError as error:
+            malformed[step] += 1
+            code = Code.MEMORY_UNREADABLE if step == "memory" else error.code
+            place = Position(source=name, byte_offset=error.finding.position.byte_offset)
+            findings.add(
+                Finding(code, error.finding.message, place, error.finding.expected, error.finding.found)
+            )
+    return Heads(tuple(heads), malformed)
+
+
+def wanted_sizes(heads: Heads) -> frozenset[int]:
+    """Tree sizes at which these heads need a root."""
+    return frozenset(head.checkpoint.size for head in heads.heads)
+
+
+def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None) -> None:
+    """Compare every head with the tree that was computed."""
+    for step, count in heads.malformed.items():
+        scan.tallies[step].checked += count
+        scan.tallies[step].failed += count
+    for head in heads.heads:
+        tally = scan.tallies[head.step]
+        tally.checked += 1
+        found = [finding for finding in _faults(scan, head) if finding is not None]
+        tally.failed += bool(found)
+        for finding in found:
+            scan.findings.add(finding)
+    newest = next((head for head in heads.heads if head.newest), None)
+    _report_coverage(scan, scan.tallies["checkpoint"], newest, policy)
+    if not scan.tallies["memory"].checked:
+        scan.tallies["memory"].detail = "no head of this log was remembered: a rollback would not be noticed"
+    scan.tallies["witnesses"].detail = "no witnesses: a split view would not be noticed"
+
+
+def _faults(scan: Scan, head: SignedHead) -> list[Finding | None]:
+    return [
+        _origin_fault(scan, head),
+        _signature_fault(scan, head) if head.step == "checkpoint" else None,
+        _root_fault(scan, head),
+    ]
+
+
+def _origin_fault(scan: Scan, head: SignedHead) -> Finding | None:
+    if scan.genesis is None or head.checkpoint.origin == scan.genesis.origin:
+        return None
+    return Finding(
+        Code.CHECKPOINT_ORIGIN,
+        "the head belongs to another log",
+        Position(source=head.name, line=1),
+        scan.genesis.origin,
+        head.checkpoint.origin,
+    )
+
+
+def _signature_fault(scan: Scan, head: SignedHead) -> Finding | None:
+    """The head is signed by a log key that was enrolled below it and not retired by then."""
+    size = head.checkpoint.size
+    origin = None if scan.genesis is None else scan.genesis.origin
+    worst: LedgerError | None = None
+    keys = [
+        life.public_key
+        for life in scan.keyring.lives.values()
+        if life.role == "log" and life.enrolled < size <= life.retired
+    ]
+    for public_key in keys if origin is not None else ():
+        try:
+            open_note(head.raw, [Verifier(origin, public_key)])
+        except LedgerError as error:
+            if worst is None or error.code is Code.NOTE_SIGNATURE:
+                worst = error
+        else:
+            return None
+    return Finding(
+        Code.CHECKPOINT_SIGNATURE,
+        "no log key of this ledger signed the head" if worst is None else worst.finding.message,
+        Position(source=head.name),
+        f"a signature by a log key that is enrolled below entry {size} and not retired there ({len(keys)} are)",
+        None if worst is None else worst.finding.found,
+    )
+
+
+def _root_fault(scan: Scan, head: SignedHead) -> Finding | None:
+    remembered = head.step == "memory"
+    size = head.checkpoint.size
+    if size > scan.lines:
+        return Finding(
+            Code.ROLLBACK if remembered else Code.CHECKPOINT_AHEAD,
+            f"the log is shorter than when it was last seen: {size - scan.lines} entries are gone"
+            if remembered
+            else f"the head commits to {size - scan.lines} more entries than the log holds: they are missing",
+            Position(source=head.name, line=2),
+            f"at least {size} entries",
+            f"{scan.lines} entries",
+        )
+    root = scan.roots[size]
+    if root == head.checkpoint.root:
+        return None
+    return Finding(
+        Code.FORK if remembered else Code.CHECKPOINT_ROOT,
+        f"the first {size} entries are not those that were seen before: the log's history was replaced"
+        if remembered
+        else f"the first {size} entries are not those that the head commits to",
+        Position(source=head.name, line=3),
+        head.checkpoint.root.hex(),
+        root.hex(),
+    )
+
+
+def _report_coverage(scan: Scan, tally: Tally, newest: SignedHead | None, policy: TrustPolicy | None) -> None:
+    """Say how much of the log the newest head covers, and whether the policy is content with that."""
+    covered = 0 if newest is None else min(newest.checkpoint.size, scan.lines)
+    beyond = scan.lines - covered
+    if newest is None:
+        tally.not_checked += 1
+        tally.detail = "no checkpoint: that the log is complete cannot be shown"
+    elif beyond:
+        tally.not_checked += beyond
+        tally.detail = f"signed head at {covered}, {beyond} uncheckpointed"
+        scan.findings.add(
+            Finding(
+                Code.UNCHECKPOINTED,
+                f"{beyond} uncheckpointed: no signed head commits to the entries from {covered} on",
+                Position(index=covered),
+            )
+        )
+    else:
+        tally.detail = f"signed head at {covered} covers every entry"
+    if policy is not None and covered < policy.minimum_size:
+        scan.findings.add(
+            Finding(
+                Code.HEAD_TOO_SMALL,
+                "the signed head is smaller than the trust policy accepts",
+                Position(source="checkpoint"),
+                f"at least {policy.minimum_size}",
+                str(covered),
+            )
+        )

@@ -1,0 +1,128 @@
+"""The auditor's trust policy. The document never picks its own check: what is trusted is said here, outside it."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from k3_ledger.schemas.errors import PolicyError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Position
+from k3_ledger.verify.report import STEPS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_STEP_NAMES = tuple(name for name, _ in STEPS)
+_HEX = frozenset("0123456789abcdef")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class TrustPolicy:
+    """What an auditor trusts and demands.
+
+    Attributes:
+        root_public_key: raw 32-byte Ed25519 key that must open the log (genesis), or None: then integrity is
+            checked, but nobody is authenticated.
+        origin: name the log must give itself, or None for any.
+        minimum_size: smallest tree size that a signed head must commit to; 0 demands none.
+        require: names of steps (:data:`k3_ledger.verify.report.STEPS`) for which ``not-checked`` is not accepted.
+    """
+
+    root_public_key: bytes | None = None
+    origin: str | None = None
+    minimum_size: int = 0
+    require: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if self.root_public_key is not None and len(self.root_public_key) != 32:
+            raise ValueError(f"a raw Ed25519 public key has 32 bytes, got {len(self.root_public_key)}")
+        if self.minimum_size < 0:
+            raise ValueError(f"minimum_size must not be negative, got {self.minimum_size}")
+        unknown = self.require - set(_STEP_NAMES)
+        if unknown:
+            raise ValueError(f"unknown step {sorted(unknown)[0]!r}, expected one of {', '.join(_STEP_NAMES)}")
+
+    @property
+    def sentence(self) -> str:
+        """One sentence for the report: under which policy the verdict holds."""
+        if self.root_public_key is None:
+            who = "integrity checked; signer not authenticated (no root key in the trust policy)"
+        else:
+            who = f"root key {self.root_public_key.hex()}"
+        demands = [f"origin {self.origin}"] if self.origin is not None else []
+        if self.minimum_size:
+            demands.append(f"a signed head of at least {self.minimum_size} entries")
+        if self.require:
+            demands.append("required steps: " + ", ".join(n for n in _STEP_NAMES if n in self.require))
+        return "; ".join([who, *demands])
+
+
+NO_POLICY_SENTENCE = "integrity checked; signer not authenticated (no trust policy)"
+
+
+def parse_policy(data: bytes, name: str = "trust.toml") -> TrustPolicy:
+    """Read a trust policy from TOML bytes.
+
+    Keys, all optional: ``root_public_key`` (64 hexadecimal digits), ``origin`` (text), ``minimum_size`` (integer),
+    ``require`` (list of step names).
+
+    Raises:
+        PolicyError: not TOML, an unknown key, or a value of the wrong form; the position names the key.
+    """
+    try:
+        table = tomllib.loads(data.decode())
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise PolicyError(
+            Code.POLICY_MALFORMED, f"the trust policy is not TOML: {error}", position=Position(source=name)
+        ) from None
+    known = {"root_public_key", "origin", "minimum_size", "require"}
+    for key in table:
+        if key not in known:
+            raise _wrong(name, key, "one of " + ", ".join(sorted(known)), f"key {key!r}")
+    try:
+        return TrustPolicy(
+            root_public_key=_root_key(table, name),
+            origin=_typed(table, "origin", str, name),
+            minimum_size=_typed(table, "minimum_size", int, name) or 0,
+            require=_require(table, name),
+        )
+    except ValueError as error:
+        raise PolicyError(Code.POLICY_MALFORMED, str(error), position=Position(source=name)) from None
+
+
+def _wrong(name: str, key: str, expected: str, found: str) -> PolicyError:
+    return PolicyError(
+        Code.POLICY_MALFORMED,
+        f"the trust policy's {key} is not as it should be",
+        position=Position(source=name, field=key),
+        expected=expected,
+        found=found,
+    )
+
+
+def _typed(table: Mapping[str, object], key: str, kind: type[_T], name: str) -> _T | None:
+    value = table.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise _wrong(name, key, kind.__name__, repr(value))
+    return value
+
+
+def _root_key(table: Mapping[str, object], name: str) -> bytes | None:
+    text = _typed(table, "root_public_key", str, name)
+    if text is None:
+        return None
+    if len(text) != 64 or not set(text) <= _HEX:
+        raise _wrong(name, "root_public_key", "64 lower-case hexadecimal digits", repr(text))
+    return bytes.fromhex(text)
+
+
+def _require(table: Mapping[str, object], name: str) -> frozenset[str]:
+    value = table.get("require", [])
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise _wrong(name, "require", "a list of step names", repr(value))
+    return frozenset(value)

@@ -1,0 +1,125 @@
+"""Semantics of a run receipt that need nothing but the receipt: clocks, counts, parity arithmetic.
+
+Each rule yields a :class:`Fault`; the caller knows which entry it stands in. Works on the fast structs and on the
+pydantic models alike, since both carry the same attribute names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from k3_ledger.schemas.findings import Code
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MINIMUM_NS_PER_TOKEN = 1
+"""Fewer nanoseconds per token than this cannot have been measured; bytes and FLOPs do pass a billion a second."""
+
+
+class Fault(NamedTuple):
+    """One broken rule inside one entry body."""
+
+    code: Code
+    field: str
+    message: str
+    expected: str | None
+    found: str | None
+
+
+def check_run(body: Any) -> Iterator[Fault]:
+    """Faults of a ``run`` body (struct or model), in the order of its fields."""
+    for number, series in enumerate(body.timing):
+        yield from _check_series(series, f"body.timing[{number}]")
+    if body.parity is not None:
+        yield from _check_parity(body.parity)
+    load = body.expert_load
+    if load is not None and not (load.distinct <= load.experts and load.max_load <= load.tokens * load.experts):
+        yield Fault(
+            Code.RECEIPT_COUNTS,
+            "body.expert_load",
+            "more experts or more load than there can be",
+            f"distinct at most {load.experts}",
+            f"distinct {load.distinct}, max_load {load.max_load}",
+        )
+
+
+def _check_series(series: Any, field: str) -> Iterator[Fault]:
+    end = -1
+    for number, sample in enumerate(series.samples):
+        if sample.start_ns < end:
+            yield Fault(
+                Code.RECEIPT_CLOCK,
+                f"{field}.samples[{number}]",
+                "a repetition starts before the one in front of it ended: not one monotonic clock",
+                f"start_ns of at least {end}",
+                str(sample.start_ns),
+            )
+        end = sample.start_ns + sample.duration_ns
+        if series.unit == "token" and sample.duration_ns < sample.count * MINIMUM_NS_PER_TOKEN:
+            yield Fault(
+                Code.RECEIPT_IMPOSSIBLE,
+                f"{field}.samples[{number}]",
+                "more than one token a nanosecond: no clock measured this",
+                f"duration_ns of at least {sample.count * MINIMUM_NS_PER_TOKEN}",
+                str(sample.duration_ns),
+            )
+    if series.context is not None or series.context_filled is not None:
+        yield from _check_context(series, field)
+
+
+def _check_context(series: Any, field: str) -> Iterator[Fault]:
+    context, filled = series.context, series.context_filled
+    if context is None or filled is None or filled > context:
+        yield Fault(
+            Code.RECEIPT_COUNTS,
+            f"{field}.context_filled",
+            "a context says how many of its tokens were real, and that is at most all of them",
+            f"0 to {context}" if context is not None else "null, since context is null",
+            str(filled),
+        )
+
+
+def _check_parity(parity: Any) -> Iterator[Fault]:
+    previous = 0
+    for number, depth in enumerate(parity.depths):
+        field = f"body.parity.depths[{number}]"
+        if depth.depth <= previous:
+            yield Fault(
+                Code.RECEIPT_PARITY,
+                f"{field}.depth",
+                "depths must rise strictly: each is graded once",
+                f"more than {previous}",
+                str(depth.depth),
+            )
+        previous = depth.depth
+        if depth.top1_agree > depth.rows or depth.ties + depth.near_ties > depth.rows:
+            yield Fault(
+                Code.RECEIPT_COUNTS,
+                field,
+                "more agreements or ties than rows",
+                f"at most {depth.rows}",
+                f"top1_agree {depth.top1_agree}, ties {depth.ties}, near_ties {depth.near_ties}",
+            )
+        if depth.kl_mean.startswith("-") or depth.kl_max.startswith("-"):
+            yield Fault(
+                Code.RECEIPT_PARITY,
+                f"{field}.kl_max",
+                "a KL divergence is never negative",
+                "0 or more",
+                f"max {depth.kl_max}, mean {depth.kl_mean}",
+            )
+        elif _decimal(depth.kl_mean) > _decimal(depth.kl_max):
+            yield Fault(
+                Code.RECEIPT_PARITY,
+                f"{field}.kl_mean",
+                "a mean above the maximum",
+                f"at most {depth.kl_max}",
+                depth.kl_mean,
+            )
+
+
+def _decimal(text: str) -> tuple[int, str]:
+    """Order-preserving key of a non-negative canonical decimal, exact and without a context."""
+    whole, _, fraction = text.partition(".")
+    return int(whole), fraction.rstrip("0")

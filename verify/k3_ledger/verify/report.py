@@ -1,0 +1,223 @@
+"""What a verification says: numbered steps with their outcomes, findings, and the exit code that follows.
+
+A step that had nothing to look at, or could not look, is ``not-checked``: this module has no way to call it ok.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.outcomes import ExitCode, Outcome, Severity
+
+if TYPE_CHECKING:
+    from k3_ledger.schemas.findings import Code, Finding
+
+FINDINGS_KEPT_PER_CODE = 50
+"""Findings of one code that a report spells out; the rest are counted, so that memory stays flat."""
+
+STEPS: tuple[tuple[str, str], ...] = (
+    ("framing", "lines are framed and encoded as the format says"),
+    ("schema", "entries are canonical and fit the schema of their kind"),
+    ("chain", "every entry names the one before it"),
+    ("signatures", "every signature verifies"),
+    ("keys", "every key was enrolled, unrevoked and allowed to sign that kind"),
+    ("checkpoint", "signed tree heads commit to these very lines"),
+    ("memory", "the log extends the head that was seen before"),
+    ("witnesses", "enough witnesses cosigned the newest head"),
+    ("artifacts", "artifacts hash to the digests that entries name"),
+    ("receipts", "receipts are sound: monotonic clocks, sane counts, references that exist"),
+    ("verdicts", "verdicts follow from rule, receipt and pins"),
+    ("pins", "pins trace to receipts"),
+    ("attestations", "enclave quotes verify"),
+)
+"""Name and promise of each step, in the order they are numbered from 1."""
+
+EXIT_PRECEDENCE = (ExitCode.UNREADABLE, ExitCode.FALSE, ExitCode.TORN_TAIL, ExitCode.NOT_CHECKED)
+"""Of several findings, the exit code that stands first here wins."""
+
+STEP_NUMBER = {name: number for number, (name, _) in enumerate(STEPS, start=1)}
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """Outcome of one numbered step.
+
+    Attributes:
+        number: 1 for framing, see :data:`STEPS`.
+        name: short name of the step.
+        outcome: pass only when something was checked and nothing failed.
+        checked: how many items were looked at.
+        failed: how many of them were wrong.
+        not_checked: how many items the step is about but could not look at.
+        detail: one lower-case sentence for the reader.
+    """
+
+    number: int
+    name: str
+    outcome: Outcome
+    checked: int
+    failed: int
+    not_checked: int
+    detail: str
+
+    def as_dict(self) -> dict[str, object]:
+        """JSON form."""
+        return {
+            "number": self.number,
+            "name": self.name,
+            "outcome": str(self.outcome),
+            "checked": self.checked,
+            "failed": self.failed,
+            "not_checked": self.not_checked,
+            "detail": self.detail,
+        }
+
+
+@dataclass(slots=True)
+class Tally:
+    """Mutable counts of one step while verification runs."""
+
+    checked: int = 0
+    failed: int = 0
+    not_checked: int = 0
+    detail: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Something was checked, everything was, and nothing failed."""
+        return self.checked > 0 and not self.failed and not self.not_checked
+
+    def result(self, name: str) -> StepResult:
+        """Freeze into a :class:`StepResult`."""
+        outcome = Outcome.FAIL if self.failed else Outcome.PASS if self.passed else Outcome.NOT_CHECKED
+        return StepResult(
+            STEP_NUMBER[name], name, outcome, self.checked, self.failed, self.not_checked, self.detail
+        )
+
+
+class FindingLog:
+    """Findings of one verification: the first of each code spelled out, all of them counted."""
+
+    def __init__(self, keep: int = FINDINGS_KEPT_PER_CODE) -> None:
+        self._keep = keep
+        self._kept: list[Finding] = []
+        self.counts: dict[Code, int] = {}
+
+    def add(self, finding: Finding) -> None:
+        """Record one finding."""
+        seen = self.counts.get(finding.code, 0)
+        self.counts[finding.code] = seen + 1
+        if seen < self._keep:
+            self._kept.append(finding)
+
+    def add_counted(self, finding: Finding, more: int) -> None:
+        """Record a finding that stands for ``more`` further ones of its code that were not kept."""
+        self.add(finding)
+        self.counts[finding.code] += more
+
+    def merge(self, other: FindingLog) -> None:
+        """Take in the findings of a part, in its order."""
+        for finding in other.kept():
+            self.add(finding)
+        for code, count in other.counts.items():
+            spelled = sum(1 for finding in other.kept() if finding.code is code)
+            self.counts[code] += count - spelled
+
+    def kept(self) -> tuple[Finding, ...]:
+        """The findings that are spelled out, by line, then code; those without a line come last."""
+        return tuple(sorted(self._kept, key=_place))
+
+
+def _place(finding: Finding) -> tuple[bool, int, str]:
+    line = finding.position.line
+    return line is None, line or 0, finding.code.id
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The state of the log that was verified.
+
+    Attributes:
+        size: number of lines, torn tail not counted.
+        root: RFC 6962 root over those lines, hexadecimal.
+        last: identity of the last entry, hexadecimal; None when the last line could not be read.
+    """
+
+    size: int
+    root: str
+    last: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything one verification found.
+
+    Attributes:
+        subject: what was verified.
+        policy: one sentence about the trust policy it ran under.
+        authenticated: True when a trust policy named the root key and the log was opened by it.
+        origin: the log's own name for itself, from its genesis entry.
+        head: what state the verdict is about; None when nothing could be read.
+        steps: outcomes in order.
+        findings: findings spelled out, by line.
+        counts: how often each code occurred, including findings not spelled out.
+    """
+
+    subject: str
+    policy: str
+    authenticated: bool
+    origin: str | None
+    head: Head | None
+    steps: tuple[StepResult, ...]
+    findings: tuple[Finding, ...]
+    counts: dict[Code, int] = field(default_factory=dict)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The most serious one that a finding asks for, in the order of :data:`EXIT_PRECEDENCE`."""
+        asked = {code.info.exit for code in self.counts}
+        return next((code for code in EXIT_PRECEDENCE if code in asked), ExitCode.VERIFIED)
+
+    @property
+    def errors(self) -> int:
+        """Number of findings of severity error, counted ones included."""
+        return sum(n for code, n in self.counts.items() if code.info.severity is Severity.ERROR)
+
+    def as_dict(self) -> dict[str, object]:
+        """JSON form, the body of ``--json``."""
+        head = self.head
+        return {
+            "schema": "k3-ledger/report/1",
+            "subject": self.subject,
+            "policy": self.policy,
+            "authenticated": self.authenticated,
+            "origin": self.origin,
+            "head": None if head is None else {"size": head.size, "root": head.root, "last": head.last},
+            "steps": [step.as_dict() for step in self.steps],
+            "findings": [finding.as_dict() for finding in self.findings],
+            "counts": {code.id: n for code, n in sorted(self.counts.items(), key=lambda item: item[0].id)},
+            "exit_code": int(self.exit_code),
+        }
+
+
+class VerificationError(LedgerError):
+    """A log, a proof or an artifact that did not verify. ``report`` says everything that was found."""
+
+    def __init__(self, report: Report) -> None:
+        worst = next(
+            (f for f in report.findings if f.code.info.exit == report.exit_code),
+            report.findings[0] if report.findings else None,
+        )
+        if worst is None:
+            raise ValueError("a VerificationError needs a report with at least one finding")
+        super().__init__(
+            worst.code,
+            worst.message,
+            position=worst.position,
+            expected=worst.expected,
+            found=worst.found,
+            hint=worst.advice,
+        )
+        self.report = report

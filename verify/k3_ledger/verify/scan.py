@@ -1,0 +1,262 @@
+"""The one pass over a log's bytes: chunks go to workers, their results are joined in log order.
+
+What a worker cannot know is settled here: the link across a chunk border, which keys exist by then, the tree.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from k3_ledger.ledger.core.framing import MAX_LINE, parse_line
+from k3_ledger.ledger.core.merkle import EMPTY_ROOT, CompactRange
+from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.outcomes import Position, Severity
+from k3_ledger.schemas.structs import decode_entry
+from k3_ledger.verify.chunks import Chunk, Chunker
+from k3_ledger.verify.keyring import Keyring
+from k3_ledger.verify.report import STEPS, FindingLog, Tally
+from k3_ledger.verify.work import LOG_NAME, ChunkResult, Link, check_chunk, link_faults
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
+
+    from k3_ledger.ledger.core.lines import Tail
+    from k3_ledger.verify.source import LogSource
+
+PARALLEL_BYTES = 8 << 20
+"""Logs smaller than this are verified in one process: starting others would cost more than it saves."""
+_KEY_MARKS = (b'"kind":"genesis"', b'"kind":"key"')
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkMark:
+    """Where a chunk stands and what it hashed to.
+
+    Attributes:
+        length: its length in bytes.
+        offset: bytes in front of it.
+        first_line: lines in front of it.
+        digest: SHA-256 of its bytes.
+    """
+
+    length: int
+    offset: int
+    first_line: int
+    digest: bytes
+
+
+@dataclass(slots=True)
+class Scan:
+    """What one pass over the bytes found out.
+
+    Attributes:
+        findings, tallies: as in the report.
+        keyring: keys and their uses.
+        marks: every chunk with its digest.
+        lines: whole lines seen.
+        shaped: how many of them look like entry lines at all.
+        tree: compact range over all lines.
+        roots: tree root at each size a signed head commits to, as far as the log reaches.
+        genesis: decoded genesis entry body, when line 0 is one and its signature verified.
+        last: last line's entry and identity, where known.
+        artifacts: by digest, (position, name, size) of the entry that first named it.
+        references: by target identity, (position, field) of the entries that name it.
+        attested: receipts that carry an enclave quote.
+        tail: what stands after the last LF.
+    """
+
+    findings: FindingLog = field(default_factory=FindingLog)
+    tallies: dict[str, Tally] = field(default_factory=lambda: {name: Tally() for name, _ in STEPS})
+    keyring: Keyring = field(default_factory=Keyring)
+    marks: list[ChunkMark] = field(default_factory=list)
+    lines: int = 0
+    shaped: int = 0
+    tree: CompactRange = field(default_factory=CompactRange)
+    roots: dict[int, bytes] = field(default_factory=lambda: {0: EMPTY_ROOT})
+    genesis: Any = None
+    last: Link | None = None
+    last_identity: str | None = None
+    artifacts: dict[str, tuple[int, str, int]] = field(default_factory=dict)
+    references: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    attested: int = 0
+    tail: Tail | None = None
+
+
+def scan_log(
+    source: LogSource,
+    sizes: frozenset[int],
+    *,
+    processes: int,
+    chunk_bytes: int,
+    progress: Callable[[int], None] | None,
+    findings: FindingLog,
+) -> Scan:
+    """Read the whole log once.
+
+    Args:
+        source: where the bytes come from.
+        sizes: tree sizes at which a root is wanted.
+        processes: worker processes; 1 does the work in this one.
+        chunk_bytes: aimed-at size of a chunk in bytes.
+        progress: called with the number of bytes read so far.
+        findings: findings of steps that ran before.
+
+    Raises:
+        StoreError: the source could not be read to its end.
+    """
+    scan = Scan(findings=findings)
+    chunker = Chunker(source.blocks(), chunk_bytes=chunk_bytes)
+    joiner = _Joiner(scan, sizes)
+    parallel = processes > 1 and (source.size is None or source.size >= PARALLEL_BYTES)
+    results = _parallel(chunker, joiner, processes) if parallel else _serial(chunker, joiner)
+    for chunk, result in results:
+        joiner.join(chunk, result)
+        if progress is not None:
+            progress(chunk.offset + len(chunk.data))
+    scan.tail, scan.lines = chunker.tail, chunker.lines
+    return scan
+
+
+def _serial(chunker: Chunker, joiner: _Joiner) -> Iterator[tuple[Chunk, ChunkResult]]:
+    for chunk in chunker:
+        joiner.enrol(chunk)
+        yield chunk, check_chunk(chunk, joiner.sizes, joiner.keys)
+
+
+def _parallel(chunker: Chunker, joiner: _Joiner, processes: int) -> Iterator[tuple[Chunk, ChunkResult]]:
+    """Results in log order; at most ``processes + 2`` chunks are held at a time."""
+    import multiprocessing  # noqa: PLC0415 - costs more than a small log does
+    from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
+
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([check_chunk.__module__])
+    waiting: deque[tuple[Chunk, Future[ChunkResult]]] = deque()
+    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+        for chunk in chunker:
+            joiner.enrol(chunk)
+            waiting.append((chunk, pool.submit(check_chunk, chunk, joiner.sizes, dict(joiner.keys))))
+            if len(waiting) > processes + 1:
+                done, future = waiting.popleft()
+                yield done, future.result()
+        for done, future in waiting:
+            yield done, future.result()
+
+
+class _Joiner:
+    """Joins chunk results in log order into a :class:`Scan`."""
+
+    def __init__(self, scan: Scan, sizes: frozenset[int]) -> None:
+        self.scan = scan
+        self.sizes = tuple(sorted(sizes))
+        self.keys: dict[str, bytes] = {}
+
+    def enrol(self, chunk: Chunk) -> None:
+        """Collect public keys that lines of this chunk enrol, so that workers can verify what follows.
+
+        Nothing is trusted by being collected: whether a key counts is decided by :class:`Keyring` afterwards.
+        """
+        for mark in _KEY_MARKS:
+            at = chunk.data.find(mark)
+            while at >= 0:
+                start, end = chunk.data.rfind(b"\n", 0, at) + 1, chunk.data.find(b"\n", at)
+                self._collect(chunk.data[start:end])
+                at = chunk.data.find(mark, end)
+
+    def _collect(self, raw: bytes) -> None:
+        try:
+            entry = decode_entry(parse_line(raw).entry)
+        except LedgerError:
+            return
+        body = None if entry is None else entry.body
+        text = getattr(body, "root_public_key", None) or getattr(body, "public_key", None)
+        if text is not None:
+            public_key = bytes.fromhex(text)
+            self.keys[sha256(public_key).hexdigest()] = public_key
+
+    def join(self, chunk: Chunk, result: ChunkResult) -> None:
+        """Take the next chunk's result in."""
+        scan = self.scan
+        scan.marks.append(ChunkMark(len(chunk.data), chunk.offset, chunk.first_line, result.digest))
+        scan.shaped += result.shaped
+        scan.attested += result.attested
+        for name, (checked, failed, not_checked) in result.counts.items():
+            tally = scan.tallies[name]
+            tally.checked += checked
+            tally.failed += failed
+            tally.not_checked += not_checked
+        if chunk.oversized:
+            self._report_oversized(chunk)
+        self._join_chain(chunk, result)
+        scan.findings.merge(result.findings)
+        self._join_tree(result)
+        for position, kind, signer, body in result.special:
+            self._apply_special(position, kind, signer, body)
+        for (key, kind), positions in result.uses.items():
+            scan.keyring.used(key, kind, positions)
+        for position, name, digest, size in result.artifacts:
+            self._note_artifact(position, name, digest, size)
+        for position, where, target in result.references:
+            scan.references.setdefault(target, []).append((position, where))
+
+    def _report_oversized(self, chunk: Chunk) -> None:
+        self.scan.findings.add(
+            Finding(
+                Code.LINE_TOO_LONG,
+                f"the line is longer than {MAX_LINE} bytes",
+                Position(LOG_NAME, chunk.first_line + 1, chunk.offset),
+                f"at most {MAX_LINE} bytes",
+                f"{chunk.oversized} bytes",
+            )
+        )
+
+    def _join_chain(self, chunk: Chunk, result: ChunkResult) -> None:
+        """Step 3 across the border between two chunks."""
+        scan, tally = self.scan, self.scan.tallies["chain"]
+        if chunk.first_line and (result.first is None or scan.last_identity is None):
+            tally.not_checked += 1
+        elif chunk.first_line:
+            tally.checked += 1
+            for finding in link_faults(scan.last, scan.last_identity, result.first):
+                tally.failed += finding.severity is Severity.ERROR
+                scan.findings.add(finding)
+        scan.last, scan.last_identity = result.last, result.last_identity
+
+    def _join_tree(self, result: ChunkResult) -> None:
+        scan = self.scan
+        for part in result.ranges:
+            scan.tree.extend(part)
+            if scan.tree.end in self.sizes:
+                scan.roots[scan.tree.end] = scan.tree.root()
+
+    def _apply_special(self, position: int, kind: str, signer: str, body: Any) -> None:
+        scan = self.scan
+        if kind == "genesis":
+            if position:
+                return  # reported by the chain step; a second genesis changes no key
+            scan.genesis = body
+            found = scan.keyring.apply_genesis(position, body)
+        else:
+            found = scan.keyring.apply_key(position, signer, body)
+        for finding in found:
+            scan.tallies["keys"].failed += 1
+            scan.findings.add(replace(finding, position=replace(finding.position, source=LOG_NAME, line=position + 1)))
+
+    def _note_artifact(self, position: int, name: str, digest: str, size: int) -> None:
+        known = self.scan.artifacts.setdefault(digest, (position, name, size))
+        if known[2] != size:
+            self.scan.tallies["receipts"].failed += 1
+            self.scan.findings.add(
+                Finding(
+                    Code.ARTIFACT_SIZE,
+                    f"entries {known[0]} and {position} give one digest two sizes",
+                    Position(LOG_NAME, position + 1, index=position, field=f"body.artifacts {name}"),
+                    str(known[2]),
+                    str(size),
+                )
+            )

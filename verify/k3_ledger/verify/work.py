@@ -1,0 +1,333 @@
+"""What is checked about a chunk of lines without knowing the rest of the log: the part that runs in parallel.
+
+A worker frames, decodes, links, hashes and verifies the signatures of its lines, and returns a small
+:class:`ChunkResult`. :mod:`k3_ledger.verify.log` joins results in log order; whatever depends on what came before
+(the first link of a chunk, key lifetimes, the tree) is settled there.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from k3_ledger.ledger.core.chain import SIGN_PREFIX, genesis_prev, leaf_hash
+from k3_ledger.ledger.core.ed25519 import check_signature
+from k3_ledger.ledger.core.framing import HEAD, check_not_glued, parse_line
+from k3_ledger.ledger.core.merkle import CompactRange
+from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.outcomes import Position, Severity
+from k3_ledger.schemas.structs import decode_entry
+from k3_ledger.verify.decode import decode
+from k3_ledger.verify.receipts import check_run
+from k3_ledger.verify.report import FindingLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from k3_ledger.ledger.core.framing import Line
+    from k3_ledger.verify.chunks import Chunk
+
+LOG_NAME = "ledger.jsonl"
+SPECIAL_KINDS = frozenset({"genesis", "key"})
+"""Kinds that change which keys count; the joiner applies them in log order."""
+REFERENCES: dict[str, tuple[str, ...]] = {
+    "verdict": ("target",),
+    "pin": ("source",),
+    "supersede": ("target", "replacement"),
+    "round": ("frontier", "runs"),
+    "merge": ("run",),
+}
+"""Body fields that hold identities of earlier entries, by kind."""
+
+
+@dataclass(slots=True)
+class Link:
+    """Where one entry stands in the chain, as it claims.
+
+    Attributes:
+        position: line number counted from 0.
+        offset: byte offset of the line.
+        index, prev, time, kind: fields of the entry.
+        identity: SHA-256 of its entry bytes, hexadecimal.
+    """
+
+    position: int
+    offset: int
+    index: int
+    prev: str
+    time: str
+    kind: str
+    identity: str
+
+
+@dataclass(slots=True)
+class ChunkResult:
+    """What one worker found out about one chunk.
+
+    Attributes:
+        lines: lines looked at.
+        shaped: lines that begin like an entry line.
+        digest: SHA-256 of the chunk's bytes, so that what is read again later is what was verified.
+        counts: (checked, failed, not checked) by step name.
+        findings: bounded list and true counts.
+        first: the entry on the very first line, when its link is for the joiner to check; None when that line could
+            not be read, and for the first line of the log.
+        last: the entry on the very last line, or None when it could not be read.
+        last_identity: identity of the very last line, or None when that line has no readable frame.
+        ranges: compact ranges over the lines, cut at the tree sizes that signed heads commit to.
+        uses: positions at which each (key, kind) signed, signature verified.
+        special: (position, kind, signer, entry) of genesis and key entries whose signature verified.
+        artifacts: (position, name, digest, size) that entries name.
+        references: (position, field, target) of entries that name an earlier entry.
+        attested: how many receipts carry an enclave quote.
+    """
+
+    lines: int = 0
+    shaped: int = 0
+    digest: bytes = b""
+    counts: dict[str, list[int]] = field(default_factory=dict)
+    findings: FindingLog = field(default_factory=FindingLog)
+    first: Link | None = None
+    last: Link | None = None
+    last_identity: str | None = None
+    ranges: list[CompactRange] = field(default_factory=list)
+    uses: dict[tuple[str, str], array[int]] = field(default_factory=dict)
+    special: list[tuple[int, str, str, Any]] = field(default_factory=list)
+    artifacts: list[tuple[int, str, str, int]] = field(default_factory=list)
+    references: list[tuple[int, str, str]] = field(default_factory=list)
+    attested: int = 0
+
+
+class _Worker:
+    """State while one chunk is walked."""
+
+    def __init__(self, chunk: Chunk, marks: tuple[int, ...], keys: Mapping[str, bytes]) -> None:
+        self.chunk = chunk
+        self.keys = keys
+        self.result = ChunkResult(lines=chunk.lines, digest=sha256(chunk.data).digest())
+        self.marks = [mark for mark in marks if chunk.first_line < mark < chunk.first_line + chunk.lines]
+        self.framing = [0, 0, 0]
+        self.schema = [0, 0, 0]
+        self.chain = [0, 0, 0]
+        self.signatures = [0, 0, 0]
+        self.receipts = [0, 0, 0]
+
+    def run(self) -> ChunkResult:
+        """Walk the lines in order."""
+        result, chunk = self.result, self.chunk
+        tree = CompactRange(chunk.first_line)
+        position, offset = chunk.first_line, chunk.offset
+        before: Link | None = None
+        identity: str | None = None
+        for raw in chunk.data.split(b"\n")[:-1]:
+            if self.marks and position == self.marks[0]:
+                self.marks.pop(0)
+                result.ranges.append(tree)
+                tree = CompactRange(position)
+            tree.append(leaf_hash(raw))
+            entry, identity_here = self._read(raw, position, offset)
+            if entry is None:
+                # Its identity may still be known: then the next entry's link can be checked all the same.
+                identity, before = identity_here, None
+                self.chain[2] += position == 0 or position > chunk.first_line  # else the joiner counts it
+            else:
+                link = Link(position, offset, entry.index, entry.prev, entry.time, entry.kind, identity_here or "")
+                if position == 0:
+                    self._count_link(list(genesis_faults(link, entry.body)))
+                elif position == chunk.first_line:
+                    result.first = link
+                elif identity is None:
+                    self.chain[2] += 1
+                else:
+                    self._count_link(list(link_faults(before, identity, link)))
+                before = link
+                identity = identity_here
+            position += 1
+            offset += len(raw) + 1
+        result.last, result.last_identity = before, identity
+        result.ranges.append(tree)
+        result.counts = {
+            "framing": self.framing,
+            "schema": self.schema,
+            "chain": self.chain,
+            "signatures": self.signatures,
+            "receipts": self.receipts,
+        }
+        return result
+
+    def _read(self, raw: bytes, position: int, offset: int) -> tuple[Any, str | None]:
+        """Frame, decode and verify one line. (None, identity or None) when it is not a readable entry."""
+        self.framing[0] += 1
+        self.result.shaped += raw.startswith(HEAD)
+        where = Position(LOG_NAME, position + 1, offset)
+        try:
+            line = parse_line(raw, where)
+        except LedgerError as error:
+            self.framing[1] += 1
+            self.result.findings.add(error.finding)
+            return None, None
+        identity = sha256(line.entry).hexdigest()
+        self.schema[0] += 1
+        entry = decode_entry(line.entry) or self._read_slowly(line, where)
+        if entry is None:
+            return None, identity
+        self._check_signature(entry, line, position, where)
+        return entry, identity
+
+    def _read_slowly(self, line: Line, where: Position) -> Any:
+        """Let the explaining parser decide about what the fast one refused; report what it says."""
+        inside = replace(where, byte_offset=(where.byte_offset or 0) + len(HEAD))
+        try:
+            check_not_glued(line.raw, where)
+            return decode(line.entry, inside)
+        except LedgerError as error:
+            self.schema[1] += 1
+            self.result.findings.add(error.finding)
+            return None
+
+    def _count_link(self, found: list[Finding]) -> None:
+        """Count one link and report what is wrong with it. An index or prev out of line fails it, a time does not."""
+        self.chain[0] += 1
+        self.chain[1] += any(finding.severity is Severity.ERROR for finding in found)
+        for finding in found:
+            self.result.findings.add(finding)
+
+    def _check_signature(self, entry: Any, line: Line, position: int, where: Position) -> None:
+        """Verify one signature; what follows from a good one is remembered, a bad one is reported."""
+        result, kind, signer = self.result, entry.kind, entry.key
+        public_key = self.keys.get(signer)
+        if public_key is None:
+            # The join step says "never enrolled"; without the key there is nothing to verify against.
+            self.signatures[2] += 1
+            result.uses.setdefault((signer, kind), array("Q")).append(position)
+            return
+        self.signatures[0] += 1
+        try:
+            check_signature(public_key, SIGN_PREFIX + line.entry, line.sig)
+        except LedgerError as error:
+            self.signatures[1] += 1
+            place = Position(LOG_NAME, where.line, where.byte_offset, entry.index)
+            result.findings.add(replace(error.finding, position=place))
+            return
+        uses = result.uses.get((signer, kind))
+        if uses is None:
+            uses = result.uses[signer, kind] = array("Q")
+        uses.append(position)
+        if kind == "run":
+            self._check_run(entry.body, position)
+        elif kind in SPECIAL_KINDS:
+            result.special.append((position, kind, signer, entry.body))
+        else:
+            self._collect(kind, entry.body, position)
+
+    def _check_run(self, body: Any, position: int) -> None:
+        self.receipts[0] += 1
+        self.result.attested += body.tee.kind != "none"
+        faults = list(check_run(body))
+        if faults:
+            self.receipts[1] += 1
+            for code, where, message, expected, found in faults:
+                place = Position(LOG_NAME, position + 1, index=position, field=where)
+                self.result.findings.add(Finding(code, message, place, expected, found))
+        for artifact in body.artifacts:
+            self.result.artifacts.append((position, artifact.name, artifact.sha256, artifact.size))
+
+    def _collect(self, kind: str, body: Any, position: int) -> None:
+        """Keep what later steps need: artifacts that must hash right, entries that must exist."""
+        if kind == "import":
+            self.result.attested += body.attestation != "none"
+        for artifact in getattr(body, "artifacts", ()):
+            self.result.artifacts.append((position, artifact.name, artifact.sha256, artifact.size))
+        for where in REFERENCES.get(kind, ()):
+            value = getattr(body, where)
+            for target in (value,) if isinstance(value, str) else value or ():
+                self.result.references.append((position, f"body.{where}", target))
+
+
+def genesis_faults(first: Link, body: Any) -> Iterator[Finding]:
+    """What is wrong with the first line of a log."""
+    place = Position(LOG_NAME, 1, 0, first.index)
+    if first.kind != "genesis":
+        yield Finding(
+            Code.CHAIN_NO_GENESIS,
+            "the log does not begin with its genesis entry: its beginning is missing",
+            place,
+            "a genesis entry with index 0",
+            f"kind {first.kind}, index {first.index}",
+        )
+        return
+    if first.index != 0:
+        yield Finding(Code.CHAIN_INDEX, "the genesis entry is not entry 0", place, "index 0", f"index {first.index}")
+    expected = genesis_prev(body.origin).hex()
+    if first.prev != expected:
+        yield Finding(
+            Code.CHAIN_PREV,
+            "the genesis entry's prev is not the hash of the origin line",
+            place,
+            f"prev {expected}",
+            f"prev {first.prev}",
+        )
+
+
+def link_faults(before: Link | None, identity: str, link: Link) -> Iterator[Finding]:
+    """What is wrong between one line and the line in front of it (``identity`` is that line's)."""
+    place = Position(LOG_NAME, link.position + 1, link.offset, link.index)
+    if link.kind == "genesis":
+        yield Finding(
+            Code.CHAIN_SECOND_GENESIS,
+            "another ledger begins here: only the first line is a genesis entry",
+            place,
+            found=f"genesis with index {link.index}",
+        )
+        return
+    if link.identity == identity:
+        yield Finding(Code.CHAIN_REPEATED, "the entry in front is repeated", place, found=f"index {link.index}")
+        return
+    if before is not None:
+        if link.index == before.index and link.prev == before.prev:
+            yield Finding(
+                Code.CHAIN_FORK,
+                "two entries continue the same entry: the log forked here",
+                place,
+                f"index {before.index + 1}",
+                f"index {link.index}, prev {link.prev[:16]}…",
+            )
+            return
+        if link.index != before.index + 1:
+            yield Finding(
+                Code.CHAIN_INDEX,
+                "entries are missing in front of this one" if link.index > before.index + 1 else "entry out of order",
+                place,
+                f"index {before.index + 1}",
+                f"index {link.index}",
+            )
+        if link.time < before.time:
+            yield Finding(
+                Code.CLAIMED_TIME,
+                "the claimed time lies before that of the entry in front",
+                place,
+                f"not before {before.time}",
+                link.time,
+            )
+    if link.prev != identity:
+        yield Finding(
+            Code.CHAIN_PREV,
+            "the entry does not name the entry in front of it",
+            place,
+            f"prev {identity}",
+            f"prev {link.prev}",
+        )
+
+
+def check_chunk(chunk: Chunk, marks: tuple[int, ...], keys: Mapping[str, bytes]) -> ChunkResult:
+    """Check what can be checked about a chunk alone.
+
+    Args:
+        chunk: whole lines.
+        marks: tree sizes at which signed heads need a root, ascending.
+        keys: raw public key by key id: every key that any line up to and including this chunk enrols.
+    """
+    return _Worker(chunk, marks, keys).run()
