@@ -96,13 +96,25 @@ def _repeat(lines: list[bytes]) -> None:
 
 STRUCTURAL: dict[str, tuple[Callable[[list[bytes]], object], set[Code], set[Code]]] = {
     # name: (change, codes without a checkpoint, further codes with one)
-    "first entry removed": (lambda ls: ls.pop(0), {Code.CHAIN_NO_GENESIS, Code.KEY_UNKNOWN, Code.ROOT_NOT_TRUSTED}, {Code.CHECKPOINT_AHEAD, Code.CHECKPOINT_SIGNATURE}),
-    "middle entry removed": (lambda ls: ls.pop(5), {Code.CHAIN_INDEX, Code.CHAIN_PREV}, {Code.CHECKPOINT_AHEAD}),
-    "last entry removed": (lambda ls: ls.pop(), set(), {Code.CHECKPOINT_AHEAD}),
+    "first entry removed": (
+        lambda lines: lines.pop(0),
+        {Code.CHAIN_NO_GENESIS, Code.KEY_UNKNOWN, Code.ROOT_NOT_TRUSTED},
+        {Code.CHECKPOINT_AHEAD, Code.CHECKPOINT_SIGNATURE},
+    ),
+    "middle entry removed": (
+        lambda lines: lines.pop(5),
+        {Code.CHAIN_INDEX, Code.CHAIN_PREV},
+        {Code.CHECKPOINT_AHEAD},
+    ),
+    "last entry removed": (lambda lines: lines.pop(), set(), {Code.CHECKPOINT_AHEAD}),
     "entries swapped": (_swap, {Code.CHAIN_INDEX, Code.CHAIN_PREV, Code.CLAIMED_TIME}, {Code.CHECKPOINT_ROOT}),
     "last entry repeated": (_repeat, {Code.CHAIN_REPEATED}, {Code.UNCHECKPOINTED}),
-    "second ledger joined": (lambda ls: ls.extend(ls[:]), {Code.CHAIN_SECOND_GENESIS, Code.KEY_ENROLLED_TWICE}, {Code.UNCHECKPOINTED}),
-}  # fmt: skip
+    "second ledger joined": (
+        lambda lines: lines.extend(lines[:]),
+        {Code.CHAIN_SECOND_GENESIS, Code.KEY_ENROLLED_TWICE},
+        {Code.UNCHECKPOINTED},
+    ),
+}
 
 
 @pytest.mark.parametrize("name", STRUCTURAL)
@@ -393,7 +405,7 @@ def test_one_changed_byte_anywhere_is_exit_1() -> None:
     ledger = Builder().open().runs(1)
     data = ledger.data
     head = ledger.head()
-    for at in range(0, len(data)):
+    for at in range(len(data)):
         for change in (1, 0x20, 0x80):
             tampered = data[:at] + bytes([data[at] ^ change]) + data[at + 1 :]
             assert check(tampered).exit_code == ExitCode.FALSE, (at, change)

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from k3_ledger.cli import verify
+from k3_ledger.cli import proofs, verify
 from k3_ledger.schemas.errors import LedgerError
 
 app = typer.Typer(
@@ -35,14 +35,15 @@ def _print_version(value: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[  # noqa: ARG001 - handled by its callback
+    version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Options of every command."""
 
 
-verify.register(app)
+for command in (verify, proofs):
+    command.register(app)
 
 
 def main() -> None:

@@ -66,9 +66,7 @@ def verify(
             report = check_log(
                 source,
                 policy,
-                Options(
-                    processes=processes, artifacts=artifacts, expected_heads=tuple(heads), progress=progress
-                ),
+                Options(processes=processes, artifacts=artifacts, expected_heads=tuple(heads), progress=progress),
             )
         if memory is not None and not report.exit_code:
             remember_head(memory, source.checkpoint())

@@ -727,6 +727,11 @@ class Code(enum.Enum):
     )  # fmt: skip
 
     # -- proof: verifier -------------------------------------------------------------------------------------
+    NO_SUCH_ENTRY = CodeInfo(
+        Area.STORE, E, "no such entry",
+        "No entry has that index or identity.",
+        "see `k3-ledger ls`", ExitCode.USAGE,
+    )  # fmt: skip
     PROOF_INCOMPLETE = CodeInfo(
         Area.PROOF, E, "proof lacks an entry",
         "A proof file does not carry an entry that is needed to authenticate its subject.",

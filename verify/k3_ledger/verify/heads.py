@@ -17,6 +17,8 @@ from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.report import FindingLog, Tally
     from k3_ledger.verify.scan import Scan
@@ -66,15 +68,22 @@ def read_heads(source: LogSource, remembered: tuple[tuple[str, bytes], ...], fin
     malformed = {"checkpoint": 0, "memory": 0}
     for name, step, is_newest, raw in wanted:
         try:
-            heads.append(SignedHead(name, step, is_newest, raw, parse_checkpoint(parse_note(raw).text)))
+            heads.append(signed_head(name, raw, step=step, newest=is_newest))
         except LedgerError as error:
             malformed[step] += 1
             code = Code.MEMORY_UNREADABLE if step == "memory" else error.code
             place = Position(source=name, byte_offset=error.finding.position.byte_offset)
-            findings.add(
-                Finding(code, error.finding.message, place, error.finding.expected, error.finding.found)
-            )
+            findings.add(Finding(code, error.finding.message, place, error.finding.expected, error.finding.found))
     return Heads(tuple(heads), malformed)
+
+
+def signed_head(name: str, raw: bytes, *, step: str = "checkpoint", newest: bool = True) -> SignedHead:
+    """Parse one head.
+
+    Raises:
+        MalformedError: it is no signed note, or not a tree head's.
+    """
+    return SignedHead(name, step, newest, raw, parse_checkpoint(parse_note(raw).text))
 
 
 def wanted_sizes(heads: Heads) -> frozenset[int]:
@@ -90,7 +99,7 @@ def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None) -> None:
     for head in heads.heads:
         tally = scan.tallies[head.step]
         tally.checked += 1
-        found = [finding for finding in _faults(scan, head) if finding is not None]
+        found = [*head_faults(scan, head), *_root_faults(scan, head)]
         tally.failed += bool(found)
         for finding in found:
             scan.findings.add(finding)
@@ -101,39 +110,32 @@ def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None) -> None:
     scan.tallies["witnesses"].detail = "no witnesses: a split view would not be noticed"
 
 
-def _faults(scan: Scan, head: SignedHead) -> list[Finding | None]:
-    return [
-        _origin_fault(scan, head),
-        _signature_fault(scan, head) if head.step == "checkpoint" else None,
-        _root_fault(scan, head),
-    ]
-
-
-def _origin_fault(scan: Scan, head: SignedHead) -> Finding | None:
-    if scan.genesis is None or head.checkpoint.origin == scan.genesis.origin:
-        return None
-    return Finding(
-        Code.CHECKPOINT_ORIGIN,
-        "the head belongs to another log",
-        Position(source=head.name, line=1),
-        scan.genesis.origin,
-        head.checkpoint.origin,
-    )
+def head_faults(scan: Scan, head: SignedHead) -> Iterator[Finding]:
+    """What is wrong with a head apart from the tree: whose it is and who signed it."""
+    if scan.genesis is not None and head.checkpoint.origin != scan.genesis.origin:
+        yield Finding(
+            Code.CHECKPOINT_ORIGIN,
+            "the head belongs to another log",
+            Position(source=head.name, line=1),
+            scan.genesis.origin,
+            head.checkpoint.origin,
+        )
+    if head.step == "checkpoint" and (fault := _signature_fault(scan, head)) is not None:
+        yield fault
 
 
 def _signature_fault(scan: Scan, head: SignedHead) -> Finding | None:
     """The head is signed by a log key that was enrolled below it and not retired by then."""
     size = head.checkpoint.size
-    origin = None if scan.genesis is None else scan.genesis.origin
     worst: LedgerError | None = None
     keys = [
         life.public_key
         for life in scan.keyring.lives.values()
         if life.role == "log" and life.enrolled < size <= life.retired
     ]
-    for public_key in keys if origin is not None else ():
+    for public_key in keys:
         try:
-            open_note(head.raw, [Verifier(origin, public_key)])
+            open_note(head.raw, [Verifier(scan.genesis.origin, public_key)])
         except LedgerError as error:
             if worst is None or error.code is Code.NOTE_SIGNATURE:
                 worst = error
@@ -148,11 +150,11 @@ def _signature_fault(scan: Scan, head: SignedHead) -> Finding | None:
     )
 
 
-def _root_fault(scan: Scan, head: SignedHead) -> Finding | None:
+def _root_faults(scan: Scan, head: SignedHead) -> Iterator[Finding]:
     remembered = head.step == "memory"
     size = head.checkpoint.size
     if size > scan.lines:
-        return Finding(
+        yield Finding(
             Code.ROLLBACK if remembered else Code.CHECKPOINT_AHEAD,
             f"the log is shorter than when it was last seen: {size - scan.lines} entries are gone"
             if remembered
@@ -161,18 +163,16 @@ def _root_fault(scan: Scan, head: SignedHead) -> Finding | None:
             f"at least {size} entries",
             f"{scan.lines} entries",
         )
-    root = scan.roots[size]
-    if root == head.checkpoint.root:
-        return None
-    return Finding(
-        Code.FORK if remembered else Code.CHECKPOINT_ROOT,
-        f"the first {size} entries are not those that were seen before: the log's history was replaced"
-        if remembered
-        else f"the first {size} entries are not those that the head commits to",
-        Position(source=head.name, line=3),
-        head.checkpoint.root.hex(),
-        root.hex(),
-    )
+    elif (root := scan.roots[size]) != head.checkpoint.root:
+        yield Finding(
+            Code.FORK if remembered else Code.CHECKPOINT_ROOT,
+            f"the first {size} entries are not those that were seen before: the log's history was replaced"
+            if remembered
+            else f"the first {size} entries are not those that the head commits to",
+            Position(source=head.name, line=3),
+            head.checkpoint.root.hex(),
+            root.hex(),
+        )
 
 
 def _report_coverage(scan: Scan, tally: Tally, newest: SignedHead | None, policy: TrustPolicy | None) -> None:

@@ -6,18 +6,18 @@ name an earlier position (compromise): what the key signed from there on is diso
 
 from __future__ import annotations
 
-from array import array
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from k3_ledger.ledger.core.ed25519 import check_public_key
+from k3_ledger.schemas.envelope import SIGNING_ROLES
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
-from k3_ledger.schemas.envelope import SIGNING_ROLES
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Iterator
 
 FOREVER = 2**63

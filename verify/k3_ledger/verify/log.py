@@ -20,15 +20,16 @@ from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.artifacts import check_artifacts
 from k3_ledger.verify.decode import decode
 from k3_ledger.verify.heads import check_heads, read_heads, wanted_sizes
-from k3_ledger.verify.policy import NO_POLICY_SENTENCE, TrustPolicy
 from k3_ledger.verify.references import check_references
-from k3_ledger.verify.report import FindingLog, Head, Report, VerificationError
+from k3_ledger.verify.report import FindingLog, Report, VerificationError
 from k3_ledger.verify.scan import ChunkMark, Scan, scan_log
+from k3_ledger.verify.settle import check_demands, check_keys, count_unchecked, make_report
 from k3_ledger.verify.work import LOG_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.source import LogSource
 
 
@@ -119,9 +120,7 @@ class VerifiedLog:
                     "the log is no longer the one that was verified",
                     Position(self._source.name, mark.first_line + 1, mark.offset),
                 )
-                raise VerificationError(
-                    replace(self.report, findings=(finding,), counts={finding.code: 1})
-                )
+                raise VerificationError(replace(self.report, findings=(finding,), counts={finding.code: 1}))
             yield data
 
 
@@ -171,7 +170,7 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
             check_is_ledger(source.blocks(), position=Position(source=LOG_NAME))
         _check_end(scan)
         # 5 keys: lifetimes by position, roles, and the policy's root.
-        _check_keys(scan, policy)
+        check_keys(scan, policy)
         # 6 checkpoint, 7 memory, 8 witnesses: what signed heads commit to.
         check_heads(scan, heads, policy)
         # 9 artifacts, re-hashed.
@@ -179,11 +178,11 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
         # 10 references between entries.
         check_references(scan, source)
         # 11 verdicts, 12 pins, 13 attestations are checked by other rooms: here they are counted, never passed.
-        _count_unchecked(scan)
-        _check_demands(scan, policy)
+        count_unchecked(scan)
+        check_demands(scan, policy)
     except LedgerError as error:  # not a ledger at all, or the medium failed
         findings.add(error.finding)
-    return _report(source, policy, scan), scan
+    return make_report(source.name, policy, scan), scan
 
 
 def _check_end(scan: Scan) -> None:
@@ -195,97 +194,3 @@ def _check_end(scan: Scan) -> None:
     except LedgerError as error:
         tally.failed += 1
         scan.findings.add(error.finding)
-
-
-def _check_keys(scan: Scan, policy: TrustPolicy | None) -> None:
-    """Step 5. Every use of a key lies within its life and role; genesis is opened by the key the auditor trusts."""
-    tally = scan.tallies["keys"]
-    tally.checked += sum(len(positions) for positions in scan.keyring.uses.values())
-    for finding, more in scan.keyring.check_use():
-        tally.failed += (more + 1) if finding.code.info.exit else 0
-        place = replace(finding.position, source=LOG_NAME, line=(finding.position.index or 0) + 1)
-        scan.findings.add_counted(replace(finding, position=place), more)
-    if policy is None or not scan.lines:
-        return
-    place = Position(LOG_NAME, 1, 0, 0)
-    if policy.root_public_key is not None:
-        tally.checked += 1
-        found = None if scan.genesis is None else scan.genesis.root_public_key
-        if found != policy.root_public_key.hex():
-            tally.failed += 1
-            scan.findings.add(
-                Finding(
-                    Code.ROOT_NOT_TRUSTED,
-                    "the log was not opened by the root key that the trust policy names",
-                    place,
-                    policy.root_public_key.hex(),
-                    found or "no genesis entry with a good signature",
-                )
-            )
-    if policy.origin is not None and scan.genesis is not None and scan.genesis.origin != policy.origin:
-        tally.failed += 1
-        scan.findings.add(
-            Finding(
-                Code.ORIGIN_NOT_TRUSTED,
-                "the log gives itself another origin than the trust policy names",
-                place,
-                policy.origin,
-                scan.genesis.origin,
-            )
-        )
-
-
-def _count_unchecked(scan: Scan) -> None:
-    """Steps 11 to 13 as far as this room goes: how many items wait for another room."""
-    by_kind: dict[str, int] = {}
-    for (_, kind), positions in scan.keyring.uses.items():
-        by_kind[kind] = by_kind.get(kind, 0) + len(positions)
-    for step, kind, owner in (
-        ("verdicts", "verdict", "re-derived by the rescore command"),
-        ("pins", "pin", "traced by the reconcile command"),
-    ):
-        count = by_kind.get(kind, 0)
-        scan.tallies[step].not_checked += count
-        scan.tallies[step].detail = f"{count} {kind} entries, {owner}" if count else f"no {kind} entries"
-    attested = scan.attested
-    scan.tallies["attestations"].not_checked += attested
-    scan.tallies["attestations"].detail = (
-        f"{attested} receipts carry an enclave quote; quotes are not checked by this version"
-        if attested
-        else "no enclave quotes"
-    )
-
-
-def _check_demands(scan: Scan, policy: TrustPolicy | None) -> None:
-    """What the policy requires must have been checked; exit code 4 says that it was not."""
-    if policy is None:
-        return
-    for name in policy.require:
-        if not scan.tallies[name].passed:
-            tally = scan.tallies[name]
-            scan.findings.add(
-                Finding(
-                    Code.REQUIRED_NOT_CHECKED,
-                    f"the trust policy requires the step {name!r}, which was not fully checked",
-                    expected="every item checked",
-                    found=f"{tally.checked} checked, {tally.not_checked} not checked",
-                )
-            )
-
-
-def _report(source: LogSource, policy: TrustPolicy | None, scan: Scan) -> Report:
-    return Report(
-        subject=source.name,
-        policy=NO_POLICY_SENTENCE if policy is None else policy.sentence,
-        authenticated=(
-            policy is not None
-            and policy.root_public_key is not None
-            and scan.genesis is not None
-            and scan.genesis.root_public_key == policy.root_public_key.hex()
-        ),
-        origin=None if scan.genesis is None else scan.genesis.origin,
-        head=Head(scan.lines, scan.tree.root().hex(), scan.last_identity) if scan.lines else None,
-        steps=tuple(tally.result(name) for name, tally in scan.tallies.items()),
-        findings=scan.findings.kept(),
-        counts=dict(scan.findings.counts),
-    )

@@ -43,7 +43,7 @@ class TrustPolicy:
             raise ValueError(f"minimum_size must not be negative, got {self.minimum_size}")
         unknown = self.require - set(_STEP_NAMES)
         if unknown:
-            raise ValueError(f"unknown step {sorted(unknown)[0]!r}, expected one of {', '.join(_STEP_NAMES)}")
+            raise ValueError(f"unknown step {min(unknown)!r}, expected one of {', '.join(_STEP_NAMES)}")
 
     @property
     def sentence(self) -> str:

@@ -92,9 +92,7 @@ class Tally:
     def result(self, name: str) -> StepResult:
         """Freeze into a :class:`StepResult`."""
         outcome = Outcome.FAIL if self.failed else Outcome.PASS if self.passed else Outcome.NOT_CHECKED
-        return StepResult(
-            STEP_NUMBER[name], name, outcome, self.checked, self.failed, self.not_checked, self.detail
-        )
+        return StepResult(STEP_NUMBER[name], name, outcome, self.checked, self.failed, self.not_checked, self.detail)
 
 
 class FindingLog:

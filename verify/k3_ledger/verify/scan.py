@@ -5,7 +5,6 @@ What a worker cannot know is settled here: the link across a chunk border, which
 
 from __future__ import annotations
 
-from array import array
 from collections import deque
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -19,7 +18,7 @@ from k3_ledger.schemas.outcomes import Position, Severity
 from k3_ledger.schemas.structs import decode_entry
 from k3_ledger.verify.chunks import Chunk, Chunker
 from k3_ledger.verify.keyring import Keyring
-from k3_ledger.verify.report import STEPS, FindingLog, Tally
+from k3_ledger.verify.report import STEPS, FindingLog, Head, Tally
 from k3_ledger.verify.work import LOG_NAME, ChunkResult, Link, check_chunk, link_faults
 
 if TYPE_CHECKING:
@@ -67,6 +66,7 @@ class Scan:
         last: last line's entry and identity, where known.
         artifacts: by digest, (position, name, size) of the entry that first named it.
         references: by target identity, (position, field) of the entries that name it.
+        head: what state the verdict is about, set when the log or proof was read.
         attested: receipts that carry an enclave quote.
         tail: what stands after the last LF.
     """
@@ -84,6 +84,7 @@ class Scan:
     last_identity: str | None = None
     artifacts: dict[str, tuple[int, str, int]] = field(default_factory=dict)
     references: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    head: Head | None = None
     attested: int = 0
     tail: Tail | None = None
 
@@ -120,6 +121,8 @@ def scan_log(
         if progress is not None:
             progress(chunk.offset + len(chunk.data))
     scan.tail, scan.lines = chunker.tail, chunker.lines
+    if scan.lines:
+        scan.head = Head(scan.lines, scan.tree.root().hex(), scan.last_identity)
     return scan
 
 
@@ -218,12 +221,15 @@ class _Joiner:
     def _join_chain(self, chunk: Chunk, result: ChunkResult) -> None:
         """Step 3 across the border between two chunks."""
         scan, tally = self.scan, self.scan.tallies["chain"]
-        if chunk.first_line and (result.first is None or scan.last_identity is None):
+        if chunk.first_line == 0:
+            pass  # the worker checked the first line of all
+        elif result.first is None or scan.last_identity is None:
             tally.not_checked += 1
-        elif chunk.first_line:
+        else:
             tally.checked += 1
-            for finding in link_faults(scan.last, scan.last_identity, result.first):
-                tally.failed += finding.severity is Severity.ERROR
+            found = list(link_faults(scan.last, scan.last_identity, result.first))
+            tally.failed += any(finding.severity is Severity.ERROR for finding in found)
+            for finding in found:
                 scan.findings.add(finding)
         scan.last, scan.last_identity = result.last, result.last_identity
 

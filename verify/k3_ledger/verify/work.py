@@ -136,7 +136,7 @@ class _Worker:
             else:
                 link = Link(position, offset, entry.index, entry.prev, entry.time, entry.kind, identity_here or "")
                 if position == 0:
-                    self._count_link(list(genesis_faults(link, entry.body)))
+                    self._count_link(list(check_genesis(entry)))
                 elif position == chunk.first_line:
                     result.first = link
                 elif identity is None:
@@ -247,8 +247,8 @@ class _Worker:
                 self.result.references.append((position, f"body.{where}", target))
 
 
-def genesis_faults(first: Link, body: Any) -> Iterator[Finding]:
-    """What is wrong with the first line of a log."""
+def check_genesis(first: Any) -> Iterator[Finding]:
+    """What is wrong with the first entry of a log, as far as its place in the chain goes."""
     place = Position(LOG_NAME, 1, 0, first.index)
     if first.kind != "genesis":
         yield Finding(
@@ -261,7 +261,7 @@ def genesis_faults(first: Link, body: Any) -> Iterator[Finding]:
         return
     if first.index != 0:
         yield Finding(Code.CHAIN_INDEX, "the genesis entry is not entry 0", place, "index 0", f"index {first.index}")
-    expected = genesis_prev(body.origin).hex()
+    expected = genesis_prev(first.body.origin).hex()
     if first.prev != expected:
         yield Finding(
             Code.CHAIN_PREV,

@@ -1,0 +1,173 @@
+"""Verification of a proof file: one entry, with no ledger at hand.
+
+Steps are those of a whole log, as far as one entry goes:
+
+1. framing, 2. schema and 4. signatures of every line in the file;
+5. keys: genesis pins the root, the key entries in the file enrol the signers of the subject and of the checkpoint;
+6. the checkpoint is signed by an enrolled log key, and every line is in the tree that it commits to.
+
+What a proof file cannot show is counted as not checked: the chain between the lines, and that nothing later revoked a
+key or superseded the entry.
+"""
+
+from __future__ import annotations
+
+from array import array
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from k3_ledger.ledger.core.chain import signed_message
+from k3_ledger.ledger.core.ed25519 import check_implementation, check_signature
+from k3_ledger.ledger.core.framing import parse_line
+from k3_ledger.ledger.core.proof import ProofFile, check_inclusions, parse_proof
+from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.outcomes import Position
+from k3_ledger.verify.decode import decode
+from k3_ledger.verify.heads import head_faults, signed_head
+from k3_ledger.verify.report import FindingLog, Head, Report, VerificationError
+from k3_ledger.verify.scan import Scan
+from k3_ledger.verify.settle import check_demands, check_keys, make_report
+from k3_ledger.verify.work import check_genesis
+
+if TYPE_CHECKING:
+    from k3_ledger.verify.policy import TrustPolicy
+
+
+def check_proof(data: bytes, name: str, policy: TrustPolicy | None = None) -> Report:
+    """Verify a proof file and say everything that was found. Never raises because of the data.
+
+    Args:
+        data: the file's bytes.
+        name: what to call it in positions.
+        policy: whom to trust; None checks integrity and authenticates nobody.
+    """
+    check_implementation()
+    findings = FindingLog()
+    scan = Scan(findings=findings)
+    try:
+        proof = parse_proof(data, position=Position(source=name))
+    except LedgerError as error:
+        scan.tallies["framing"].checked += 1
+        scan.tallies["framing"].failed += 1
+        findings.add(error.finding)
+        return make_report(name, policy, scan)
+    entries = {entry.index: _read(scan, name, entry.index, entry.line) for entry in proof.entries}
+    _check_signatures(scan, name, entries)
+    check_keys(scan, policy)
+    _check_head(scan, name, proof)
+    _say_what_is_missing(scan, proof, entries)
+    check_demands(scan, policy)
+    return make_report(f"{name}: entry {proof.subject}", policy, scan)
+
+
+def verify_proof(data: bytes, name: str, policy: TrustPolicy | None = None) -> Any:
+    """Verify a proof file and return its subject, decoded.
+
+    Raises:
+        VerificationError: any finding that asks for an exit code other than 0; the error carries the report.
+    """
+    report = check_proof(data, name, policy)
+    if report.exit_code:
+        raise VerificationError(report)
+    return decode(parse_line(parse_proof(data).subject_entry.line).entry)
+
+
+def _read(scan: Scan, name: str, index: int, raw: bytes) -> tuple[Any, bytes, bytes] | None:
+    """Steps 1 and 2 of one line: (decoded entry, entry bytes, signature), or None when it cannot be read."""
+    place = Position(source=name, index=index, field="entries line")
+    framing, schema = scan.tallies["framing"], scan.tallies["schema"]
+    framing.checked += 1
+    try:
+        line = parse_line(raw, place)
+    except LedgerError as error:
+        framing.failed += 1
+        scan.findings.add(error.finding)
+        return None
+    schema.checked += 1
+    try:
+        entry = decode(line.entry, place)
+    except LedgerError as error:
+        schema.failed += 1
+        scan.findings.add(error.finding)
+        return None
+    if entry.index != index:
+        schema.failed += 1
+        scan.findings.add(
+            Finding(Code.CHAIN_INDEX, "the line is not the entry it is said to be", place, str(index), str(entry.index))
+        )
+        return None
+    return entry, line.entry, line.sig
+
+
+def _check_signatures(scan: Scan, name: str, entries: dict[int, tuple[Any, bytes, bytes] | None]) -> None:
+    """Step 4, and the keys it makes known: in log order, so that a key is known before what it signs."""
+    tally, keyring = scan.tallies["signatures"], scan.keyring
+    known: dict[str, bytes] = {}
+    for index, read in entries.items():
+        if read is None:
+            tally.not_checked += 1
+            continue
+        entry, data, sig = read
+        if index == 0 and entry.kind == "genesis":
+            root = bytes.fromhex(entry.body.root_public_key)
+            known[sha256(root).hexdigest()] = root
+        public_key = known.get(entry.key)
+        if public_key is None:
+            tally.failed += 1
+            scan.findings.add(
+                Finding(
+                    Code.PROOF_INCOMPLETE,
+                    f"the proof does not carry the entry that enrols key {entry.key[:16]}…",
+                    Position(source=name, index=index, field="key"),
+                )
+            )
+            continue
+        tally.checked += 1
+        try:
+            check_signature(public_key, signed_message(data), sig, position=Position(source=name, index=index))
+        except LedgerError as error:
+            tally.failed += 1
+            scan.findings.add(error.finding)
+            continue
+        keyring.used(entry.key, entry.kind, array("Q", [index]))
+        found: list[Finding] = []
+        if index == 0 and entry.kind == "genesis":
+            scan.genesis = entry.body
+            found = [*check_genesis(entry), *keyring.apply_genesis(index, entry.body)]
+        elif entry.kind == "key":
+            found = list(keyring.apply_key(index, entry.key, entry.body))
+            if entry.body.key_id in keyring.lives:
+                known[entry.body.key_id] = keyring.lives[entry.body.key_id].public_key
+        for finding in found:
+            scan.tallies["keys"].failed += 1
+            scan.findings.add(finding)
+
+
+def _check_head(scan: Scan, name: str, proof: ProofFile) -> None:
+    """Step 6: the checkpoint, and every line's place in the tree it commits to."""
+    tally = scan.tallies["checkpoint"]
+    tally.checked += 1
+    try:
+        head = signed_head(f"{name} checkpoint", proof.checkpoint)
+        found = list(head_faults(scan, head))
+        check_inclusions(proof, head.checkpoint, position=Position(source=name))
+    except LedgerError as error:
+        found = [error.finding]
+    else:
+        tally.checked += len(proof.entries)
+        scan.head = Head(head.checkpoint.size, head.checkpoint.root.hex(), None)
+        tally.detail = f"signed head at {head.checkpoint.size}, {len(proof.entries)} lines in its tree"
+    tally.failed += bool(found)
+    for finding in found:
+        scan.findings.add(finding)
+
+
+def _say_what_is_missing(scan: Scan, proof: ProofFile, entries: dict[int, tuple[Any, bytes, bytes] | None]) -> None:
+    scan.tallies["chain"].not_checked += len(proof.entries)
+    scan.tallies["chain"].detail = "a proof file does not carry the entries in between"
+    scan.tallies["keys"].detail = "later revocations would not show in a proof file"
+    subject = entries[proof.subject]
+    artifacts = () if subject is None else getattr(subject[0].body, "artifacts", ())
+    scan.tallies["artifacts"].not_checked += len(artifacts)
+    scan.tallies["artifacts"].detail = f"{len(artifacts)} artifacts, not carried by a proof file"

@@ -1,0 +1,107 @@
+"""Makes proof files: chooses the lines that a verifier without a ledger needs, and proves each of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from k3_ledger.ledger.core.chain import leaf_hash
+from k3_ledger.ledger.core.framing import parse_line
+from k3_ledger.ledger.core.note import key_hash, parse_note
+from k3_ledger.ledger.core.proof import ProofFile, build_proof
+from k3_ledger.schemas.errors import LedgerError, ProofError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Position
+from k3_ledger.verify.chunks import Chunker
+from k3_ledger.verify.decode import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from k3_ledger.verify.source import LogSource
+
+_KEY_ENTRY = b'"kind":"key"'
+
+
+def prove_entry(source: LogSource, index: int) -> ProofFile:
+    """Make the proof file of one entry, leading to the log's newest checkpoint.
+
+    Costs two passes over the log and memory for the key entries. Nothing is verified here: check what comes out.
+
+    Args:
+        source: the log.
+        index: the entry to prove, counted from 0.
+
+    Raises:
+        ProofError: there is no such entry (``NO_SUCH_ENTRY``), or no checkpoint commits to it (``NOT_CHECKPOINTED``).
+        MalformedError: a line that is needed, or the checkpoint, cannot be read.
+        StoreError: the source cannot be read.
+    """
+    if index < 0:
+        raise ValueError(f"an index is not negative, got {index}")
+    checkpoint = source.checkpoint()
+    if checkpoint is None:
+        raise ProofError(
+            Code.NOT_CHECKPOINTED,
+            "the ledger has no checkpoint, so nothing can be proved",
+            position=Position(source="checkpoint"),
+            hint="write one: k3-ledger checkpoint",
+        )
+    lines: dict[int, bytes] = {}
+    key_lines: dict[int, bytes] = {}
+    size = 0
+    for size, raw in enumerate(_lines(source), start=1):
+        if size - 1 in (0, index):
+            lines[size - 1] = raw
+        if _KEY_ENTRY in raw:
+            key_lines[size - 1] = raw
+    if index >= size:
+        raise ProofError(
+            Code.NO_SUCH_ENTRY,
+            f"there is no entry {index}",
+            position=Position(source=source.name),
+            expected=f"0 to {size - 1}" if size else "an entry",
+        )
+    hashes = {sig.key_hash for sig in parse_note(checkpoint).sigs}
+    lines |= _enrolments(lines[0], lines[index], key_lines, hashes)
+    return build_proof(index, lines, map(leaf_hash, _lines(source)), checkpoint, position=Position(source="checkpoint"))
+
+
+def _lines(source: LogSource) -> Iterator[bytes]:
+    """Whole lines without their LF."""
+    for chunk in Chunker(source.blocks()):
+        yield from chunk.data.split(b"\n")[:-1]
+
+
+def _enrolments(genesis: bytes, subject: bytes, key_lines: dict[int, bytes], hashes: set[int]) -> dict[int, bytes]:
+    """The key entries that authenticate the subject and the checkpoint.
+
+    Args:
+        genesis: the first line.
+        subject: the line that is proved.
+        key_lines: lines that may be key entries, by position.
+        hashes: key hashes of the signatures on the checkpoint.
+
+    Returns:
+        By position: what enrolled the subject's signer and the checkpoint's, and the roots that enrolled those.
+    """
+    origin = decode(parse_line(genesis).entry).body.origin
+    enrolled: dict[str, tuple[int, str]] = {}  # key id: where it was enrolled, by which key
+    wanted = [decode(parse_line(subject).entry).key]
+    for position, raw in key_lines.items():
+        try:
+            entry = decode(parse_line(raw).entry)
+        except LedgerError:
+            continue  # verification reports it
+        body = entry.body
+        if entry.kind != "key" or body.action == "revoke":
+            continue
+        enrolled.setdefault(body.key_id, (position, entry.key))
+        if body.role == "log" and key_hash(origin, bytes.fromhex(body.public_key)) in hashes:
+            wanted.append(body.key_id)
+    needed: dict[int, bytes] = {}
+    while wanted:
+        found = enrolled.get(wanted.pop())
+        if found is not None and found[0] not in needed:
+            needed[found[0]] = key_lines[found[0]]
+            wanted.append(found[1])
+    return needed

@@ -1,0 +1,114 @@
+"""What is settled when the bytes have been read: keys, policy, what nobody checked, and the report.
+
+Whole logs (:mod:`k3_ledger.verify.log`) and proof files (:mod:`k3_ledger.verify.proof`) end alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.outcomes import Position
+from k3_ledger.verify.policy import NO_POLICY_SENTENCE
+from k3_ledger.verify.report import Report
+from k3_ledger.verify.work import LOG_NAME
+
+if TYPE_CHECKING:
+    from k3_ledger.verify.policy import TrustPolicy
+    from k3_ledger.verify.scan import Scan
+
+
+def check_keys(scan: Scan, policy: TrustPolicy | None) -> None:
+    """Step 5. Every use of a key lies within its life and role; genesis is opened by the key the auditor trusts."""
+    tally = scan.tallies["keys"]
+    tally.checked += sum(len(positions) for positions in scan.keyring.uses.values())
+    for finding, more in scan.keyring.check_use():
+        tally.failed += (more + 1) if finding.code.info.exit else 0
+        place = replace(finding.position, source=LOG_NAME, line=(finding.position.index or 0) + 1)
+        scan.findings.add_counted(replace(finding, position=place), more)
+    if policy is None or not scan.tallies["framing"].checked:
+        return
+    place = Position(LOG_NAME, 1, 0, 0)
+    if policy.root_public_key is not None:
+        tally.checked += 1
+        found = None if scan.genesis is None else scan.genesis.root_public_key
+        if found != policy.root_public_key.hex():
+            tally.failed += 1
+            scan.findings.add(
+                Finding(
+                    Code.ROOT_NOT_TRUSTED,
+                    "the log was not opened by the root key that the trust policy names",
+                    place,
+                    policy.root_public_key.hex(),
+                    found or "no genesis entry with a good signature",
+                )
+            )
+    if policy.origin is not None and scan.genesis is not None and scan.genesis.origin != policy.origin:
+        tally.failed += 1
+        scan.findings.add(
+            Finding(
+                Code.ORIGIN_NOT_TRUSTED,
+                "the log gives itself another origin than the trust policy names",
+                place,
+                policy.origin,
+                scan.genesis.origin,
+            )
+        )
+
+
+def count_unchecked(scan: Scan) -> None:
+    """Steps 11 to 13 as far as this room goes: how many items wait for another room."""
+    by_kind: dict[str, int] = {}
+    for (_, kind), positions in scan.keyring.uses.items():
+        by_kind[kind] = by_kind.get(kind, 0) + len(positions)
+    for step, kind, owner in (
+        ("verdicts", "verdict", "re-derived by the rescore command"),
+        ("pins", "pin", "traced by the reconcile command"),
+    ):
+        count = by_kind.get(kind, 0)
+        scan.tallies[step].not_checked += count
+        scan.tallies[step].detail = f"{count} {kind} entries, {owner}" if count else f"no {kind} entries"
+    attested = scan.attested
+    scan.tallies["attestations"].not_checked += attested
+    scan.tallies["attestations"].detail = (
+        f"{attested} receipts carry an enclave quote; quotes are not checked by this version"
+        if attested
+        else "no enclave quotes"
+    )
+
+
+def check_demands(scan: Scan, policy: TrustPolicy | None) -> None:
+    """What the policy requires must have been checked; exit code 4 says that it was not."""
+    if policy is None:
+        return
+    for name in policy.require:
+        if not scan.tallies[name].passed:
+            tally = scan.tallies[name]
+            scan.findings.add(
+                Finding(
+                    Code.REQUIRED_NOT_CHECKED,
+                    f"the trust policy requires the step {name!r}, which was not fully checked",
+                    expected="every item checked",
+                    found=f"{tally.checked} checked, {tally.not_checked} not checked",
+                )
+            )
+
+
+def make_report(subject: str, policy: TrustPolicy | None, scan: Scan) -> Report:
+    """Freeze everything that was found."""
+    return Report(
+        subject=subject,
+        policy=NO_POLICY_SENTENCE if policy is None else policy.sentence,
+        authenticated=(
+            policy is not None
+            and policy.root_public_key is not None
+            and scan.genesis is not None
+            and scan.genesis.root_public_key == policy.root_public_key.hex()
+        ),
+        origin=None if scan.genesis is None else scan.genesis.origin,
+        head=scan.head,
+        steps=tuple(tally.result(name) for name, tally in scan.tallies.items()),
+        findings=scan.findings.kept(),
+        counts=dict(scan.findings.counts),
+    )
