@@ -1,4 +1,4 @@
-"""Ed25519 from RFC 8032 section 5.1, in integers and affine coordinates: slow, readable, nothing shared with libsodium.
+"""Ed25519 from RFC 8032 section 5.1, in integers: slow, readable, nothing shared with libsodium.
 
 ``accepts`` is the project's rule (docs/format.md, "Signatures") written a second time.
 """
@@ -12,18 +12,21 @@ L = 2**252 + 27742317777372353535851937790883648493
 D = -121665 * pow(121666, -1, P) % P
 SQRT_MINUS_1 = pow(2, (P - 1) // 4, P)
 
-Point = tuple[int, int]
-IDENTITY: Point = (0, 1)
+Point = tuple[int, int, int, int]
+"""Extended homogeneous coordinates of section 5.1.4: x = X/Z, y = Y/Z, x*y = T/Z."""
+IDENTITY: Point = (0, 1, 1, 0)
 
 
 def add(a: Point, b: Point) -> Point:
-    (x1, y1), (x2, y2) = a, b
-    t = D * x1 * x2 * y1 * y2
-    return (x1 * y2 + x2 * y1) * pow(1 + t, -1, P) % P, (y1 * y2 + x1 * x2) * pow(1 - t, -1, P) % P
+    e = (a[1] - a[0]) * (b[1] - b[0]) % P
+    f = (a[1] + a[0]) * (b[1] + b[0]) % P
+    c = 2 * a[3] * b[3] * D % P
+    d = 2 * a[2] * b[2] % P
+    return (f - e) * (d - c) % P, (d + c) * (f + e) % P, (d - c) * (d + c) % P, (f - e) * (f + e) % P
 
 
 def negate(a: Point) -> Point:
-    return -a[0] % P, a[1]
+    return -a[0] % P, a[1], a[2], -a[3] % P
 
 
 def multiply(scalar: int, a: Point) -> Point:
@@ -34,6 +37,10 @@ def multiply(scalar: int, a: Point) -> Point:
         a = add(a, a)
         scalar >>= 1
     return total
+
+
+def is_identity(a: Point) -> bool:
+    return a[0] == 0 and a[1] == a[2]
 
 
 def decode(encoded: bytes) -> Point | None:
@@ -48,11 +55,14 @@ def decode(encoded: bytes) -> Point | None:
         x = x * SQRT_MINUS_1 % P
     if x * x % P != square or (x == 0 and sign):
         return None
-    return (x if x & 1 == sign else -x % P), y
+    x = x if x & 1 == sign else P - x
+    return x, y, 1, x * y % P
 
 
 def encode(a: Point) -> bytes:
-    return (a[1] | (a[0] & 1) << 255).to_bytes(32, "little")
+    inverse = pow(a[2], -1, P)
+    x, y = a[0] * inverse % P, a[1] * inverse % P
+    return (y | (x & 1) << 255).to_bytes(32, "little")
 
 
 def base_point() -> Point:
@@ -65,15 +75,13 @@ B = base_point()
 
 
 def torsion_point() -> Point:
-    """A point of order 8: any point times L whose order is not smaller."""
+    """A point of order 8: some point times L."""
     y = 2
     while True:
         y += 1
         candidate = decode(y.to_bytes(32, "little"))
-        if candidate is not None:
-            small = multiply(L, candidate)
-            if multiply(4, small) != IDENTITY:
-                return small
+        if candidate is not None and not is_identity(multiply(4 * L, candidate)):
+            return multiply(L, candidate)
 
 
 def challenge(r: bytes, public_key: bytes, message: bytes) -> int:
@@ -88,6 +96,6 @@ def accepts(public_key: bytes, message: bytes, signature: bytes) -> bool:
     key, nonce = decode(public_key), decode(r)
     if s >= L or key is None or nonce is None:
         return False
-    if IDENTITY in (multiply(8, key), multiply(8, nonce)):
+    if is_identity(multiply(8, key)) or is_identity(multiply(8, nonce)):
         return False
     return encode(add(multiply(s, B), negate(multiply(challenge(r, public_key, message), key)))) == r

@@ -39,7 +39,7 @@ SIGNATURE_LEN: Final = 64
 _P: Final = 2**255 - 19
 _L: Final = 2**252 + 27742317777372353535851937790883648493
 _D: Final = -121665 * pow(121666, -1, _P) % _P
-_Y8: Final = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD83D3D706A17C7
+_Y8: Final = 0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7
 """The y coordinate of four of the points of order 8; the other four have its negative."""
 _LOW_ORDER_Y: Final = frozenset((0, 1, _P - 1, _Y8, _P - _Y8))
 

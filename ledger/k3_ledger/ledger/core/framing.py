@@ -46,7 +46,6 @@ _CLOSE: Final = b'"}'
 _SPELLING: Final = slice(-(88 + len(_CLOSE)), -len(_CLOSE))
 _NEXT_ENTRY: Final = HEAD + b"{"
 """Where a second line begins inside a glued one. No model has a member ``entry`` that holds an object."""
-_GLUED: Final = "a second entry begins {} bytes after the start of this line"
 _BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _TAIL_BYTES: Final = (
     *(bytes((byte,)) for byte in _SIG_MEMBER),
@@ -110,17 +109,18 @@ def format_line(entry: bytes, sig: bytes) -> bytes:
 
 
 def check_not_glued(raw: bytes, position: Position = NOWHERE) -> None:
-    """Refuse a line that holds the beginning of a second entry.
+    """Refuse a line that holds the remains of a write that never finished.
 
     A torn write followed by an append leaves a line whose head and tail are both right, so :func:`parse_line` takes
     it; its entry bytes are then never valid JSON. Whoever finds that asks here for the cause before reporting it.
 
     Raises:
-        MalformedError: ``GLUED_LINES``, at the byte where the second entry begins.
+        MalformedError: ``GLUED_LINES``, at the byte where a second entry begins, or ``NUL_BYTES``, at the first one.
     """
-    at = raw.find(_NEXT_ENTRY, 1)
-    if at != -1:
-        raise MalformedError(Code.GLUED_LINES, _GLUED.format(at), position=_at(position, at))
+    remains = _remains(raw)
+    if remains is not None:
+        code, at, message = remains
+        raise MalformedError(code, message, position=_at(position, at))
 
 
 def tail_prefix(data: bytes) -> int:
@@ -151,13 +151,11 @@ def explain_line(raw: bytes, position: Position = NOWHERE) -> MalformedError:
         code, at, message = Code.UTF16, 0, "the line is UTF-16 text"
     elif raw.startswith(BOM):
         code, at, message = Code.BOM, 0, "a UTF-8 byte order mark stands in front of the line"
-    elif b"\0" in raw:
-        code, at, message = Code.NUL_BYTES, raw.index(0), f"the line holds {raw.count(0)} NUL bytes"
+    elif (remains := _remains(raw)) is not None:
+        code, at, message = remains
     elif raw.endswith(b"\r"):
         code, at, message = Code.CRLF, len(raw) - 1, "line endings were rewritten (by git's autocrlf or an editor)"
         expected, found = "LF", "CR LF"
-    elif (glued := raw.find(_NEXT_ENTRY, 1)) != -1:
-        code, at, message = Code.GLUED_LINES, glued, _GLUED.format(glued)
     elif trimmed < len(raw):
         code, at, message = Code.TRAILING_SPACE, trimmed, f"{len(raw) - trimmed} spaces or tabs follow the entry"
     elif not raw.startswith(HEAD):
@@ -166,6 +164,17 @@ def explain_line(raw: bytes, position: Position = NOWHERE) -> MalformedError:
     else:
         return _explain_tail(raw, position)
     return MalformedError(code, message, position=_at(position, at), expected=expected, found=found)
+
+
+def _remains(raw: bytes) -> tuple[Code, int, str] | None:
+    """Code, offset and message for what an unfinished write left inside a line."""
+    glued = raw.find(_NEXT_ENTRY, 1)
+    if glued != -1 and raw.startswith(HEAD[:glued]):
+        return Code.GLUED_LINES, glued, f"a second entry begins {glued} bytes after the start of this line"
+    nul = raw.find(0)
+    if nul != -1:
+        return Code.NUL_BYTES, nul, f"the line holds {raw.count(0)} NUL bytes"
+    return None
 
 
 def _explain_tail(raw: bytes, position: Position) -> MalformedError:

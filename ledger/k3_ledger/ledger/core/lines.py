@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _KEPT: Final = MAX_LINE + 1
 """Bytes kept of a line or tail: enough to see that it is too long."""
+_SHOWN: Final = 40
+"""Bytes kept of the beginning of a file: enough to see what it is instead of a ledger."""
 
 
 class RawLine(NamedTuple):
@@ -186,7 +188,7 @@ def check_is_ledger(chunks: Iterable[bytes], *, position: Position = NOWHERE) ->
     splitter = LineSplitter()
     start = b""
     for chunk in chunks:
-        start = start or chunk[:_KEPT]
+        start += chunk[: _SHOWN - len(start)]
         for line in splitter.feed(chunk):
             if _looks_like_entry(line.data):
                 return

@@ -279,9 +279,11 @@ def check_inclusion(
 ) -> None:
     """Check that ``leaf`` stands at ``index`` in the tree of ``size`` leaves with this root.
 
+    A proof does not bind the size of its tree: root and size must come from the same signed head.
+
     Args:
         index: index of the leaf.
-        size: number of leaves of the tree.
+        size: number of leaves of the tree, which the caller trusts.
         leaf: hash of the leaf.
         proof: sibling hashes from the leaf up.
         root: root of the tree, which the caller trusts.
