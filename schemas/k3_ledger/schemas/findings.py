@@ -590,6 +590,52 @@ class Code(enum.Enum):
         "A pin is zero, negative or missing, so nothing can be measured against it.",
         "pin a measured value above zero", ExitCode.UNREADABLE,
     )  # fmt: skip
+    PIN_STALE = CodeInfo(
+        Area.PINS, E, "stale pin",
+        "The newest measurement differs from the pin by more than the threshold and no merged winner explains it: "
+        "whoever is scored against the pin is scored against the wrong number.",
+        "measure again; `reconcile --write` raises a pin that is too low",
+    )  # fmt: skip
+    PIN_EXPLAINED = CodeInfo(
+        Area.PINS, W, "pin behind a merged winner",
+        "The newest measurement is above the pin by more than the threshold, and the last merged winner explains it.",
+        "`reconcile --write` raises the pin",
+    )  # fmt: skip
+    PIN_ALARM = CodeInfo(
+        Area.PINS, E, "measurement far below the pin",
+        "The newest measurement is below nine tenths of the pin: a bad build, a slow machine, or a regression.",
+        "find the cause and measure again before anything is scored; a pin is never lowered",
+    )  # fmt: skip
+    PIN_UNSOURCED = CodeInfo(
+        Area.PINS, E, "pin without a source",
+        "The pin names no receipt, or one that is not in the ledger, so nobody can say where its value was measured.",
+        "name the receipt that the value was measured in",
+    )  # fmt: skip
+    PIN_HAND_EDITED = CodeInfo(
+        Area.PINS, E, "pin edited by hand",
+        "The pin's value is not the one that the receipt it names measured on that slot.",
+        "restore the measured value, or name the receipt that measured this one",
+    )  # fmt: skip
+    PIN_PREDATES = CodeInfo(
+        Area.PINS, W, "pin older than merged work",
+        "The pin was measured before work that has been merged on the same model and node since.",
+        "measure the frontier again",
+    )  # fmt: skip
+    PIN_UNMEASURED = CodeInfo(
+        Area.PINS, N, "pin without a measurement",
+        "No receipt measures the pin's slot, so its drift was not checked.",
+        "seal a measurement of the slot",
+    )  # fmt: skip
+    PIN_PROPOSAL = CodeInfo(
+        Area.PINS, W, "pin differs from its proposal",
+        "The file proposes another value than the ledger's own pin entry, which is the one that counts.",
+        "append a pin entry, or bring the file in line",
+    )  # fmt: skip
+    PIN_LOWERED = CodeInfo(
+        Area.PINS, E, "pin proposed lower",
+        "The file proposes a lower value than the ledger's own pin entry. Pins only ever rise.",
+        "restore the value of the pin entry",
+    )  # fmt: skip
 
     # -- input: verifier -------------------------------------------------------------------------------------
     CHANGED_WHILE_READ = CodeInfo(

@@ -1,0 +1,211 @@
+"""Pins and merges as people write them: ``pins.toml`` and ``merges.toml``, typed.
+
+A pin is a value written down for others to score against; it names the receipt it was measured in. A merge says that
+a winner landed, which the measurements alone cannot tell. Both files are proposals: ``pin`` and ``merge`` entries of
+the ledger win over them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from k3_ledger.rescore.exact import format_exact
+from k3_ledger.rescore.slots import Role, Track, parse_slot
+from k3_ledger.rescore.toml import Table, read_tables
+from k3_ledger.schemas.errors import RescoreError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import NOWHERE, Position
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+    from fractions import Fraction
+
+_IDENTITY: Final = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}")
+_COMMIT: Final = re.compile(r"[0-9a-f]{7,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class PinRecord:
+    """One pin.
+
+    Attributes:
+        value: above zero, in ``unit``.
+        source: identity of the entry, or the foreign receipt, that it was measured in; None when none is named.
+        commit: what was measured, if named.
+        time: when it was measured, if named.
+        entry: True when it is a ``pin`` entry of the ledger rather than a line of a file.
+    """
+
+    role: Role
+    track: Track
+    value: Fraction
+    unit: str
+    source: str | None = None
+    commit: str | None = None
+    time: datetime | None = None
+    position: Position = NOWHERE
+    entry: bool = False
+
+    @property
+    def slot(self) -> str:
+        """Name of the slot."""
+        return self.track.slot(self.role)
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A winner that landed.
+
+    Attributes:
+        track: what its number was measured on.
+        time: when it landed.
+        run: receipt of the winning run; None when it was never sealed.
+        value: the winner's number: that of its receipt, or the claimed one.
+        sealed: True when ``value`` stands in a receipt.
+    """
+
+    track: Track
+    time: datetime
+    pull_request: int | None
+    commit: str | None
+    run: str | None
+    value: Fraction | None
+    sealed: bool
+    position: Position = NOWHERE
+
+    @property
+    def label(self) -> str:
+        """What to call it: the pull request, or the commit."""
+        return f"#{self.pull_request}" if self.pull_request is not None else (self.commit or "a merge")[:8]
+
+
+def read_pins(data: bytes, *, source: str) -> list[PinRecord]:
+    """Read ``pins.toml``.
+
+    Raises:
+        RescoreError: with file, line and field: not TOML, a misspelt field, a slot that is none or stands twice, a
+            value that is zero, negative, missing or carries a unit.
+    """
+    pins: list[PinRecord] = []
+    for table in read_tables(data, "pin", source=source):
+        role, track = parse_slot(table.text("slot"), position=table.position("slot"))
+        if any(pin.role == role and pin.track == track for pin in pins):
+            table.refuse("slot", "this slot is pinned twice")
+        value = check_pin(table.number("value"), slot=table.text("slot"), position=table.position("value"))
+        pins.append(
+            PinRecord(
+                role,
+                track,
+                value,
+                table.text("unit"),
+                _matching(table, "source", _IDENTITY, "identity of a receipt, in hex"),
+                _matching(table, "commit", _COMMIT, "a commit, in hex"),
+                table.moment("time") if table.has("time") else None,
+                table.position(),
+            )
+        )
+        table.finish()
+    return pins
+
+
+def read_merges(data: bytes, *, source: str, receipts: Mapping[str, Fraction]) -> list[Merge]:
+    """Read ``merges.toml``, in the order the merges landed; ``receipts`` holds the value of each receipt by identity.
+
+    A merge that names no receipt, or one that is not among ``receipts``, is unsealed: its number is what it claims.
+
+    Raises:
+        RescoreError: with file, line and field.
+    """
+    merges: list[Merge] = []
+    for table in read_tables(data, "merge", source=source):
+        _, track = parse_slot(f"frontier:{table.text('track')}", position=table.position("track"))
+        run = _matching(table, "run", _IDENTITY, "identity of a receipt, in hex")
+        claimed = table.number("claimed") if table.has("claimed") else None
+        if run is None and claimed is None:
+            table.refuse(None, "a merge needs the receipt of its run, or the number it claimed", "run or claimed")
+        if claimed is not None and claimed <= 0:
+            table.refuse("claimed", "a claimed number must be above zero", "a number above 0")
+        sealed = run is not None and run in receipts
+        merges.append(
+            Merge(
+                track,
+                table.moment("time"),
+                table.integer("pull_request", least=1) if table.has("pull_request") else None,
+                _matching(table, "commit", _COMMIT, "a commit, in hex"),
+                run,
+                receipts[run] if run is not None and sealed else claimed,
+                sealed,
+                table.position(),
+            )
+        )
+        table.finish()
+    return sorted(merges, key=lambda merge: merge.time)
+
+
+def check_pin(value: Fraction, *, slot: str, position: Position = NOWHERE) -> Fraction:
+    """The value, if it can be pinned.
+
+    Raises:
+        RescoreError: ``K3L-PIN-INVALID`` when it is zero or negative.
+    """
+    if value > 0:
+        return value
+    what = "zero" if value == 0 else "negative"
+    raise RescoreError(
+        Code.PIN_INVALID,
+        f"the pin of {slot} is {what}",
+        position=position,
+        expected="a value above 0",
+        found=format_exact(value),
+    )
+
+
+def rewrite_pins(text: str, updates: Mapping[str, PinRecord]) -> str:
+    """The text of a pins file with new values for some slots, all else, comments included, as it was.
+
+    Args:
+        text: a file that :func:`read_pins` accepts.
+        updates: new records by slot; ``value``, ``source``, ``commit`` and ``time`` are replaced or added.
+    """
+    lines = text.splitlines()
+    for pin in sorted(read_pins(text.encode(), source="pins"), key=lambda pin: -(pin.position.line or 0)):
+        if pin.slot in updates and pin.position.line is not None:
+            end = next(
+                (i for i in range(pin.position.line, len(lines)) if lines[i].lstrip().startswith("[")), len(lines)
+            )
+            block = lines[pin.position.line : end]
+            lines[pin.position.line : end] = _rewritten(block, updates[pin.slot])
+    return "\n".join(lines) + "\n"
+
+
+def _rewritten(block: list[str], pin: PinRecord) -> list[str]:
+    fields = {
+        "value": format_exact(pin.value),
+        "source": None if pin.source is None else f'"{pin.source}"',
+        "commit": None if pin.commit is None else f'"{pin.commit}"',
+        "time": None if pin.time is None else pin.time.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    kept = [line for line in block if not re.match(rf"\s*({'|'.join(fields)})\s*=", line)]
+    tail = _trailing(kept)
+    head = kept[: len(kept) - len(tail)]
+    return [*head, *(f"{key} = {value}" for key, value in fields.items() if value is not None), *tail]
+
+
+def _trailing(lines: list[str]) -> list[str]:
+    """Blank lines and comments at the end of a block: they belong to what follows."""
+    count = 0
+    while count < len(lines) and (not lines[-1 - count].strip() or lines[-1 - count].lstrip().startswith("#")):
+        count += 1
+    return lines[len(lines) - count :]
+
+
+def _matching(table: Table, key: str, pattern: re.Pattern[str], expected: str) -> str | None:
+    if not table.has(key):
+        return None
+    value = table.text(key)
+    if not pattern.fullmatch(value):
+        table.refuse(key, f"{key} is not {expected}", expected)
+    return value

@@ -1,0 +1,293 @@
+"""Hold every pin against the newest measurement of its slot, and say which drift somebody can explain.
+
+1. No measurement: nothing was checked, and that is said.
+2. Drift is ``(measured - pin) / pin``. Below nine tenths of the pin: alarm. A pin is never lowered.
+3. More than the threshold above the pin (10 % unless the caller says otherwise; exactly 10 % is not): stale. What
+   the last merged winner does not account for is measured against the greater of pin and winner; where that is
+   within the threshold the drift is explained.
+4. Within the agreement band (2 % of the pin, at least 0.01) the pin stands. The band comes after the threshold, so
+   that its absolute part cannot hide the drift of a small pin.
+5. Otherwise the pin stands when the measurement is below it, and should rise to it when it is above.
+6. A pin without a source, with a value its source did not measure, or older than work merged since, is a finding
+   whatever its drift.
+
+:func:`reconcile_lock` is pure: it decides and proposes, and writes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded
+from k3_ledger.rescore.pins import Merge, PinRecord, check_pin
+from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.outcomes import NOWHERE, ExitCode, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from k3_ledger.rescore.slots import Track
+    from k3_ledger.schemas.outcomes import Position
+
+THRESHOLD: Final = Fraction(1, 10)
+AGREE_SHARE: Final = Fraction(1, 50)
+AGREE_LEAST: Final = Fraction(1, 100)
+ALARM_SHARE: Final = Fraction(9, 10)
+
+Decision: TypeAlias = Literal["no-measurement", "no-pin", "agree", "keep", "alarm", "raise", "stale"]
+"""What the numbers alone say. ``raise`` and ``stale`` both mean that the pin should rise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A value measured on a slot.
+
+    Attributes:
+        value: with decimals that end, so that it can be written down as a pin.
+        receipt: identity of the receipt it stands in; None for a figure that only a log or a document holds.
+        commit: what was measured, if known.
+    """
+
+    track: Track
+    value: Fraction
+    time: datetime
+    receipt: str | None = None
+    commit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """One pin against one measurement, numbers only.
+
+    Attributes:
+        drift: ``(measured - pin) / pin``; None without a pin.
+        unexplained: the same against the greater of pin and the last merged winner; equal to ``drift`` without one.
+        winner: the merged winner, when its number is greater than the pin.
+    """
+
+    decision: Decision
+    drift: Fraction | None
+    unexplained: Fraction | None
+    winner: Merge | None
+
+    def explained(self, threshold: Fraction) -> bool:
+        """Whether the drift is more than the threshold and the winner accounts for it."""
+        return self.decision == "stale" and self.unexplained is not None and self.unexplained <= threshold
+
+
+def compare(
+    pin: Fraction | None,
+    measured: Fraction,
+    *,
+    winner: Merge | None = None,
+    threshold: Fraction = THRESHOLD,
+    slot: str = "the slot",
+    position: Position = NOWHERE,
+) -> Drift:
+    """Hold one measurement against one pin; None is a slot that was never pinned.
+
+    Raises:
+        RescoreError: ``K3L-PIN-INVALID`` when the pin is zero or negative.
+    """
+    if pin is None:
+        return Drift("no-pin", None, None, None)
+    check_pin(pin, slot=slot, position=position)
+    drift = (measured - pin) / pin
+    baseline = max(pin, winner.value) if winner and winner.value is not None else pin
+    unexplained = (measured - baseline) / baseline
+    decision: Decision = "raise"
+    if measured < ALARM_SHARE * pin:
+        decision = "alarm"
+    elif drift > threshold:
+        decision = "stale"
+    elif abs(measured - pin) <= max(AGREE_LEAST, AGREE_SHARE * pin):
+        decision = "agree"
+    elif measured < pin:
+        decision = "keep"
+    return Drift(decision, drift, unexplained, winner if baseline != pin else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What reconciling found for one pin.
+
+    Attributes:
+        measured: the newest measurement; None when there is none.
+        predates: how many merges on the same model and node are younger than the pin.
+        proposal: the pin as it should become; None when it stands.
+    """
+
+    pin: PinRecord
+    measured: Measurement | None
+    drift: Drift
+    explained: bool
+    predates: int
+    findings: tuple[Finding, ...]
+    proposal: PinRecord | None
+
+
+@dataclass(frozen=True, slots=True)
+class LockReport:
+    """All rows, in the order of the pins given."""
+
+    threshold: Fraction
+    rows: tuple[Row, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """1 when a pin is stale, alarming, unsourced or edited; 0 otherwise."""
+        return max((finding.code.info.exit for finding in self.findings), default=ExitCode.VERIFIED)
+
+    @property
+    def errors(self) -> tuple[Finding, ...]:
+        """Findings that decide the exit code."""
+        return tuple(finding for finding in self.findings if finding.severity is Severity.ERROR)
+
+
+def reconcile_lock(
+    pins: Sequence[PinRecord],
+    measurements: Iterable[Measurement],
+    *,
+    merges: Sequence[Merge] = (),
+    sealed_only: bool = False,
+    threshold: Fraction = THRESHOLD,
+) -> LockReport:
+    """Reconcile pins with measurements.
+
+    Args:
+        pins: from ``pin`` entries and a pins file; where both pin a slot the entry counts and the file is a proposal.
+        measurements: of any slots, in any order; of equal times the later in the sequence is the newer.
+        merges: winners in the order they landed; empty for the bare rule.
+        sealed_only: True when a winner whose number no receipt holds explains nothing.
+        threshold: share above which drift is stale; must be above zero.
+
+    Raises:
+        RescoreError: a pin is zero or negative.
+        ValueError: the threshold is not above zero.
+    """
+    if threshold <= 0:
+        raise ValueError("a threshold must be above zero")
+    measured = sorted(measurements, key=lambda item: item.time)
+    counting, proposals = _counting(pins)
+    explaining = [merge for merge in merges if merge.value is not None and (merge.sealed or not sealed_only)]
+    rows = tuple(_row(pin, measured, merges, explaining, threshold) for pin in counting)
+    return LockReport(threshold, rows, (*proposals, *(finding for row in rows for finding in row.findings)))
+
+
+def _counting(pins: Sequence[PinRecord]) -> tuple[list[PinRecord], list[Finding]]:
+    """The pins that count, and what is to be said of files that disagree with entries."""
+    entries = {pin.slot: pin for pin in pins if pin.entry}
+    findings: list[Finding] = []
+    for pin in pins:
+        entry = entries.get(pin.slot)
+        if entry is None or pin.entry or pin.value == entry.value:
+            continue
+        code = Code.PIN_LOWERED if pin.value < entry.value else Code.PIN_PROPOSAL
+        message = f"{pin.slot}: the file says {format_exact(pin.value)}, the pin entry {format_exact(entry.value)}"
+        findings.append(Finding(code, message, pin.position, format_exact(entry.value), format_exact(pin.value)))
+    counting = [*entries.values(), *(pin for pin in pins if not pin.entry and pin.slot not in entries)]
+    return counting, findings
+
+
+def _row(
+    pin: PinRecord,
+    measured: list[Measurement],
+    merges: Sequence[Merge],
+    explaining: Sequence[Merge],
+    threshold: Fraction,
+) -> Row:
+    own = [item for item in measured if item.track == pin.track]
+    newest = own[-1] if own else None
+    findings = [*_provenance(pin, measured)]
+    predates = _predates(pin, measured, merges)
+    if predates:
+        message = f"{pin.slot}: {predates} merged since it was measured"
+        findings.append(Finding(Code.PIN_PREDATES, message, pin.position))
+    if newest is None:
+        check_pin(pin.value, slot=pin.slot, position=pin.position)
+        findings.append(Finding(Code.PIN_UNMEASURED, f"{pin.slot}: no measurement", pin.position))
+        return Row(pin, None, Drift("no-measurement", None, None, None), False, predates, tuple(findings), None)
+    drift = compare(
+        pin.value,
+        newest.value,
+        winner=_last_winner(pin, newest, explaining),
+        threshold=threshold,
+        slot=pin.slot,
+        position=pin.position,
+    )
+    explained = drift.explained(threshold)
+    verdict = _verdict(pin, newest, drift, explained=explained)
+    findings += [verdict] if verdict else []
+    rises = drift.decision in {"raise", "stale"}
+    proposal = (
+        PinRecord(pin.role, pin.track, newest.value, pin.unit, newest.receipt, newest.commit, newest.time, pin.position)
+        if rises
+        else None
+    )
+    return Row(pin, newest, drift, explained, predates, tuple(findings), proposal)
+
+
+def _provenance(pin: PinRecord, measured: list[Measurement]) -> list[Finding]:
+    """Whether the receipt a pin names is there and measured what the pin says."""
+    if pin.source is None:
+        return [Finding(Code.PIN_UNSOURCED, f"{pin.slot}: no source is named", pin.position)]
+    named = [item for item in measured if item.receipt == pin.source]
+    if not named:
+        message = f"{pin.slot}: no receipt {pin.source[:8]} measures anything"
+        return [Finding(Code.PIN_UNSOURCED, message, pin.position, found=pin.source)]
+    here = [item for item in named if item.track == pin.track]
+    if not here:
+        message = f"{pin.slot}: receipt {pin.source[:8]} measured {named[0].track.short}"
+        return [Finding(Code.PIN_HAND_EDITED, message, pin.position, str(pin.track), str(named[0].track))]
+    if all(item.value != pin.value for item in here):
+        message = f"{pin.slot}: pinned {format_exact(pin.value)}, its receipt measured {format_exact(here[0].value)}"
+        return [
+            Finding(Code.PIN_HAND_EDITED, message, pin.position, format_exact(here[0].value), format_exact(pin.value))
+        ]
+    return []
+
+
+def _predates(pin: PinRecord, measured: list[Measurement], merges: Sequence[Merge]) -> int:
+    """How many winners landed on the same model and node, on whatever metric, after the pin was measured."""
+    place = (pin.track.model, pin.track.quant, pin.track.node)
+    since = next((item.time for item in measured if pin.source and item.receipt == pin.source), pin.time)
+    return sum(
+        since is not None and merge.time > since and (merge.track.model, merge.track.quant, merge.track.node) == place
+        for merge in merges
+    )
+
+
+def _last_winner(pin: PinRecord, newest: Measurement, merges: Sequence[Merge]) -> Merge | None:
+    """The last winner on the pin's track that landed by the time of the measurement."""
+    landed = [merge for merge in merges if merge.track == pin.track and merge.time <= newest.time]
+    return landed[-1] if landed else None
+
+
+def _verdict(pin: PinRecord, newest: Measurement, drift: Drift, *, explained: bool) -> Finding | None:
+    assert drift.drift is not None
+    assert drift.unexplained is not None
+    shown = f"{pin.slot}: {format_exact(pin.value)} -> {format_rounded(newest.value, 2)} ({_signed(drift.drift)} %)"
+    expected, found = format_exact(pin.value), format_exact(newest.value)
+    if drift.decision == "alarm":
+        return Finding(Code.PIN_ALARM, shown, pin.position, expected, found)
+    if drift.decision != "stale":
+        return None
+    winner = drift.winner
+    if winner is None:
+        return Finding(Code.PIN_STALE, f"{shown}, nothing explains it", pin.position, expected, found)
+    assert winner.value is not None
+    how = "" if winner.sealed else ", which no receipt holds"
+    said = f"{winner.label} landed at {format_exact(winner.value)}{how}"
+    if explained:
+        message = f"{shown}, {said}; {_signed(drift.unexplained)} % unexplained"
+        return Finding(Code.PIN_EXPLAINED, message, pin.position, expected, found)
+    message = f"{shown}, {_signed(drift.unexplained)} % more than {said}"
+    return Finding(Code.PIN_STALE, message, pin.position, expected, found)
+
+
+def _signed(value: Fraction) -> str:
+    return ("+" if value >= 0 else "") + format_percent(value)

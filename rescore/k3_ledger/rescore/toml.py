@@ -1,0 +1,175 @@
+"""Typed reading of small TOML files that people write: every error names the file, the line and the field.
+
+Numbers are kept as the text they were written in, so ``value = 56.8`` is exactly 56.8. Unknown and misspelt fields
+are refused, with the nearest known name: a typo must never become a default.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from k3_ledger.rescore.exact import parse_decimal
+from k3_ledger.schemas.errors import RescoreError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from fractions import Fraction
+
+MAX_BYTES: Final = 1_000_000
+"""Length of a file, in bytes."""
+
+_HEADER: Final = re.compile(r"\s*\[\[\s*([A-Za-z0-9_-]+)\s*\]\]")
+_KEY: Final = re.compile(r"\s*([A-Za-z0-9_-]+)\s*=")
+_AT: Final = re.compile(r"^(.*) \(at (?:line ([0-9]+), column [0-9]+|end of document)\)$", re.DOTALL)
+
+
+class _Number(str):
+    """Text of a TOML float, told apart from a TOML string."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One ``[[name]]`` table. Each accessor notes the key it read; :meth:`finish` refuses what nobody asked for."""
+
+    source: str
+    name: str
+    line: int | None
+    values: dict[str, object]
+    lines: dict[str, int]
+    seen: set[str] = field(default_factory=set)
+
+    def position(self, key: str | None = None) -> Position:
+        """Where the table, or one of its keys, stands."""
+        path = self.name if key is None else f"{self.name}.{key}"
+        return Position(source=self.source, line=self.lines.get(key or "", self.line), field=path)
+
+    def refuse(self, key: str | None, message: str, expected: str | None = None) -> NoReturn:
+        """Raise the error for one key of this table."""
+        found = None if key is None or key not in self.values else str(self.values[key])[:60]
+        raise RescoreError(Code.TOML_FIELD, message, position=self.position(key), expected=expected, found=found)
+
+    def has(self, key: str) -> bool:
+        """Whether an optional key is there."""
+        self.seen.add(key)
+        return key in self.values
+
+    def text(self, key: str) -> str:
+        """A non-empty string."""
+        value = self._take(key)
+        if not isinstance(value, str) or isinstance(value, _Number) or not value.strip():
+            self.refuse(key, f"{key} must be text in quotes", "text")
+        return value
+
+    def choice(self, key: str, options: Sequence[str]) -> str:
+        """One of a fixed set of words."""
+        value = self.text(key)
+        if value not in options:
+            self.refuse(key, f"{key} must be one of {', '.join(options)}", "|".join(options))
+        return value
+
+    def number(self, key: str) -> Fraction:
+        """An exact number, written bare or in quotes; a unit is refused."""
+        value = self._take(key)
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            self.refuse(key, f"{key} must be a number", "a decimal number such as 56.82")
+        return parse_decimal(str(value), field=key, position=self.position(key))
+
+    def integer(self, key: str, *, least: int = 0) -> int:
+        """A whole number of at least ``least``."""
+        value = self._take(key)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            self.refuse(key, f"{key} must be a whole number of at least {least}", f"a whole number >= {least}")
+        return value
+
+    def moment(self, key: str) -> datetime:
+        """A point in time with its zone, as a TOML date-time."""
+        value = self._take(key)
+        if not isinstance(value, datetime) or value.tzinfo is None:
+            self.refuse(key, f"{key} must be a date and time with its zone", "2026-08-05T05:32:32Z")
+        return value.astimezone(UTC)
+
+    def finish(self) -> None:
+        """Refuse keys that no accessor asked for."""
+        for key in self.values:
+            if key not in self.seen:
+                near = difflib.get_close_matches(key, self.seen, n=1)
+                known = f"did you mean {near[0]}?" if near else f"known fields: {', '.join(sorted(self.seen))}"
+                raise RescoreError(
+                    Code.TOML_FIELD, f"unknown field {key!r}", position=self.position(key), found=key, hint=known
+                )
+
+    def _take(self, key: str) -> object:
+        self.seen.add(key)
+        if key not in self.values:
+            self.refuse(key, f"{key} is missing")
+        return self.values[key]
+
+
+def read_tables(data: bytes, name: str, *, source: str) -> list[Table]:
+    """Read a file that consists of ``[[name]]`` tables and nothing else.
+
+    Args:
+        data: the whole file.
+        name: name of the tables, such as ``pin``.
+        source: name of the file, for messages.
+
+    Raises:
+        RescoreError: ``K3L-TOML-SYNTAX`` when it is not TOML, ``K3L-TOML-FIELD`` when it holds something else.
+    """
+    if len(data) > MAX_BYTES:
+        raise RescoreError(Code.TOML_SYNTAX, f"longer than {MAX_BYTES} bytes", position=Position(source=source))
+    try:
+        text = data.decode("utf-8")
+        document = tomllib.loads(text, parse_float=_Number)
+    except UnicodeDecodeError as error:
+        where = Position(source=source, byte_offset=error.start)
+        raise RescoreError(Code.TOML_SYNTAX, "not UTF-8", position=where) from error
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        raise _syntax(error, source) from error
+    tables = document.get(name, [])
+    if set(document) - {name} or not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        strange = next((key for key in document if key != name), name)
+        where = Position(source=source, line=_line_of(text, strange), field=strange)
+        raise RescoreError(Code.TOML_FIELD, f"only [[{name}]] tables belong here", position=where, found=strange)
+    places = _places(text, name)
+    if len(places) != len(tables):  # written inline, or a header inside a long string: lines are then unknown
+        places = [(None, {}) for _ in tables]
+    return [
+        Table(source, f"{name}[{i}]", line, table, lines)
+        for i, (table, (line, lines)) in enumerate(zip(tables, places, strict=True))
+    ]
+
+
+def _syntax(error: Exception, source: str) -> RescoreError:
+    match = _AT.match(str(error))
+    message = match[1] if match else str(error)
+    line = int(match[2]) if match and match[2] else None
+    return RescoreError(Code.TOML_SYNTAX, f"not TOML: {message.lower()}", position=Position(source=source, line=line))
+
+
+def _line_of(text: str, key: str) -> int | None:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if re.match(rf"\s*\[*\s*[\"']?{re.escape(key)}\b", line):
+            return number
+    return None
+
+
+def _places(text: str, name: str) -> list[tuple[int | None, dict[str, int]]]:
+    """Line of each ``[[name]]`` header and of the keys under it, as far as plain lines show them."""
+    places: list[tuple[int | None, dict[str, int]]] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        header = _HEADER.match(line)
+        if header and header[1] == name:
+            places.append((number, {}))
+        elif places and (key := _KEY.match(line)):
+            places[-1][1].setdefault(key[1], number)
+    return places
