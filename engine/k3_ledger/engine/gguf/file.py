@@ -1,0 +1,216 @@
+"""Opens a model: one file, or every shard of a split one, agreeing with one another.
+
+A split model is complete or refused: its names say ``-00001-of-00003.gguf``, each part carries ``split.no`` (from
+0), ``split.count`` and ``split.tensors.count`` (the total over all parts), and no tensor stands in two parts.
+Expert tensors are held against the expert count here, because a loader that does not match them by name or that
+takes three experts for four computes another model without a word.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from k3_ledger.engine.gguf.header import Header, TensorInfo, Value, parse_header
+from k3_ledger.schemas.errors import ModelError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+_SHARD: Final = re.compile(r"^(?P<stem>.+)-(?P<number>[0-9]{5})-of-(?P<count>[0-9]{5})\.gguf$")
+_SPLIT_KEYS: Final = ("split.no", "split.count", "split.tensors.count")
+MAX_SHARDS: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class TensorView:
+    """A tensor and its stored bytes, mapped and not copied."""
+
+    info: TensorInfo
+    raw: npt.NDArray[np.uint8]
+    """Shape ``[rows, row bytes]``: all outer dimensions flattened into rows."""
+
+
+class _Shard:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with path.open("rb") as file:
+                self.size = path.stat().st_size
+                if self.size == 0:
+                    raise ModelError(Code.GGUF_MAGIC, "file is empty", position=Position(source=path.name))
+                self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ModelError(
+                Code.UNREADABLE, f"cannot read {path.name}: {reason}", position=Position(source=path.name)
+            ) from error
+        self.header: Header = parse_header(memoryview(self.map), path.name)
+
+
+class ModelFile:
+    """A checked container: header values of the first part, tensors of all parts.
+
+    Attributes:
+        values: header values without the ``split.*`` bookkeeping.
+        tensors: every tensor by name, in file order.
+        size: bytes of all parts.
+        paths: the parts, in order.
+    """
+
+    def __init__(self, shards: list[_Shard]) -> None:
+        self._shards = shards
+        self.paths = [shard.path for shard in shards]
+        self.size = sum(shard.size for shard in shards)
+        self.values: Mapping[str, Value] = {
+            key: value for key, value in shards[0].header.values.items() if key not in _SPLIT_KEYS
+        }
+        self._home: dict[str, _Shard] = {}
+        self.tensors: dict[str, TensorInfo] = {}
+        for shard in shards:
+            for name, info in shard.header.tensors.items():
+                if name in self.tensors:
+                    raise _shard_error(shard.path, f"tensor {name!r} stands in two parts", field=name)
+                self.tensors[name] = info
+                self._home[name] = shard
+
+    def view(self, name: str) -> TensorView:
+        """The stored bytes of a tensor. ``KeyError`` when there is none of that name."""
+        info, shard = self.tensors[name], self._home[name]
+        start = shard.header.data_offset + info.offset
+        flat = np.frombuffer(shard.map, dtype=np.uint8, count=info.size, offset=start)
+        return TensorView(info, flat.reshape(-1, info.storage.row_bytes(info.shape[-1])))
+
+    def close(self) -> None:
+        """Releases the maps that no view still uses."""
+        for shard in self._shards:
+            try:
+                shard.map.close()
+            except BufferError:  # a view is alive: the map closes with it
+                continue
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _shard_error(path: Path, message: str, *, field: str, expected: str = "", found: str = "") -> ModelError:
+    return ModelError(
+        Code.GGUF_SHARDS,
+        message,
+        position=Position(source=path.name, field=field),
+        expected=expected or None,
+        found=found or None,
+    )
+
+
+def _integer(header: Header, key: str, path: Path) -> int:
+    value = header.values.get(key)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _shard_error(path, f"{key} is missing or is no integer", field=key, found=repr(value))
+    return value
+
+
+def _rest(first: _Shard) -> list[_Shard]:
+    """Opens every part of the split that ``first`` belongs to, in order."""
+    path = first.path
+    count = _integer(first.header, "split.count", path)
+    name = _SHARD.match(path.name)
+    if name is None:
+        raise _shard_error(path, "a part of a split needs a name like model-00001-of-00002.gguf", field="name")
+    if int(name["count"]) != count or not 1 <= count <= MAX_SHARDS:
+        raise _shard_error(
+            path, "split.count contradicts the file name", field="split.count", expected=name["count"], found=str(count)
+        )
+    shards: list[_Shard] = []
+    for number in range(1, count + 1):
+        part = path.with_name(f"{name['stem']}-{number:05d}-of-{count:05d}.gguf")
+        if not part.is_file():
+            raise _shard_error(part, f"part {number} of {count} is missing", field="split.count", expected=str(count))
+        shards.append(first if part == path else _Shard(part))
+    return shards
+
+
+def _agree(shards: list[_Shard]) -> None:
+    """Number, count and total of every part must say the same thing."""
+    total = sum(len(shard.header.tensors) for shard in shards)
+    seen: dict[int, str] = {}
+    for number, shard in enumerate(shards):
+        header, path = shard.header, shard.path
+        count = _integer(header, "split.count", path)
+        if count != len(shards):
+            raise _shard_error(
+                path, "parts disagree on their count", field="split.count", expected=str(len(shards)), found=str(count)
+            )
+        own = _integer(header, "split.no", path)
+        if own in seen:
+            raise _shard_error(path, f"split.no {own} is used twice, first by {seen[own]}", field="split.no")
+        seen[own] = path.name
+        if own != number:
+            raise _shard_error(
+                path, "split.no contradicts the file name", field="split.no", expected=str(number), found=str(own)
+            )
+        announced = _integer(header, "split.tensors.count", path)
+        if announced != total:
+            raise _shard_error(
+                path,
+                "parts hold another number of tensors than announced",
+                field="split.tensors.count",
+                expected=str(announced),
+                found=str(total),
+            )
+
+
+def _check_experts(file: ModelFile) -> None:
+    """Expert tensors need an expert count, and as many experts as it says."""
+    architecture = file.values.get("general.architecture")
+    key = f"{architecture}.expert_count"
+    declared = file.values.get(key)
+    source = file.paths[0].name
+    for info in file.tensors.values():
+        if "_exps." not in info.name:
+            continue
+        if declared is None:
+            raise ModelError(
+                Code.MODEL_KEY_MISSING,
+                f"{key} is missing while {info.name!r} holds experts",
+                position=Position(source=source, field=key),
+            )
+        if info.shape[0] != declared:
+            raise ModelError(
+                Code.MODEL_TENSOR_SHAPE,
+                f"{info.name!r} holds {info.shape[0]} experts where {declared} are declared",
+                position=Position(source=source, field=info.name),
+                expected=str(declared),
+                found=str(info.shape[0]),
+            )
+
+
+def open_model_file(path: Path) -> ModelFile:
+    """Opens ``path`` and, when it is a part of a split, every other part.
+
+    Raises:
+        ModelError: with the code of the first thing that is wrong, naming the file and the field.
+    """
+    first = _Shard(path)
+    split = "split.count" in first.header.values or _SHARD.match(path.name) is not None
+    shards = [first]
+    if split:
+        shards = _rest(first)
+        _agree(shards)
+    file = ModelFile(shards)
+    _check_experts(file)
+    return file

@@ -1,0 +1,73 @@
+"""Named synthetic models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from k3_ledger.engine.synth.spec import SynthSpec
+
+_TINY: Final = SynthSpec(
+    layers=6,
+    hidden=64,
+    heads=2,
+    head=32,
+    q_rank=32,
+    kv_rank=32,
+    nope=32,
+    rope=16,
+    value=32,
+    dense_width=128,
+    experts=16,
+    top_k=4,
+    shared=1,
+    expert_width=32,
+    latent=32,
+    bank_stride=2,
+    vocabulary=512,
+)
+_PARITY: Final = replace(_TINY, layers=26, hidden=128, heads=4, q_rank=64, kv_rank=64, bank_stride=12, experts=32)
+_REAL: Final = SynthSpec(
+    layers=5,
+    hidden=7168,
+    heads=96,
+    head=128,
+    q_rank=1536,
+    kv_rank=512,
+    nope=128,
+    rope=64,
+    value=128,
+    dense_width=33_792,
+    experts=896,
+    top_k=16,
+    shared=2,
+    expert_width=3072,
+    latent=3584,
+    bank_stride=12,
+    vocabulary=163_840,
+    storage="Q8_0",
+    expert_storage="MXFP4",
+    context=1_048_576,
+)
+
+PRESETS: Final[dict[str, SynthSpec]] = {
+    "tiny": _TINY,
+    "tiny-q8": replace(_TINY, storage="Q8_0", expert_storage="Q8_0"),
+    "tiny-mxfp4": replace(_TINY, storage="Q8_0", expert_storage="MXFP4"),
+    "tiny-iq1": replace(_TINY, expert_width=256, latent=256, storage="Q8_0", expert_storage="IQ1_S"),
+    "parity26": _PARITY,
+    "deep": replace(_TINY, layers=93, bank_stride=12),
+    "real-1": replace(_REAL, layers=1, vocabulary=4096),
+    "real-period": _REAL,
+    "real-two-banks": replace(_REAL, layers=16, expert_storage="IQ1_S"),
+}
+"""``tiny*`` run anywhere in seconds; ``parity26`` is what parity is accepted on; ``deep`` has K3's own layer map;
+``real-*`` have K3's widths: 1 dense layer, one period of 5 layers, 16 layers with two residual banks."""
+
+
+def preset(name: str, **changes: Any) -> SynthSpec:
+    """The preset ``name`` (with or without a leading ``synth:``), with some fields changed."""
+    spec = PRESETS.get(name.removeprefix("synth:"))
+    if spec is None:
+        raise ValueError(f"no preset named {name!r}: one of {', '.join(PRESETS)}")
+    return replace(spec, **changes)

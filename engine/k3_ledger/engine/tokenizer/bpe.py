@@ -1,0 +1,226 @@
+"""Byte-level BPE over a GGUF's own tokens and merges.
+
+Tokens are spelled in the printable alphabet that gives each byte one character. Text that is not UTF-8 is taken as
+llama.cpp takes it: every byte that cannot start or continue a character becomes U+FFFD.
+"""
+
+from __future__ import annotations
+
+import codecs
+import enum
+import itertools
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from k3_ledger.engine.tokenizer.split import split_words
+from k3_ledger.schemas.errors import ModelError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from k3_ledger.engine.gguf.header import Value
+
+MODEL: Final = "gpt2"
+PRE: Final = "kimi-k2"
+
+
+class TokenType(enum.IntEnum):
+    """Kinds of tokens in a GGUF vocabulary."""
+
+    NORMAL = 1
+    UNKNOWN = 2
+    CONTROL = 3
+    USER_DEFINED = 4
+    UNUSED = 5
+    BYTE = 6
+
+
+@cache
+def byte_alphabet() -> tuple[str, ...]:
+    """The character that spells each byte: itself where it prints, else one from U+0100 on."""
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    out: list[str] = []
+    extra = 0
+    for byte in range(256):
+        if byte in printable:
+            out.append(chr(byte))
+        else:
+            out.append(chr(256 + extra))
+            extra += 1
+    return tuple(out)
+
+
+@cache
+def _bytes_of_alphabet() -> dict[str, int]:
+    return {character: byte for byte, character in enumerate(byte_alphabet())}
+
+
+def spell(text: str) -> str:
+    """``text`` in the byte alphabet."""
+    alphabet = byte_alphabet()
+    return "".join(alphabet[byte] for byte in text.encode("utf-8", "surrogatepass"))
+
+
+def decode_text(raw: bytes) -> str:
+    """Bytes to text, with U+FFFD for every byte that is not part of a character, one for each.
+
+    Surrogates written in three bytes pass, as they do in llama.cpp.
+    """
+    out: list[str] = []
+    at = 0
+    while at < len(raw):
+        try:
+            out.append(raw[at:].decode("utf-8", "surrogatepass"))
+            break
+        except UnicodeDecodeError as error:
+            out.append(raw[at : at + error.start].decode("utf-8", "surrogatepass"))
+            out.append("\ufffd")
+            at += error.start + 1
+    return "".join(out)
+
+
+class Tokenizer:
+    """Encodes text to ids and decodes ids to bytes.
+
+    Attributes:
+        tokens: spelling of every token, by id.
+        bos, eos, pad: special ids; ``eos`` is what ends a turn.
+        add_bos: whether the file asks for ``bos`` in front of a prompt.
+    """
+
+    def __init__(self, values: Mapping[str, Value]) -> None:
+        self._values = values
+        if (model := values.get("tokenizer.ggml.model")) != MODEL:
+            self._fail("tokenizer.ggml.model", f"is {model!r}, not {MODEL!r}")
+        if (pre := values.get("tokenizer.ggml.pre")) != PRE:
+            self._fail("tokenizer.ggml.pre", f"is {pre!r}, not {PRE!r}")
+        self.tokens = self._strings("tokenizer.ggml.tokens")
+        self._ranks = self._merges(self._strings("tokenizer.ggml.merges"))
+        self._types = self._token_types()
+        self._ids = {token: index for index, token in enumerate(self.tokens)}
+        self.bos = self._special("bos_token_id")
+        self.eos = self._special("eos_token_id")
+        self.pad = self._special("padding_token_id")
+        self.add_bos = values.get("tokenizer.ggml.add_bos_token", False) is True
+        self._words: dict[str, tuple[int, ...]] = {}
+        self._marks = self._marked(TokenType.USER_DEFINED)
+        self._all_marks = self._marked(TokenType.USER_DEFINED, TokenType.CONTROL)
+        missing = [byte for byte, spelled in enumerate(byte_alphabet()) if spelled not in self._ids]
+        if missing:
+            self._fail("tokenizer.ggml.tokens", f"has no token for byte 0x{missing[0]:02x}")
+
+    def _fail(self, key: str, message: str) -> None:
+        raise ModelError(Code.TOKENIZER_UNSUPPORTED, f"{key} {message}", position=Position(field=key))
+
+    def _strings(self, key: str) -> tuple[str, ...]:
+        value = self._values.get(key)
+        if not isinstance(value, tuple) or not all(isinstance(item, str) for item in value):
+            self._fail(key, "is missing or is no array of strings")
+        return tuple(str(item) for item in value) if isinstance(value, tuple) else ()
+
+    def _merges(self, lines: Iterable[str]) -> dict[tuple[str, str], int]:
+        ranks: dict[tuple[str, str], int] = {}
+        for rank, line in enumerate(lines):
+            left, _, right = line.partition(" ")
+            if not left or not right:
+                self._fail("tokenizer.ggml.merges", f"line {rank} is not two tokens")
+            ranks.setdefault((left, right), rank)
+        return ranks
+
+    def _token_types(self) -> tuple[int, ...]:
+        value = self._values.get("tokenizer.ggml.token_type")
+        if not isinstance(value, tuple) or len(value) != len(self.tokens):
+            self._fail("tokenizer.ggml.token_type", "is missing or of another length than the tokens")
+            return ()
+        return tuple(int(item) for item in value)
+
+    def _special(self, name: str) -> int:
+        key = f"tokenizer.ggml.{name}"
+        value = self._values.get(key)
+        if not isinstance(value, int) or not 0 <= value < len(self.tokens):
+            self._fail(key, f"is {value!r}")
+            return -1
+        return value
+
+    def _marked(self, *kinds: TokenType) -> tuple[tuple[str, int], ...]:
+        """Tokens that are cut out of the text whole, longest first."""
+        found = [(token, i) for i, token in enumerate(self.tokens) if self._types[i] in kinds and token]
+        return tuple(sorted(found, key=lambda item: (-len(item[0]), item[1])))
+
+    def encode(self, text: str | bytes, *, special: bool = False) -> list[int]:
+        """Ids of ``text``, without ``bos``.
+
+        Args:
+            text: text, or bytes that may not be UTF-8.
+            special: whether spellings of control tokens stand for those tokens.
+        """
+        if isinstance(text, bytes):
+            text = decode_text(text)
+        pieces: list[str | int] = [text]
+        for mark, index in self._all_marks if special else self._marks:
+            if mark in text:
+                pieces = [part for piece in pieces for part in _cut(piece, mark, index)]
+        out: list[int] = []
+        for piece in pieces:
+            if isinstance(piece, int):
+                out.append(piece)
+            else:
+                for word in split_words(piece):
+                    out.extend(self._word(word))
+        return out
+
+    def _word(self, word: str) -> tuple[int, ...]:
+        known = self._words.get(word)
+        if known is None:
+            known = tuple(self._merge(spell(word)))
+            if len(self._words) < 65_536:
+                self._words[word] = known
+        return known
+
+    def _merge(self, spelled: str) -> list[int]:
+        """Merges the pair of lowest rank, the leftmost of equals, until none is left."""
+        parts = list(spelled)
+        while len(parts) > 1:
+            pairs = list(itertools.pairwise(parts))
+            ranks = [self._ranks.get(pair, len(self._ranks)) for pair in pairs]
+            best = min(range(len(pairs)), key=ranks.__getitem__)
+            if ranks[best] == len(self._ranks):
+                break
+            parts[best : best + 2] = ["".join(pairs[best])]
+        out: list[int] = []
+        for part in parts:
+            index = self._ids.get(part)
+            # A merge whose result is no token falls back to its bytes.
+            out.extend([index] if index is not None else [self._ids[c] for c in part])
+        return out
+
+    def decode(self, ids: Iterable[int]) -> bytes:
+        """Bytes of ``ids``; control and unused tokens add none."""
+        alphabet = _bytes_of_alphabet()
+        out = bytearray()
+        for index in ids:
+            kind = self._types[index]
+            if kind == TokenType.USER_DEFINED:
+                out += self.tokens[index].encode()
+            elif kind == TokenType.NORMAL:
+                out += bytes(alphabet[c] for c in self.tokens[index])
+        return bytes(out)
+
+    def stream(self) -> codecs.IncrementalDecoder:
+        """A decoder that holds back an unfinished character until its last byte arrives."""
+        return codecs.getincrementaldecoder("utf-8")("replace")
+
+
+def _cut(piece: str | int, mark: str, index: int) -> Iterable[str | int]:
+    if isinstance(piece, int):
+        yield piece
+        return
+    first, *rest = piece.split(mark)
+    if first:
+        yield first
+    for part in rest:
+        yield index
+        if part:
+            yield part
