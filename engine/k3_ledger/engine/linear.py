@@ -1,0 +1,64 @@
+"""Matrices of a loaded model: how they are kept, and the two ways to multiply with them.
+
+*Deterministic*: every token is a matrix-vector product of its own, the same call that decoding makes, so a token's
+bits do not depend on which tokens share its chunk. *Fast*: one matrix product a chunk; the library picks its tiles
+from the number of tokens, so results agree within a tolerance only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from k3_ledger.engine.gguf.quants import round_activations
+from k3_ledger.engine.gguf.types import F32, Storage
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Numerics:
+    """How a model computes.
+
+    Attributes:
+        dtype: type of weights and of the activations they multiply; sums and the residual stream are float32.
+        deterministic: one product a token (see the module) or one a chunk.
+        emulate: round activations as llama.cpp's CPU kernels do for each weight's storage type.
+    """
+
+    dtype: torch.dtype = torch.float32
+    deterministic: bool = True
+    emulate: bool = False
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A weight ``[..., out, in]`` with the storage type it came from."""
+
+    weight: Tensor
+    storage: Storage
+    numerics: Numerics
+
+    def rounded(self, x: Tensor) -> Tensor:
+        """``x`` as the kernel of the storage type would see it, when that is emulated."""
+        if not self.numerics.emulate or self.storage is F32:
+            return x
+        return torch.from_numpy(round_activations(x.cpu().numpy(), self.storage)).to(x.device)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """``[T, in]`` to ``[T, out]``, float32."""
+        x = self.rounded(x).to(self.weight.dtype)
+        if not self.numerics.deterministic:
+            return torch.nn.functional.linear(x, self.weight).float()
+        # A fresh, aligned copy of each row: the library's kernels may look at the address.
+        return torch.stack([torch.mv(self.weight, row.clone()) for row in x]).float()
+
+    def per_head(self, x: Tensor) -> Tensor:
+        """``[T, heads, in]`` to ``[T, heads, out]`` for a weight ``[heads, out, in]``, float32."""
+        x = self.rounded(x).to(self.weight.dtype)
+        if not self.numerics.deterministic:
+            return torch.einsum("hoi,thi->tho", self.weight, x).float()
+        return torch.stack([torch.bmm(self.weight, row.clone()[:, :, None])[:, :, 0] for row in x]).float()

@@ -1,0 +1,53 @@
+"""From logits to a token id: greedy by default, or drawn with a recorded seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Sampler = Callable[["Tensor"], int]
+"""Takes float32 logits ``[V]`` and returns an id. Logits that are not finite are a ValueError, never token 0."""
+
+
+def _values(logits: Tensor) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    values = np.asarray(logits.detach().double().cpu().numpy())
+    if not np.isfinite(values).all():
+        place = int(np.argwhere(~np.isfinite(values))[0][0])
+        raise ValueError(f"logit of token {place} is {values[place]}")
+    return values
+
+
+class Greedy:
+    """The largest logit; of equal ones the lowest id."""
+
+    def __call__(self, logits: Tensor) -> int:
+        """See :data:`Sampler`."""
+        return int(_values(logits).argmax())
+
+
+class Seeded:
+    """Draws from softmax(logits / temperature), reproducibly for a seed.
+
+    Args:
+        seed: recorded with whatever the draw is used for.
+        temperature: above 0.
+    """
+
+    def __init__(self, seed: int, temperature: float) -> None:
+        if not temperature > 0:
+            raise ValueError(f"temperature {temperature} is not above 0: use greedy")
+        self.seed = seed
+        self.temperature = temperature
+        self._generator = np.random.Generator(np.random.Philox(seed))
+
+    def __call__(self, logits: Tensor) -> int:
+        """See :data:`Sampler`."""
+        values = _values(logits) / self.temperature
+        power = np.exp(values - values.max())
+        cumulative = power.cumsum()
+        return int(np.searchsorted(cumulative, self._generator.random() * cumulative[-1], side="right"))
