@@ -36,7 +36,7 @@ _ROWS_AT_ONCE: Final = 1 << 22
 @cache
 def iq1_s_grid() -> npt.NDArray[np.int8]:
     """The 2,048 codewords of IQ1_S, ``[2048, 8]`` over {-1, 0, 1}, as PyPI ``gguf`` publishes them."""
-    _FOREIGN_IQ1_S.init_grid()
+    _FOREIGN_IQ1_S.init_grid()  # type: ignore[no-untyped-call]  # PyPI gguf does not annotate it
     grid = np.asarray(_FOREIGN_IQ1_S.grid).reshape(2048, 8)
     return grid.astype(np.int8)
 
@@ -67,7 +67,8 @@ def _mxfp4(rows: Bytes) -> Floats:
     scale = np.where(exponent == MXFP4_NAN_SCALE, np.float32(np.nan), np.ldexp(np.float32(1), exponent - 128))
     # Byte j holds element j in its low nibble and element j + 16 in its high one.
     codes = np.concatenate([blocks[..., 1:] & 0x0F, blocks[..., 1:] >> 4], axis=-1)
-    return (E2M1[codes] * scale).reshape(rows.shape[0], -1).astype(np.float32)
+    with np.errstate(over="ignore"):  # the two largest scales overflow float32: the caller refuses infinities
+        return np.asarray((E2M1[codes] * scale).reshape(rows.shape[0], -1), dtype=np.float32)
 
 
 def _iq1_s(rows: Bytes) -> Floats:
@@ -80,7 +81,7 @@ def _iq1_s(rows: Bytes) -> Floats:
     shifts = np.array([0, 3, 6, 9])
     index = low | (((high[..., None] >> shifts) & 7) << 8)
     values = iq1_s_grid()[index].astype(np.float32) + delta[..., None, None]
-    return (step[..., None, None] * values).reshape(rows.shape[0], -1).astype(np.float32)
+    return np.asarray((step[..., None, None] * values).reshape(rows.shape[0], -1), dtype=np.float32)
 
 
 _DECODERS: Final[dict[Storage, Callable[[Bytes], Floats]]] = {
@@ -163,4 +164,4 @@ def _round_q8_k(values: Floats) -> Floats:
     inverse = np.divide(np.float32(-127), peak, out=np.zeros_like(peak), where=peak != 0)
     codes = np.minimum(np.rint(blocks * inverse), np.float32(127))
     scale = np.divide(np.float32(1), inverse, out=np.zeros_like(inverse), where=inverse != 0)
-    return (codes * scale).reshape(values.shape)
+    return np.asarray((codes * scale).reshape(values.shape), dtype=np.float32)

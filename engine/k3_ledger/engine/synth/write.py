@@ -47,7 +47,7 @@ class _Stream:
     def bell(self, count: int, deviation: float) -> npt.NDArray[np.float32]:
         """``count`` values of mean 0: the sum of four uniform 16-bit integers, scaled by one float32 product."""
         total = self.words(count).astype("<u8").view("<u2").reshape(count, 4).sum(axis=1, dtype=np.int32)
-        return (total - _SUM_MEAN).astype(np.float32) * np.float32(deviation / _SUM_DEVIATION)
+        return np.asarray((total - _SUM_MEAN).astype(np.float32) * np.float32(deviation / _SUM_DEVIATION))
 
     def flat(self, count: int, low: float, high: float) -> npt.NDArray[np.float32]:
         """``count`` values uniform in [low, high)."""

@@ -1,0 +1,140 @@
+"""Compares two engines' rows. Everything that would make the numbers meaningless is refused before any is computed.
+
+Tie rule (``lowest-id``): of equal values the lowest id is the top-1. A row counts as a tie when either side's largest
+value is held by two ids, and as a near tie when either side's two largest differ by at most ``near_tie`` nats.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from k3_ledger.schemas.errors import ParityError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Position
+
+if TYPE_CHECKING:
+    from k3_ledger.engine.parity.rows import Array, Rows
+
+NEAR_TIE: Final = 1e-3
+"""Nats between the two largest values of a row at or under which it counts as a near tie."""
+_UNDERFLOW: Final = -1e30
+_SCALED_SLOPE: Final = 0.01
+_SCALED_RESIDUE: Final = 1e-3
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Agreement over some rows, all in float64.
+
+    Attributes:
+        kl: KL(reference ‖ candidate) of each row, in nats.
+        difference: max |Δ log p| of each row.
+        agree: rows whose top-1 is the same id.
+        ties, near_ties: rows where top-1 rests on the tie rule, or nearly.
+        identical: whether every value of every row is the same to the last bit.
+    """
+
+    kl: Array
+    difference: Array
+    agree: int
+    ties: int
+    near_ties: int
+    identical: bool
+
+
+def log_softmax(values: Array) -> Array:
+    """Log-probabilities of ``[rows, vocabulary]``; a log-probability row comes back as it was."""
+    shifted = values - values.max(axis=-1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
+
+
+def _check_setup(candidate: Rows, reference: Rows, where: str) -> None:
+    if candidate.prompt_sha256 != reference.prompt_sha256:
+        raise ParityError(
+            Code.PARITY_PROMPTS_DIFFER,
+            f"the two engines took different prompts at {where}",
+            expected=reference.prompt_sha256,
+            found=candidate.prompt_sha256,
+        )
+    for side, rows in (("candidate", candidate), ("reference", reference)):
+        if rows.processing != "raw":
+            raise ParityError(Code.PARITY_PROCESSED, f"the {side}'s logits are processed at {where}")
+    if candidate.values.shape != reference.values.shape:
+        raise ParityError(
+            Code.PARITY_TRUNCATED,
+            f"the two engines gave rows of different sizes at {where}",
+            expected=str(list(reference.values.shape)),
+            found=str(list(candidate.values.shape)),
+        )
+
+
+def check_finite(values: Array, side: str, where: str) -> None:
+    """Refuses NaN and infinities, with their position.
+
+    Raises:
+        ParityError: PARITY_NOT_FINITE.
+    """
+    bad = np.argwhere(~np.isfinite(values) | (values < _UNDERFLOW))
+    if len(bad):
+        row, token = (int(i) for i in bad[0])
+        raise ParityError(
+            Code.PARITY_NOT_FINITE,
+            f"the {side}'s value of token {token} in row {row} is {values[row, token]} at {where}",
+            position=Position(field=f"rows[{row}][{token}]"),
+            expected="finite logits",
+            found=f"{len(bad)} others",
+        )
+
+
+def _check_scaled(candidate: Array, reference: Array, where: str) -> None:
+    """Refuses rows that are the reference's own times a factor: a temperature that was not declared."""
+    c = candidate - candidate.mean(axis=-1, keepdims=True)
+    r = reference - reference.mean(axis=-1, keepdims=True)
+    power = (r * r).sum(axis=-1)
+    if not power.all():
+        return
+    slope = (c * r).sum(axis=-1) / power
+    residue = np.abs(c - slope[:, None] * r).max(axis=-1)
+    spread = np.abs(c).max(axis=-1)
+    if (np.abs(slope - 1) > _SCALED_SLOPE).all() and (residue <= _SCALED_RESIDUE * spread).all():
+        raise ParityError(
+            Code.PARITY_PROCESSED,
+            f"one side's logits are the other's times {slope[0]:.4f} at {where}: a temperature was applied",
+        )
+
+
+def _top(values: Array) -> tuple[np.ndarray[tuple[int], np.dtype[np.intp]], Array]:
+    """Top-1 ids (lowest of equals) and the gap to the second largest value, per row."""
+    if values.shape[-1] == 1:
+        return values.argmax(axis=-1), np.full(len(values), np.inf)
+    largest = np.partition(values, -2, axis=-1)[:, -2:]
+    return values.argmax(axis=-1), largest[:, 1] - largest[:, 0]
+
+
+def compare(candidate: Rows, reference: Rows, *, near_tie: float = NEAR_TIE, where: str = "input") -> Comparison:
+    """Compares rows of the same prompt.
+
+    Raises:
+        ParityError: PARITY_PROMPTS_DIFFER, PARITY_PROCESSED, PARITY_TRUNCATED or PARITY_NOT_FINITE, in this order.
+    """
+    _check_setup(candidate, reference, where)
+    check_finite(reference.values, "reference", where)
+    check_finite(candidate.values, "candidate", where)
+    p, q = log_softmax(reference.values), log_softmax(candidate.values)
+    _check_scaled(q, p, where)
+    # KL is never negative; what rounding leaves below zero is zero.
+    kl = np.maximum((np.exp(p) * (p - q)).sum(axis=-1), 0.0)
+    (top_p, gap_p), (top_q, gap_q) = _top(reference.values), _top(candidate.values)
+    tie = (gap_p == 0) | (gap_q == 0)
+    near = ~tie & ((gap_p <= near_tie) | (gap_q <= near_tie))
+    return Comparison(
+        kl=kl,
+        difference=np.abs(p - q).max(axis=-1),
+        agree=int((top_p == top_q).sum()),
+        ties=int(tie.sum()),
+        near_ties=int(near.sum()),
+        identical=bool((p == q).all()),
+    )

@@ -1,0 +1,121 @@
+"""llama.cpp as the independent reference, through PyPI ``xllamacpp``, on the same file and the same ids.
+
+It answers with log-probabilities of the next token only, so every row is a request of its own; prefixes share its
+prompt cache. They are the raw softmax over the whole vocabulary: a bias that forces the answered token does not
+enter them (it is needed because no row comes back when that token would be half a character). They are float32
+numbers that llama.cpp computed with its own rounding of activations.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from k3_ledger.engine.parity.rows import Rows, Way, ids_digest
+from k3_ledger.schemas.errors import ParityError
+from k3_ledger.schemas.findings import Code
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from k3_ledger.engine.tokenizer import Tokenizer
+
+_FORCED: Final = 1000.0
+_SUM_SLACK: Final = 1e-3
+_TEXT: Final = "A"
+
+
+class LlamaCpp:
+    """One model loaded in llama.cpp on the CPU.
+
+    Args:
+        path: the model file, or the first part of a split one.
+        tokenizer: the file's tokenizer, for a token that is text.
+        vocabulary: number of tokens.
+        context: tokens of room, at least the longest prompt and one.
+        ubatch: tokens that it computes together in prefill.
+        threads: threads it may use.
+        cache: share prefixes between requests. Off, every row is computed from nothing.
+    """
+
+    independent = True
+    name = "llama.cpp"
+
+    def __init__(
+        self,
+        path: Path,
+        tokenizer: Tokenizer,
+        vocabulary: int,
+        *,
+        context: int,
+        ubatch: int = 512,
+        threads: int = 2,
+        cache: bool = True,
+    ) -> None:
+        import xllamacpp  # noqa: PLC0415 (only who grades needs it)
+
+        self.version = f"xllamacpp {version('xllamacpp')}"
+        self.vocabulary = vocabulary
+        self.cache = cache
+        self._forced = tokenizer.encode(_TEXT)[0]
+        params: Any = xllamacpp.CommonParams()
+        params.model.path = str(path)
+        params.n_ctx = context + 1
+        params.n_parallel = 1
+        params.n_batch = max(32, context)
+        params.n_ubatch = ubatch
+        params.cpuparams.n_threads = threads
+        params.cpuparams_batch.n_threads = threads
+        params.warmup = False
+        params.verbosity = 0
+        # Float32 cache and plain attention: nothing is rounded that the file does not round.
+        params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        params.cache_type_k = xllamacpp.ggml_type.GGML_TYPE_F32
+        params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+        self._server: Any = xllamacpp.Server(params)
+
+    @property
+    def address(self) -> str:
+        """Loopback address of its own HTTP interface (for its tokenizer)."""
+        return str(self._server.listening_address)
+
+    def row(self, ids: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """Log-probabilities after a prompt; an id that is not in the answer is NaN.
+
+        Raises:
+            ParityError: the answer is no full row for these ids.
+        """
+        answer = self._server.handle_completions(
+            {
+                "prompt": list(ids),
+                "max_tokens": 1,
+                "logprobs": self.vocabulary,
+                "temperature": 0.0,
+                "cache_prompt": self.cache,
+                "logit_bias": [[self._forced, _FORCED]],
+            }
+        )
+        if "choices" not in answer or answer["choices"][0]["logprobs"] is None:
+            raise ParityError(Code.PARITY_TRUNCATED, f"llama.cpp gave no row: {str(answer)[:200]}")
+        taken = answer["usage"]["prompt_tokens"]
+        if taken != len(ids):
+            raise ParityError(Code.PARITY_PROMPTS_DIFFER, f"llama.cpp took {taken} tokens where {len(ids)} were sent")
+        out = np.full(self.vocabulary, np.nan)
+        for item in answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"]:
+            out[item["id"]] = item["logprob"]
+        missing = int(np.isnan(out).sum())
+        if missing:
+            raise ParityError(Code.PARITY_TRUNCATED, f"llama.cpp's row lacks {missing} of {self.vocabulary} tokens")
+        total = float(np.exp(out).sum())
+        if not abs(total - 1) < _SUM_SLACK:
+            raise ParityError(Code.PARITY_PROCESSED, f"llama.cpp's probabilities add up to {total}, not to 1")
+        return out
+
+    def rows(self, ids: Sequence[int], count: int, path: Way) -> Rows:  # noqa: ARG002 (its cache decides)
+        """See :class:`~k3_ledger.engine.parity.rows.LogitSource`."""
+        first = len(ids) - count + 1
+        values = [self.row(ids[:length]) for length in range(first, len(ids) + 1)]
+        return Rows(ids_digest([ids]), "raw", np.stack(values))

@@ -1,0 +1,67 @@
+"""This project's own engines as sources of logits."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from k3_ledger.engine.parity.rows import Rows, Way, ids_digest
+from k3_ledger.engine.reference import ReferenceState
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from k3_ledger.engine.model import Model
+    from k3_ledger.engine.reference import Reference
+
+
+def own_version() -> str:
+    """Version of the installed package, or ``source`` when it is not installed."""
+    try:
+        return version("k3-ledger")
+    except PackageNotFoundError:
+        return "source"
+
+
+class ModelSource:
+    """A loaded model, on one chunk width."""
+
+    independent = False
+
+    def __init__(self, model: Model, chunk: int) -> None:
+        self.model = model
+        self.chunk = chunk
+        self.name = "k3-ledger/engine"
+        self.version = own_version()
+
+    def rows(self, ids: Sequence[int], count: int, path: Way) -> Rows:
+        """See :class:`~k3_ledger.engine.parity.rows.LogitSource`."""
+        state = self.model.new_state(len(ids))
+        if path == "prefill":
+            values = self.model.prefill_rows(ids, state, self.chunk)[-count:]
+            stacked = values.double().cpu().numpy()
+        else:
+            if len(ids) > count:
+                self.model.prefill(ids[:-count], state, self.chunk)
+            steps = [self.model.decode_one(token, state) for token in ids[-count:]]
+            stacked = np.stack([step.double().cpu().numpy() for step in steps])
+        return Rows(ids_digest([ids]), "raw", stacked)
+
+
+class ReferenceSource:
+    """The float64 specification. A record graded against it is never independent."""
+
+    independent = False
+
+    def __init__(self, reference: Reference) -> None:
+        self.reference = reference
+        self.name = "k3-ledger/reference-float64"
+        self.version = own_version()
+
+    def rows(self, ids: Sequence[int], count: int, path: Way) -> Rows:  # noqa: ARG002 (it has one path)
+        """See :class:`~k3_ledger.engine.parity.rows.LogitSource`."""
+        state = ReferenceState()
+        values = [self.reference.step(token, state) for token in ids]
+        return Rows(ids_digest([ids]), "raw", np.stack(values[-count:]))

@@ -1,0 +1,1 @@
+"""Tests of the engine: the only ones, with those of the kernels, that import torch."""

@@ -1,0 +1,178 @@
+"""Hostile and damaged containers are refused in words, in a moment and in little memory."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import shutil
+import struct
+import time
+import tracemalloc
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k3_ledger.engine.gguf import open_model_file, parse_header
+from k3_ledger.schemas.errors import ModelError
+from k3_ledger.schemas.findings import Code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+HOSTILE = {
+    "align_2p30": Code.GGUF_ALIGNMENT,
+    "align_zero": Code.GGUF_ALIGNMENT,
+    "bad_magic": Code.GGUF_MAGIC,
+    "big_endian": Code.GGUF_BYTE_ORDER,
+    "dup_key": Code.GGUF_DUPLICATE,
+    "huge_array": Code.GGUF_LENGTH,
+    "huge_n_kv": Code.GGUF_LENGTH,
+    "huge_string": Code.GGUF_LENGTH,
+    "version_99": Code.GGUF_VERSION,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_header_is_refused_under_50_mb_and_1_s(name: str, test_data: Callable[..., Path]) -> None:
+    path = test_data("bug-cases", "cases", "45-gguf-hostile-header", f"{name}.gguf")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    tracemalloc.start()
+    begin = time.perf_counter()
+    with pytest.raises(ModelError) as caught:
+        open_model_file(path)
+    elapsed = time.perf_counter() - begin
+    _, allocated = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert caught.value.code is HOSTILE[name]
+    assert caught.value.finding.position.source == path.name
+    assert elapsed < 1
+    assert allocated < 50e6
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 50e3  # kibibytes
+
+
+def test_good_header_loads(test_data: Callable[..., Path]) -> None:
+    with open_model_file(test_data("bug-cases", "cases", "45-gguf-hostile-header", "good.gguf")) as file:
+        assert list(file.tensors) == ["token_embd.weight", "blk.0.ffn_gate_exps.weight"]
+        assert file.values["tinymoe.expert_count"] == 4
+        assert file.view("token_embd.weight").raw.shape == (4, 32)
+
+
+SHARDS = {
+    "missing-00001-of-00002": (Code.GGUF_SHARDS, "split.count"),
+    "disagree-00001-of-00002": (Code.GGUF_SHARDS, "split.count"),
+    "disagree-00002-of-00002": (Code.GGUF_SHARDS, "split.count"),
+    "samefile-00001-of-00002": (Code.GGUF_SHARDS, "split.no"),
+    "samefile-00002-of-00002": (Code.GGUF_SHARDS, "split.no"),
+    "no_expert_keys": (Code.MODEL_KEY_MISSING, "tinymoe.expert_count"),
+    "three_of_four_experts": (Code.MODEL_TENSOR_SHAPE, "blk.0.ffn_gate_exps.weight"),
+}
+
+
+@pytest.mark.parametrize("name", SHARDS)
+def test_incomplete_weights_are_refused_naming_file_and_field(name: str, test_data: Callable[..., Path]) -> None:
+    with pytest.raises(ModelError) as caught:
+        open_model_file(test_data("bug-cases", "cases", "44-gguf-shards-experts", f"{name}.gguf"))
+    code, field = SHARDS[name]
+    assert caught.value.code is code
+    assert caught.value.finding.position.field == field
+    assert caught.value.finding.position.source is not None
+
+
+@pytest.mark.parametrize("part", [1, 2])
+def test_whole_split_loads_from_any_part(part: int, test_data: Callable[..., Path]) -> None:
+    path = test_data("bug-cases", "cases", "44-gguf-shards-experts", f"ok-0000{part}-of-00002.gguf")
+    with open_model_file(path) as file:
+        assert len(file.tensors) == 2
+        assert len(file.paths) == 2
+        assert file.view("blk.0.ffn_gate_exps.weight").raw.shape == (32, 32)
+
+
+def test_renamed_part_is_refused(test_data: Callable[..., Path], tmp_path: Path) -> None:
+    folder = test_data("bug-cases", "cases", "44-gguf-shards-experts")
+    shutil.copy(folder / "ok-00001-of-00002.gguf", tmp_path / "alone.gguf")
+    with pytest.raises(ModelError, match="needs a name like"):
+        open_model_file(tmp_path / "alone.gguf")
+
+
+def _header(*, version: int = 3, tensors: int = 0, keys: bytes = b"", count: int = 0, rest: bytes = b"") -> bytes:
+    return b"GGUF" + struct.pack("<IQQ", version, tensors, count) + keys + rest
+
+
+def _key(name: str, kind: int, payload: bytes) -> bytes:
+    return struct.pack("<Q", len(name)) + name.encode() + struct.pack("<I", kind) + payload
+
+
+def _tensor(name: str, dims: tuple[int, ...], tag: int, offset: int) -> bytes:
+    head = struct.pack("<Q", len(name)) + name.encode() + struct.pack("<I", len(dims))
+    return head + struct.pack(f"<{len(dims)}QIQ", *dims, tag, offset)
+
+
+REFUSED = {
+    "boolean of 2": (_header(count=1, keys=_key("a", 7, b"\x02") + b"\0" * 8), Code.GGUF_VALUE),
+    "unknown value type": (_header(count=1, keys=_key("a", 13, b"\0" * 8)), Code.GGUF_VALUE),
+    "array of arrays": (_header(count=1, keys=_key("a", 9, struct.pack("<IQ", 9, 1) + b"\0" * 9)), Code.GGUF_VALUE),
+    "text that is not UTF-8": (
+        _header(count=1, keys=_key("a", 8, struct.pack("<Q", 2) + b"\xff\xfe")),
+        Code.GGUF_VALUE,
+    ),
+    "long tensor name": (_header(tensors=1, rest=_tensor("n" * 64, (4,), 0, 0) + b"\0" * 64), Code.GGUF_LENGTH),
+    "five dimensions": (_header(tensors=1, rest=_tensor("t", (1, 1, 1, 1, 1), 0, 0) + b"\0" * 64), Code.GGUF_TENSOR),
+    "empty dimension": (_header(tensors=1, rest=_tensor("t", (4, 0), 0, 0) + b"\0" * 64), Code.GGUF_TENSOR),
+    "half a block": (_header(tensors=1, rest=_tensor("t", (48,), 8, 0) + b"\0" * 64), Code.GGUF_TENSOR),
+    "dimensions that overflow 64 bits": (
+        _header(tensors=1, rest=_tensor("t", (2**62, 2**62), 0, 0) + b"\0" * 64),
+        Code.GGUF_LENGTH,
+    ),
+    "tensor past the end": (_header(tensors=1, rest=_tensor("t", (1024,), 0, 0) + b"\0" * 64), Code.GGUF_LENGTH),
+    "offset off the alignment": (_header(tensors=1, rest=_tensor("t", (8,), 0, 8) + b"\0" * 64), Code.GGUF_ALIGNMENT),
+    "gap before a tensor": (_header(tensors=1, rest=_tensor("t", (8,), 0, 32) + b"\0" * 99), Code.GGUF_TENSOR),
+    "unknown storage type": (_header(tensors=1, rest=_tensor("t", (8,), 99, 0) + b"\0" * 64), Code.GGUF_QUANTISATION),
+    "other storage": (
+        _header(tensors=1, rest=_tensor("t", (256,), 12, 0) + b"\0" * 999),
+        Code.GGUF_QUANTISATION,
+    ),
+    "same tensor twice": (
+        _header(tensors=2, rest=_tensor("t", (8,), 0, 0) + _tensor("t", (8,), 0, 32) + b"\0" * 99),
+        Code.GGUF_DUPLICATE,
+    ),
+    "bytes after the last tensor": (_header(tensors=1, rest=_tensor("t", (8,), 0, 0) + b"\0" * 999), Code.GGUF_TENSOR),
+    "more keys than a header may have": (_header(count=65_537, keys=b"\0" * (13 * 65_537)), Code.GGUF_LENGTH),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_damaged_header_is_refused(name: str) -> None:
+    data, code = REFUSED[name]
+    with pytest.raises(ModelError) as caught:
+        parse_header(memoryview(data))
+    assert caught.value.code is code, str(caught.value)
+
+
+def test_quantisation_is_named_when_the_format_has_a_name_for_it() -> None:
+    with pytest.raises(ModelError, match="Q4_K"):
+        parse_header(memoryview(REFUSED["other storage"][0]))
+
+
+@given(st.binary(max_size=200))
+def test_arbitrary_bytes_after_the_magic_are_parsed_or_refused(data: bytes) -> None:
+    with contextlib.suppress(ModelError):
+        assert parse_header(memoryview(b"GGUF\x03\0\0\0" + data)).version == 3
+
+
+def test_every_truncation_of_a_model_is_refused(synthetic: Callable[..., Path]) -> None:
+    data = synthetic("tiny").read_bytes()
+    header = parse_header(memoryview(data))
+    for end in [*range(0, header.data_offset, 997), *range(header.data_offset, len(data), 100_003), len(data) - 33]:
+        with pytest.raises(ModelError):
+            parse_header(memoryview(data)[:end])
+
+
+def test_missing_and_empty_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="cannot read"):
+        open_model_file(tmp_path / "absent.gguf")
+    (tmp_path / "empty.gguf").touch()
+    with pytest.raises(ModelError, match="empty"):
+        open_model_file(tmp_path / "empty.gguf")

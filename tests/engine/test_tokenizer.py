@@ -1,0 +1,153 @@
+"""Ids equal llama.cpp's on the same file."""
+
+from __future__ import annotations
+
+import json
+import random
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from k3_ledger.engine.synth import preset
+from k3_ledger.engine.tokenizer import Tokenizer, synthetic_vocabulary
+from k3_ledger.engine.tokenizer.bpe import byte_alphabet, decode_text, spell
+from k3_ledger.engine.tokenizer.split import split_words
+from k3_ledger.schemas.errors import ModelError
+from k3_ledger.schemas.findings import Code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+VOCABULARY = 1024
+CORPUS = {
+    "code": "def f(x):\n    if x >= 0x7f:\n\t\treturn x**2  # it's\n\n\nfor(int i=0;i<n;++i){a[i]+=b[i];}\r\n",
+    "contractions": "I'm sure we'd've said it'LL rain; rock'n'roll, 'tis 'Ve 're they'RE don't",
+    "camel": "getUserName iPhone helloWorld HTTPServer snake_case kebab-case",
+    "digits": "1 12 123 1234 12345678901 3.14159 1,000,000 0xdeadBEEF ½ Ⅷ ٣٤٥ 4½",
+    "french": "Où est l'été ? À l'œuvre, naïf, « là-bas »… Ça va déjà !",
+    "decomposed": "e\u0301te\u0301 nai\u0308f o\u0302ver",
+    "russian": "Съешь ещё этих мягких французских булок, да выпей чаю.",
+    "greek": "Ξεσκεπάζω την ψυχοφθόρα βδελυγμία",
+    "chinese": "模型读取提示，并写出下一个词。今天是2024年12月31日abc中文ABC",  # noqa: RUF001 (its own comma)
+    "japanese": "記録は鎖でつながる。カタカナとひらがな、漢字々〇",
+    "korean": "안녕하세요 세계 여러분",
+    "arabic": "السَّلامُ عَلَيْكُمْ ورحمة الله",
+    "hindi": "नमस्ते दुनिया, क्षत्रिय",
+    "thai": "สวัสดีชาวโลก",
+    "emoji": "👍🏽 👨‍👩‍👧‍👦 🏳️‍🌈 🇩🇪 ☃️ ❤️‍🔥 a😀b 😀😀",
+    "white space": "a" + " " * 300 + "b\t\t \n \n\n   c  \u00a0\u2003\u3000d \r\n\r\n e" + "\n" * 70 + "   ",
+    "leading space": "   three  two one ",
+    "symbols": "a+b=c; x->y; !!! ??? ... ###\n\n##--==>> $100 €5 ©®™ ¬¶§",
+    "control": "a\x00b\x1b[31mred\x7f\u200b\ufeff\u2028x",
+    "marks of the vocabulary": "[BOS]text<|end_of_msg|> <|unused_800|>",
+    "han outside the first plane": "𠀀𪜶𫝀𬺰 㐀䶵 豈",
+    "empty": "",
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer(preset("tiny", vocabulary=VOCABULARY).header())
+
+
+@pytest.fixture(scope="module")
+def foreign(llama: Callable[..., Any]) -> Callable[..., list[int]]:
+    address = llama("tiny", vocabulary=VOCABULARY).address
+
+    def encode(text: str, *, special: bool = False) -> list[int]:
+        body = json.dumps({"content": text, "parse_special": special}).encode()
+        request = urllib.request.Request(f"{address}/tokenize", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request) as answer:
+            return list(json.load(answer)["tokens"])
+
+    return encode
+
+
+@pytest.mark.parametrize("name", CORPUS)
+@pytest.mark.parametrize("special", [False, True])
+def test_ids_equal_llama_cpps(name: str, special: bool, tokenizer: Tokenizer, foreign: Callable[..., Any]) -> None:
+    text = CORPUS[name]
+    assert tokenizer.encode(text, special=special) == foreign(text, special=special)
+
+
+def test_ids_equal_llama_cpps_on_random_mixtures(tokenizer: Tokenizer, foreign: Callable[..., Any]) -> None:
+    seed = 20261129
+    generator = random.Random(seed)
+    alphabet = "".join(dict.fromkeys("".join(CORPUS.values())))
+    for _ in range(150):
+        text = "".join(generator.choice(alphabet) for _ in range(generator.randrange(1, 60)))
+        assert tokenizer.encode(text) == foreign(text), f"seed {seed}: {text!r}"
+
+
+def test_merging_across_words_would_not_equal_llama_cpps(tokenizer: Tokenizer, foreign: Callable[..., Any]) -> None:
+    """The negative control: BPE over the whole text, without the pre-tokenizer."""
+    text = "wasn't measuredthe receipt,\n\n  1024  4096"
+    assert tokenizer.encode(text) == foreign(text)
+    assert tokenizer._merge(spell(text)) != foreign(text)
+
+
+INVALID = {
+    "stray continuation": (b"a\x80b", "a\ufffdb"),
+    "two bad bytes": (b"a\xff\xfeb", "a\ufffd\ufffdb"),
+    "cut short": (b"x\xe2\x82", "x\ufffd\ufffd"),
+    "cut short, then text": (b"\xe2\x82z", "\ufffd\ufffdz"),
+    "overlong": (b"\xc0\xaf", "\ufffd\ufffd"),
+    "four bytes cut": (b"\xf0\x9f\x98!", "\ufffd\ufffd\ufffd!"),
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_invalid_utf8_becomes_one_replacement_a_byte(
+    name: str, tokenizer: Tokenizer, foreign: Callable[..., Any]
+) -> None:
+    raw, text = INVALID[name]
+    assert decode_text(raw) == text
+    assert tokenizer.encode(raw) == foreign(text)
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_words_join_to_the_text_and_ids_decode_to_it(name: str, tokenizer: Tokenizer) -> None:
+    text = CORPUS[name]
+    assert "".join(split_words(text)) == text
+    assert tokenizer.decode(tokenizer.encode(text)) == text.encode()
+
+
+def test_stream_holds_back_half_a_character(tokenizer: Tokenizer) -> None:
+    decoder = tokenizer.stream()
+    pieces = [decoder.decode(tokenizer.decode([index])) for index in tokenizer.encode("👍")]
+    assert "".join(pieces) == "👍"
+    assert pieces[0] == ""
+
+
+def test_special_ids_are_k3s_at_k3s_size() -> None:
+    vocabulary = synthetic_vocabulary(163_840)
+    assert (vocabulary.bos, vocabulary.eos, vocabulary.pad) == (163_584, 163_586, 163_839)
+    assert len(vocabulary.tokens) == 163_840
+    assert len(set(vocabulary.tokens)) == 163_840
+    assert vocabulary.tokens[:256] == byte_alphabet()
+    with pytest.raises(ValueError, match="at least"):
+        synthetic_vocabulary(200)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("model", "llama"),
+        ("pre", "llama-bpe"),
+        ("tokens", None),
+        ("merges", None),
+        ("merges", ("ab",)),
+        ("token_type", (1, 2)),
+        ("eos_token_id", 1024),
+        ("eos_token_id", None),
+        ("tokens", tuple(f"t{i}" for i in range(VOCABULARY))),
+    ],
+)
+def test_other_tokenizers_are_refused_by_key(key: str, value: Any) -> None:
+    header = preset("tiny", vocabulary=VOCABULARY).header()
+    header[f"tokenizer.ggml.{key}"] = value
+    with pytest.raises(ModelError) as caught:
+        Tokenizer(header)
+    assert caught.value.code is Code.TOKENIZER_UNSUPPORTED
+    assert caught.value.finding.position.field == f"tokenizer.ggml.{key}"
