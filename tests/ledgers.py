@@ -9,9 +9,12 @@ import base64
 import hashlib
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nacl.signing import SigningKey
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ORIGIN = "example.org/speed"
 
@@ -139,6 +142,12 @@ class Builder:
 
     def head(self, **options: Any) -> bytes:
         return sign_head(self.lines, **options)
+
+    def write(self, folder: Path) -> Path:
+        """Lay the ledger and its checkpoint out in ``folder``, and return it."""
+        (folder / "ledger.jsonl").write_bytes(self.data)
+        (folder / "checkpoint").write_bytes(self.head())
+        return folder
 
 
 def small_ledger(runs: int = 6) -> Builder:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import subprocess
 import sys
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.ledgers import small_ledger
 from tests.support import plain_environment
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 IMPORT_ALL = """
 import importlib, json, pkgutil, sys
@@ -66,3 +72,50 @@ def test_importing_a_whole_room_never_loads(package: str, never: set[str]) -> No
 def test_the_probe_sees_what_is_loaded() -> None:
     assert "urllib.request" in loaded_by("urllib")["modules"]
     assert "nacl.signing" in loaded_by("nacl")["modules"]
+
+
+RUN_COMMAND = """
+import json, sys
+opened = []
+sys.addaudithook(lambda event, args: opened.append(event) if event.startswith("socket.") else None)
+from k3_ledger.cli import main
+try:
+    main()
+except SystemExit as end:
+    status = end.code
+print(json.dumps({"status": status or 0, "modules": sorted(sys.modules), "sockets": opened}), file=sys.stderr)
+"""
+
+
+def run_command(*arguments: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-c", RUN_COMMAND, *arguments],
+        env=plain_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    result: dict[str, Any] = json.loads(done.stderr.splitlines()[-1])
+    return result
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_verifying_loads_neither_models_nor_terminal_library_and_opens_no_socket(
+    tmp_path: Path, processes: str
+) -> None:
+    small_ledger().write(tmp_path)
+    ran = run_command("verify", str(tmp_path), f"--processes={processes}")
+    assert ran["status"] == 0
+    never = HEAVY | SIGNING | STORING | NETWORK | MODELS | {"rich"}
+    assert never.isdisjoint(ran["modules"]), sorted(never.intersection(ran["modules"]))
+    assert ran["sockets"] == []
+
+
+def test_asking_for_the_version_loads_no_room() -> None:
+    if not any(importlib.metadata.distributions(name="k3-ledger")):
+        pytest.skip("not installed, so there is no version to ask for")
+    ran = run_command("--version")
+    rooms = {"k3_ledger.verify", "k3_ledger.ledger", "k3_ledger.rescore", "k3_ledger.engine", "nacl", "msgspec"}
+    never = rooms | HEAVY | SIGNING | STORING | NETWORK | MODELS | {"rich"}
+    assert never.isdisjoint(ran["modules"]), sorted(never.intersection(ran["modules"]))

@@ -43,7 +43,9 @@ def verify(
         typer.Option(help="File that remembers the last verified signed head: compared first, updated on success."),
     ] = None,
     artifacts: Annotated[bool, typer.Option(help="Re-hash artifacts.")] = True,
-    processes: Annotated[int, typer.Option(min=1, help="Worker processes.")] = os.cpu_count() or 1,
+    processes: Annotated[
+        int, typer.Option(min=1, help="Worker processes.", show_default="one per core")
+    ] = os.cpu_count() or 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Run the verification and end with its exit code."""
