@@ -163,6 +163,129 @@ class Code(enum.Enum):
         "restore the file from a copy that verifies",
     )  # fmt: skip
 
+    # -- keys: files ---------------------------------------------------------------------------------------
+    KEY_FILE_UNREADABLE = CodeInfo(
+        Area.KEYS, E, "key file cannot be read",
+        "The key file is missing, is not a regular file, or the operating system refused to open it.",
+        "check the path and who may read it", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    KEY_FILE_EXPOSED = CodeInfo(
+        Area.KEYS, E, "private key exposed",
+        "Others than its owner can read or write the private key file.",
+        "chmod 600 the file; rotate the key if others may have read it", ExitCode.USAGE,
+    )  # fmt: skip
+    KEY_FILE_PASSPHRASE = CodeInfo(
+        Area.KEYS, E, "passphrase missing or wrong",
+        "The key file is encrypted and the passphrase is missing or does not open it, or one was given for a file that "
+        "has none.",
+        "give the passphrase of this very key file", ExitCode.USAGE,
+    )  # fmt: skip
+    KEY_FILE_MALFORMED = CodeInfo(
+        Area.KEYS, E, "not an Ed25519 key file",
+        "The file is not PEM, not PKCS#8 or SPKI, not Ed25519, or damaged.",
+        "make a key with `k3-ledger keygen`, or restore the file from a copy", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    KEY_FILE_EXISTS = CodeInfo(
+        Area.KEYS, E, "key file exists",
+        "A key file stands at that path already. A key that is overwritten is lost for good.",
+        "choose another path", ExitCode.USAGE,
+    )  # fmt: skip
+
+    # -- store ---------------------------------------------------------------------------------------------
+    STORE_MISSING = CodeInfo(
+        Area.STORE, E, "no ledger there",
+        "The path does not lead to a ledger directory, or to the kind of file that is needed.",
+        "check the path; `k3-ledger init` makes a new ledger", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    STORE_EXISTS = CodeInfo(
+        Area.STORE, E, "a ledger stands there already",
+        "The path is taken. Nothing is ever overwritten.",
+        "choose another path", ExitCode.USAGE,
+    )  # fmt: skip
+    DISK_FULL = CodeInfo(
+        Area.STORE, E, "disk full",
+        "The file system, the quota or the file size limit has no room. Nothing that failed was acknowledged.",
+        "free space, then try again", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    DISK_ERROR = CodeInfo(
+        Area.STORE, E, "disk error",
+        "A read, write or sync failed. Nothing that failed was acknowledged.",
+        "check the disk before writing again", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    READ_ONLY = CodeInfo(
+        Area.STORE, E, "read-only file system",
+        "Something had to be written and the file system is mounted read-only.",
+        "write on the original; reading and verifying need no write access", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    ACCESS_DENIED = CodeInfo(
+        Area.STORE, E, "access denied",
+        "The operating system refused for want of permission.",
+        "run as the owner of the ledger directory, or fix its mode", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    LOCK_BUSY = CodeInfo(
+        Area.STORE, E, "another writer holds the ledger",
+        "Another process or thread was writing for the whole time that was allowed for waiting. Nothing was appended.",
+        "wait for it to end, or allow more time; stop it if it hangs (its lock ends with it)", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    LOCK_UNSUPPORTED = CodeInfo(
+        Area.STORE, E, "file system without locks",
+        "The file system grants no locks (often NFS), so two writers could not be kept apart. Nothing was appended.",
+        "keep the ledger on a local disk while writing, and copy it afterwards", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    LOG_REPLACED = CodeInfo(
+        Area.STORE, E, "ledger changed under the writer",
+        "The ledger was cut or rewritten by something that takes no lock while it was open for writing.",
+        "find out what rewrites it (git, rsync, an editor), run `k3-ledger verify`, then write again",
+        ExitCode.UNREADABLE,
+    )  # fmt: skip
+    WRITER_STOPPED = CodeInfo(
+        Area.STORE, E, "writer stopped after a failure",
+        "A write or sync failed before, so what the disk holds is uncertain. This writer appends nothing more.",
+        "check the disk, run `k3-ledger verify`, then open a new writer", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    ENTRY_TOO_LONG = CodeInfo(
+        Area.STORE, E, "entry too long",
+        "The entry would not fit into a line of 65,535 bytes. Nothing was appended.",
+        "store large content as an artifact and name its digest", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    RECOVER_REFUSED = CodeInfo(
+        Area.STORE, E, "recovery refused",
+        "Cutting the tail off would not repair this ledger: acknowledged entries are missing, or it cannot be told.",
+        "restore ledger.jsonl from a copy that verifies",
+    )  # fmt: skip
+    BLOB_DAMAGED = CodeInfo(
+        Area.STORE, E, "stored artifact damaged",
+        "A file in the artifact store does not hash to its name. It is kept as it is.",
+        "move it aside, keep it as evidence, and store the right artifact again",
+    )  # fmt: skip
+    INDEX_UNUSABLE = CodeInfo(
+        Area.STORE, E, "index cannot be used",
+        "The derived index cannot be opened or written. The ledger itself is not concerned.",
+        "delete index.sqlite and run `k3-ledger index`", ExitCode.UNREADABLE,
+    )  # fmt: skip
+
+    # -- artifacts: bundles --------------------------------------------------------------------------------
+    BUNDLE_TAR = CodeInfo(
+        Area.ARTIFACT, E, "tar not acceptable as a bundle",
+        "The tar is damaged, or holds what a bundle never holds: links, devices, climbing or absolute names.",
+        "make it with `tar --format=ustar -cf bundle.tar -C BUNDLE .`", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    BUNDLE_MISSING_FILE = CodeInfo(
+        Area.ARTIFACT, E, "bundle is incomplete",
+        "bundle.json, or an artifact that it names, is not in the bundle.",
+        "copy the whole bundle again from the machine that made it", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    BUNDLE_EXTRA_FILE = CodeInfo(
+        Area.ARTIFACT, E, "bundle holds more than it names",
+        "The bundle holds something that bundle.json does not name. It would be lost in sealing.",
+        "take it out, or name it in bundle.json", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    BUNDLE_MISMATCH = CodeInfo(
+        Area.ARTIFACT, E, "artifact is not what the bundle says",
+        "An artifact's size or digest is not the one that bundle.json names.",
+        "copy the bundle again from the machine that made it",
+    )  # fmt: skip
+
     # -- signatures ----------------------------------------------------------------------------------------
     SIGNATURE_LENGTH = CodeInfo(
         Area.SIGNATURE, E, "signature of wrong length",

@@ -11,13 +11,13 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from k3_ledger.ledger.core.framing import MAX_LINE, parse_line
+from k3_ledger.ledger.core.keyring import Keyring
 from k3_ledger.ledger.core.merkle import EMPTY_ROOT, CompactRange
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position, Severity
 from k3_ledger.schemas.structs import decode_entry
 from k3_ledger.verify.chunks import Chunk, Chunker
-from k3_ledger.verify.keyring import Keyring
 from k3_ledger.verify.report import STEPS, FindingLog, Head, Tally
 from k3_ledger.verify.work import LOG_NAME, ChunkResult, Link, check_chunk, link_faults
 

@@ -1,0 +1,232 @@
+"""Signing tree heads: never a smaller one, never a fork, never one over entries that would not verify.
+
+The root is computed over ``ledger.jsonl`` itself, streaming. Every head that was signed before must be the root of
+this very log at its size; entries behind the largest of them are checked in full (canonical, chained, signed by a key
+that could sign them there), since nobody has vouched for them yet. The log is synced before a head over it is signed:
+a signed head must not outlive the entries it commits to.
+
+A head is kept in ``checkpoints/`` first and then replaces ``checkpoint``, so a crash leaves the old one or the new
+one, and the next run finishes what was begun.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from k3_ledger.ledger.core.chain import entry_identity, genesis_prev, leaf_hash
+from k3_ledger.ledger.core.checkpoint import Checkpoint, SignedCheckpoint, format_checkpoint, open_checkpoint
+from k3_ledger.ledger.core.framing import parse_line
+from k3_ledger.ledger.core.merkle import CompactRange
+from k3_ledger.ledger.core.note import Verifier, key_hash, sign_note
+from k3_ledger.ledger.writer.disk import make_directory, storage_errors
+from k3_ledger.ledger.writer.logfile import LogFile
+from k3_ledger.ledger.writer.state import check_entry, check_unchanged, place_of, scan, whole_lines
+from k3_ledger.schemas.envelope import SIGNING_ROLES
+from k3_ledger.schemas.errors import LedgerError, StoreError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from k3_ledger.ledger.writer.keys import Signer
+    from k3_ledger.ledger.writer.state import LogState
+    from k3_ledger.ledger.writer.store import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class SignedHead:
+    """A tree head of this log, signed by its log key.
+
+    Attributes:
+        checkpoint: origin, size and root.
+        note: the signed note, as it stands in ``checkpoint``.
+        added: False when this head had been signed before.
+    """
+
+    checkpoint: Checkpoint
+    note: bytes
+    added: bool
+
+
+class NoteSigner:
+    """A log key as the signer of notes: its name is the log's origin (C2SP signed-note)."""
+
+    def __init__(self, origin: str, signer: Signer) -> None:
+        self.name = origin
+        self.key_hash = key_hash(origin, signer.public_key)
+        self._signer = signer
+
+    def sign(self, text: bytes, /) -> bytes:
+        """Ed25519 signature of a note's text."""
+        return self._signer.sign(text)
+
+
+def make_checkpoint(
+    ledger: Ledger,
+    signer: Signer,
+    *,
+    lock_timeout_s: float = 30.0,
+    progress: Callable[[int], None] | None = None,
+) -> SignedHead:
+    """Sign the head of the log as it is now, unless it is signed already.
+
+    Args:
+        ledger: the ledger.
+        signer: an enrolled log key.
+        lock_timeout_s: how long to wait for a writer, in seconds.
+        progress: called with the bytes of the log read so far.
+
+    Raises:
+        StoreError: the storage refused, or an earlier head does not belong to this log (``CHECKPOINT_ROOT``,
+            ``CHECKPOINT_AHEAD``): nothing is signed.
+        LedgerError: the key may not sign heads, or an entry would not verify: nothing is signed.
+    """
+    log = LogFile(ledger.disk, ledger.log_path, lock_timeout_s=lock_timeout_s)
+    try:
+        while True:
+            with log.locked():
+                state = scan(log.read, log.size())
+                _check_signer(signer, state)
+                with storage_errors(ledger.log_path, "sync the ledger to the disk"):
+                    ledger.disk.fdatasync(log.fd)
+                heads = _read_heads(ledger, state)
+            # Reading the whole log takes a while: others may append meanwhile, behind what is signed here.
+            tree = _check_log(log, state, heads, progress)
+            with log.locked():
+                check_unchanged(log.read, log.size(), state)
+                if _read_heads(ledger, state) == heads:
+                    return _settle(ledger, signer, state, heads, tree)
+    finally:
+        log.close()
+
+
+def head_files(ledger: Ledger) -> Iterator[Path]:
+    """The newest signed head and every kept one, as far as there are any."""
+    if ledger.checkpoint_path.exists():
+        yield ledger.checkpoint_path
+    if ledger.checkpoints_path.is_dir():
+        yield from sorted(ledger.checkpoints_path.iterdir())
+
+
+def _check_signer(signer: Signer, state: LogState) -> None:
+    life = state.keyring.lives.get(signer.key_id)
+    if life is None or life.role != "log" or not life.enrolled < state.entries <= life.retired:
+        found = "no enrolled key" if life is None else f"a {life.role} key"
+        if life is not None and life.role == "log":
+            found = f"a log key, valid from entry {life.enrolled} to entry {life.retired}"
+        raise LedgerError(
+            Code.KEY_UNKNOWN if life is None else Code.KEY_WRONG_ROLE if life.role != "log" else Code.KEY_RETIRED,
+            f"the key {signer.key_id[:16]}… may not sign a tree head here",
+            position=Position(index=state.entries),
+            expected="an enrolled, valid log key",
+            found=found,
+            hint="sign with the log key; `k3-ledger key enrol --role log` enrols one",
+        )
+
+
+def _read_heads(ledger: Ledger, state: LogState) -> dict[Path, tuple[bytes, SignedCheckpoint]]:
+    """Every head that was signed before, by file; one that cannot be trusted stops everything."""
+    heads = {}
+    for path in head_files(ledger):
+        with storage_errors(path, "read a signed head"):
+            data = path.read_bytes()
+        verifiers = [
+            Verifier(state.origin, life.public_key) for life in state.keyring.lives.values() if life.role == "log"
+        ]
+        heads[path] = data, open_checkpoint(data, verifiers, origin=state.origin, position=Position(source=str(path)))
+    return heads
+
+
+def _check_log(
+    log: LogFile,
+    state: LogState,
+    heads: dict[Path, tuple[bytes, SignedCheckpoint]],
+    progress: Callable[[int], None] | None,
+) -> CompactRange:
+    """The tree over the log up to ``state``, once it is consistent with every head and its new entries are sound."""
+    sizes = {signed.checkpoint.size for _, signed in heads.values()}
+    vouched = max(sizes, default=0)
+    tree, roots = CompactRange(), {0: CompactRange().root()}
+    prev = genesis_prev(state.origin).hex()
+    for offset, block in whole_lines(log.read, 0, state.size):
+        at = offset
+        for raw in block.split(b"\n")[:-1]:
+            if tree.end >= vouched - 1:
+                line = parse_line(raw, place := place_of(tree.end, at))
+                if tree.end >= vouched:
+                    entry = check_entry(line, place, prev, state.keyring)
+                    _check_use(entry.key, entry.kind, place, state)
+                prev = entry_identity(line.entry).hex()
+            tree.append(leaf_hash(raw))
+            at += len(raw) + 1
+            if tree.end in sizes:
+                roots[tree.end] = tree.root()
+        if progress is not None:
+            progress(at)
+    for path, (_, signed) in heads.items():
+        _check_head(path, signed.checkpoint, roots.get(signed.checkpoint.size), tree.end)
+    return tree
+
+
+def _check_use(key: str, kind: str, place: Position, state: LogState) -> None:
+    life = state.keyring.lives[key]
+    assert place.index is not None
+    if kind == "genesis" and place.index == 0:
+        return
+    if not life.valid_at(place.index) or life.role not in SIGNING_ROLES[kind]:
+        raise LedgerError(
+            Code.KEY_WRONG_ROLE if life.valid_at(place.index) else Code.KEY_RETIRED,
+            f"the {life.role} key {key[:16]}… could not sign an entry of kind {kind} there; no head is signed over it",
+            position=place,
+            hint="run `k3-ledger verify` for the whole picture",
+        )
+
+
+def _check_head(path: Path, head: Checkpoint, root: bytes | None, entries: int) -> None:
+    place = Position(source=str(path))
+    if root is None:
+        raise StoreError(
+            Code.CHECKPOINT_AHEAD,
+            "an earlier head commits to more entries than the log holds; a smaller head is never signed",
+            position=place,
+            expected=f"at least {head.size} entries",
+            found=f"{entries} entries",
+            hint="entries are missing: restore ledger.jsonl from a copy that verifies",
+        )
+    if root != head.root:
+        raise StoreError(
+            Code.CHECKPOINT_ROOT,
+            f"the first {head.size} entries are not those of an earlier head; a fork is never signed",
+            position=place,
+            expected=head.root.hex(),
+            found=root.hex(),
+            hint="history was replaced: keep both files as evidence, restore ledger.jsonl from a copy that verifies",
+        )
+
+
+def _settle(
+    ledger: Ledger,
+    signer: Signer,
+    state: LogState,
+    heads: dict[Path, tuple[bytes, SignedCheckpoint]],
+    tree: CompactRange,
+) -> SignedHead:
+    """Write the new head, or put the one that is signed already where it belongs."""
+    signed = [(data, head.checkpoint) for data, head in heads.values() if head.checkpoint.size == tree.end]
+    if signed:
+        note, head = signed[0]
+    else:
+        head = Checkpoint(state.origin, tree.end, tree.root())
+        note = sign_note(format_checkpoint(head), [NoteSigner(state.origin, signer)])
+    kept = ledger.checkpoints_path / f"{tree.end:012d}.note"
+    with storage_errors(ledger.checkpoints_path, "keep the signed head"):
+        if kept not in heads:
+            make_directory(ledger.disk, ledger.checkpoints_path)
+            ledger.publish(kept, note)
+        current = heads.get(ledger.checkpoint_path)
+        if current is None or current[1].checkpoint.size < tree.end:
+            ledger.publish(ledger.checkpoint_path, note)
+    return SignedHead(head, note, added=not signed)

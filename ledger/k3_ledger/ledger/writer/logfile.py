@@ -1,0 +1,188 @@
+"""The open ``ledger.jsonl``: one writer at a time, and always the file that stands at the path.
+
+The lock is flock(2) on the log file itself: no lock file can be left behind, and since it belongs to the open file
+description it excludes other threads as well as other processes. Threads of one process first queue on an in-process
+lock, so that they do not poll against each other. The wait is bounded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import threading
+import time
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from k3_ledger.ledger.writer.disk import storage_error, storage_errors
+from k3_ledger.schemas.errors import StoreError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from k3_ledger.ledger.writer.disk import Disk
+
+FIRST_WAIT_S = 0.000_2
+LONGEST_WAIT_S = 0.005
+"""Seconds between two tries for a lock that another process holds: doubled from the first to the longest."""
+
+_LOCK_TABLE = Path("/proc/locks")
+
+
+class _Queue:
+    """Where the threads of this process wait for one path. Reentrant: the holder may ask again."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+
+_queues: weakref.WeakValueDictionary[tuple[int, str], _Queue] = weakref.WeakValueDictionary()
+_queues_guard = threading.Lock()
+
+
+def _queue(path: Path) -> _Queue:
+    # The process id keeps a forked child from waiting for a lock that a thread of its parent held.
+    key = (os.getpid(), os.path.realpath(path))
+    with _queues_guard:
+        queue = _queues.get(key)
+        if queue is None:
+            queue = _queues[key] = _Queue()
+        return queue
+
+
+class LogFile:
+    """``ledger.jsonl`` opened for reading and appending.
+
+    Args:
+        disk: the operating system's calls.
+        path: the file; it must exist.
+        lock_timeout_s: how long to wait for another writer, in seconds; 0 tries once.
+    """
+
+    def __init__(self, disk: Disk, path: Path, *, lock_timeout_s: float = 30.0) -> None:
+        self._disk = disk
+        self.path = path
+        self._timeout_s = lock_timeout_s
+        self._pid = os.getpid()
+        self._depth = 0
+        self._queue = _queue(path)
+        self._fd, self._identity = self._open()
+
+    @property
+    def fd(self) -> int:
+        """File descriptor, valid while the lock is held: the file at the path may be another one the next time."""
+        return self._fd
+
+    def _open(self) -> tuple[int, tuple[int, int]]:
+        with storage_errors(self.path, "open the ledger for writing"):
+            fd = self._disk.open(self.path, os.O_RDWR | os.O_APPEND)
+        info = self._disk.fstat(fd)
+        if not stat.S_ISREG(info.st_mode):
+            self._disk.close(fd)
+            raise storage_error(OSError(errno.EISDIR, ""), self.path, "open the ledger for writing")
+        return fd, (info.st_dev, info.st_ino)
+
+    def size(self) -> int:
+        """Length of the file in bytes."""
+        return self._disk.fstat(self._fd).st_size
+
+    def read(self, count: int, offset: int) -> bytes:
+        """At most ``count`` bytes from ``offset``; fewer only at the end of the file.
+
+        Raises:
+            StoreError: the disk cannot read them.
+        """
+        with storage_errors(self.path, "read the ledger"):
+            data = self._disk.read(self._fd, count, offset)
+            while len(data) < count and (more := self._disk.read(self._fd, count - len(data), offset + len(data))):
+                data += more
+        return data
+
+    def close(self) -> None:
+        """Give the file back. Closing twice is harmless."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            self._disk.close(fd)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the exclusive right to append. Reentrant within a thread.
+
+        Raises:
+            StoreError: another writer held the lock for the whole wait, or the file system grants no locks.
+        """
+        if self._fd < 0:
+            raise ValueError("the writer is closed")
+        if self._pid != os.getpid():
+            raise ValueError("a writer does not follow a fork: open one in each process")
+        deadline = time.monotonic() + self._timeout_s
+        if not self._queue.lock.acquire(timeout=self._timeout_s):
+            raise self._busy("another thread of this process")
+        try:
+            if self._depth == 0:
+                self._lock(deadline)
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                if self._depth == 0:
+                    self._disk.flock(self._fd, fcntl.LOCK_UN)
+        finally:
+            self._queue.lock.release()
+
+    def _lock(self, deadline: float) -> None:
+        """Take the lock on the file that stands at the path now."""
+        while True:
+            self._wait(deadline)
+            with storage_errors(self.path, "look at the ledger"):
+                now = self._disk.stat(self.path)
+            if (now.st_dev, now.st_ino) == self._identity:
+                return
+            # Somebody put another file in its place (git checkout, rsync): an append to the old one would be lost.
+            old = self._fd
+            self._fd, self._identity = self._open()
+            self._disk.close(old)
+
+    def _wait(self, deadline: float) -> None:
+        pause = FIRST_WAIT_S
+        while True:
+            try:
+                self._disk.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise self._busy(self._holder()) from None
+                time.sleep(pause)
+                pause = min(2 * pause, LONGEST_WAIT_S)
+            except InterruptedError:
+                continue
+            except OSError as error:
+                raise storage_error(error, self.path, "lock the ledger") from error
+            else:
+                return
+
+    def _holder(self) -> str:
+        """Who holds the lock, as far as the system's lock table says."""
+        info = self._disk.fstat(self._fd)
+        place = f"{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}"
+        with contextlib.suppress(OSError):
+            for line in _LOCK_TABLE.read_text().splitlines():
+                fields = line.split()
+                if len(fields) > 5 and fields[1] == "FLOCK" and fields[5] == place and "->" not in fields:
+                    return "this very process" if fields[4] == str(os.getpid()) else f"process {fields[4]}"
+        return "another process"
+
+    def _busy(self, holder: str) -> StoreError:
+        return StoreError(
+            Code.LOCK_BUSY,
+            f"{holder} is writing to the ledger; waited {self._timeout_s:g} s",
+            position=Position(source=str(self.path)),
+            expected="one writer at a time",
+            found=f"lock held by {holder}",
+        )

@@ -1,0 +1,227 @@
+"""A ledger directory on a local disk: where things stand in it, how it is made, how it is opened.
+
+Layout (docs/format.md): ``ledger.jsonl`` is the record; ``checkpoint`` and ``checkpoints/`` hold signed tree heads;
+``blobs/sha256/`` the artifacts; ``recovered/`` what was cut off a torn tail; ``index.sqlite`` is derived. While
+something is written it stands in ``.incoming/`` and nowhere else.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from typing import TYPE_CHECKING, NamedTuple
+
+from k3_ledger.ledger.core.chain import entry_identity, genesis_prev, signed_message
+from k3_ledger.ledger.core.framing import format_line
+from k3_ledger.ledger.core.keyring import Keyring
+from k3_ledger.ledger.writer.append import Writer, refusal, utc_now
+from k3_ledger.ledger.writer.disk import Disk, Staging, make_directory, storage_error, storage_errors
+from k3_ledger.ledger.writer.state import LOG_NAME, read_entry, read_origin
+from k3_ledger.schemas import canonical
+from k3_ledger.schemas.envelope import format_entry_around
+from k3_ledger.schemas.errors import StoreError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from k3_ledger.ledger.writer.append import EntryCheck
+    from k3_ledger.ledger.writer.keys import PublicKey, Signer
+    from k3_ledger.schemas.envelope import Role
+
+GITATTRIBUTES = b"# Ledger bytes are signed: git must never rewrite a line ending in them.\n* -text\n"
+
+
+class NewKey(NamedTuple):
+    """A key to enrol."""
+
+    role: Role
+    name: str
+    public_key: PublicKey
+
+
+def enrolment(key: NewKey) -> dict[str, object]:
+    """Body of the ``key`` entry that enrols a key."""
+    return {
+        "action": "enrol",
+        "role": key.role,
+        "key_id": key.public_key.key_id,
+        "public_key": key.public_key.hex,
+        "name": key.name,
+        "replaces": None,
+        "revoked_from": None,
+        "reason": None,
+        "endorsements": [],
+    }
+
+
+class Ledger:
+    """One ledger directory. Make it with :meth:`create` or :meth:`open`; opening reads nothing and locks nothing.
+
+    Attributes:
+        root: the directory.
+        disk: the operating system's calls, for everything that is written through this object.
+    """
+
+    def __init__(self, root: Path, disk: Disk) -> None:
+        self.root = root
+        self.disk = disk
+
+    @property
+    def log_path(self) -> Path:
+        """The record."""
+        return self.root / LOG_NAME
+
+    @property
+    def checkpoint_path(self) -> Path:
+        """Newest signed tree head."""
+        return self.root / "checkpoint"
+
+    @property
+    def checkpoints_path(self) -> Path:
+        """Every signed tree head, one file a size."""
+        return self.root / "checkpoints"
+
+    @property
+    def blobs_path(self) -> Path:
+        """Artifacts by digest."""
+        return self.root / "blobs"
+
+    @property
+    def recovered_path(self) -> Path:
+        """Bytes that were cut off torn tails."""
+        return self.root / "recovered"
+
+    @property
+    def index_path(self) -> Path:
+        """The derived SQLite index."""
+        return self.root / "index.sqlite"
+
+    @property
+    def staging_path(self) -> Path:
+        """Files being written."""
+        return self.root / ".incoming"
+
+    @classmethod
+    def open(cls, path: Path, *, disk: Disk | None = None) -> Ledger:
+        """Open an existing ledger directory.
+
+        Raises:
+            StoreError: there is no such directory, or no ledger in it.
+        """
+        ledger = cls(path, disk or Disk())
+        with storage_errors(ledger.log_path, "open the ledger"):
+            mode = ledger.disk.stat(ledger.log_path).st_mode
+        if not stat.S_ISREG(mode):
+            raise StoreError(
+                Code.STORE_MISSING,
+                "cannot open the ledger",
+                position=Position(source=str(ledger.log_path)),
+                expected="a regular file",
+                found="something else",
+            )
+        return ledger
+
+    @classmethod
+    def create(
+        cls,
+        path: Path,
+        *,
+        origin: str,
+        root: Signer,
+        keys: Iterable[NewKey] = (),
+        time: str | None = None,
+        disk: Disk | None = None,
+    ) -> Ledger:
+        """Make a ledger: its genesis entry and the enrolment of its first keys.
+
+        The directory may exist; a ledger in it may not. It holds the whole beginning or none of it.
+
+        Args:
+            path: the directory; its parent must exist.
+            origin: the log's name for itself, such as ``example.org/bench``; part of its identity for ever.
+            root: signs genesis and the enrolments.
+            keys: keys to enrol.
+            time: claimed time of these entries; None takes the clock's.
+            disk: the operating system's calls.
+
+        Raises:
+            StoreError: a ledger stands there already, or the file system refused.
+            LedgerError: the origin or a key is not acceptable.
+        """
+        ledger = cls(path, disk or Disk())
+        data = _beginning(origin, root, keys, time or utc_now())
+        with storage_errors(path, "make the ledger directory"):
+            make_directory(ledger.disk, path)
+            lock = ledger.disk.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with storage_errors(path, "lock the ledger directory"):
+                ledger.disk.flock(lock, fcntl.LOCK_EX)
+            if ledger.log_path.exists():
+                raise storage_error(FileExistsError(17, ""), ledger.log_path, "make a ledger")
+            with storage_errors(path, "write the new ledger"):
+                if not (path / ".gitattributes").exists():
+                    ledger.publish(path / ".gitattributes", GITATTRIBUTES)
+                ledger.publish(ledger.log_path, data)
+        finally:
+            ledger.disk.close(lock)
+        return ledger
+
+    def publish(self, target: Path, data: bytes) -> None:
+        """Write a small file whole or not at all, replacing what stands there; it and its name are then durable.
+
+        Raises:
+            OSError: the file system refused; the old file is untouched and no partial file stays.
+        """
+        with Staging(self.disk, self.staging_path) as staged:
+            staged.write(data)
+            staged.publish(target)
+
+    def origin(self) -> str:
+        """The log's name for itself, from its first line.
+
+        Raises:
+            LedgerError: the first line is not a genesis entry.
+        """
+        with storage_errors(self.log_path, "read the ledger"), self.log_path.open("rb") as file:
+            return read_origin(lambda count, offset: os.pread(file.fileno(), count, offset))
+
+    def writer(
+        self,
+        signer: Signer,
+        *,
+        lock_timeout_s: float = 30.0,
+        clock: Callable[[], str] = utc_now,
+        check: EntryCheck | None = None,
+    ) -> Writer:
+        """A :class:`~k3_ledger.ledger.writer.append.Writer` on this ledger.
+
+        Raises:
+            StoreError: the log cannot be opened for writing.
+        """
+        return Writer(self.log_path, signer, disk=self.disk, lock_timeout_s=lock_timeout_s, clock=clock, check=check)
+
+
+def _beginning(origin: str, root: Signer, keys: Iterable[NewKey], time: str) -> bytes:
+    """Lines of the genesis entry and the first enrolments, each checked like any other entry."""
+    bodies: list[tuple[str, dict[str, object]]] = [
+        ("genesis", {"format": "k3-ledger/1", "origin": origin, "root_public_key": root.public_key.hex()})
+    ]
+    bodies += [("key", enrolment(key)) for key in keys]
+    keyring, prev, lines = Keyring(), genesis_prev(origin).hex(), []
+    for index, (kind, body) in enumerate(bodies):
+        entry = format_entry_around(
+            canonical.format(body), index=index, key=root.key_id, kind=kind, prev=prev, time=time
+        )
+        typed = read_entry(entry, Position(index=index))
+        apply = (
+            keyring.apply_genesis(0, typed.body) if index == 0 else keyring.apply_key(index, root.key_id, typed.body)
+        )
+        for finding in apply:
+            raise refusal(finding)
+        lines.append(format_line(entry, root.sign(signed_message(entry))) + b"\n")
+        prev = entry_identity(entry).hex()
+    return b"".join(lines)

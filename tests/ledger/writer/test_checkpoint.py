@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from k3_ledger.ledger.core.checkpoint import open_checkpoint
+from k3_ledger.ledger.core.note import NoteSignature, Verifier, parse_note, sign_note
+from k3_ledger.ledger.writer.checkpoint import NoteSigner, make_checkpoint
+from k3_ledger.ledger.writer.store import NewKey, enrolment
+from k3_ledger.schemas.errors import LedgerError, MalformedError, SignatureError, StoreError
+from k3_ledger.schemas.findings import Code
+from tests.ledger.writer.support import (
+    OPENING,
+    ORIGIN,
+    SIGNERS,
+    STRANGER,
+    FailingDisk,
+    Killed,
+    MortalDisk,
+    append_notes,
+    new_ledger,
+    public,
+)
+
+LOG = SIGNERS["log"]
+VERIFIER = Verifier(ORIGIN, LOG.public_key)
+
+
+def naive_root(leaves: list[bytes]) -> bytes:
+    """RFC 6962 section 2.1, as it is written there."""
+    from hashlib import sha256
+
+    if len(leaves) == 1:
+        return sha256(b"\0" + leaves[0]).digest()
+    split = 1
+    while 2 * split < len(leaves):
+        split *= 2
+    return sha256(b"\1" + naive_root(leaves[:split]) + naive_root(leaves[split:])).digest()
+
+
+def lines_of(ledger) -> list[bytes]:
+    return ledger.log_path.read_bytes().split(b"\n")[:-1]
+
+
+def test_head_commits_to_every_line_and_opens_with_the_log_key(ledger):
+    append_notes(ledger, "a", "b")
+    made = make_checkpoint(ledger, LOG)
+    assert made.added
+    assert made.note == ledger.checkpoint_path.read_bytes()
+    signed = open_checkpoint(made.note, [VERIFIER], origin=ORIGIN)
+    assert signed.checkpoint == made.checkpoint
+    assert (signed.checkpoint.size, signed.checkpoint.root) == (OPENING + 2, naive_root(lines_of(ledger)))
+    assert (ledger.checkpoints_path / "000000000007.note").read_bytes() == made.note
+
+
+def test_head_that_is_signed_already_is_not_signed_again(ledger):
+    first = make_checkpoint(ledger, LOG)
+    again = make_checkpoint(ledger, LOG)
+    assert (again.note, again.added) == (first.note, False)
+    assert len(list(ledger.checkpoints_path.iterdir())) == 1
+
+
+def test_every_head_is_kept(ledger):
+    for turn in range(3):
+        append_notes(ledger, f"turn {turn}")
+        make_checkpoint(ledger, LOG)
+    assert [path.name for path in sorted(ledger.checkpoints_path.iterdir())] == [
+        f"{size:012d}.note" for size in (OPENING + 1, OPENING + 2, OPENING + 3)
+    ]
+
+
+def test_cosignatures_on_the_newest_head_stay(ledger):
+    made = make_checkpoint(ledger, LOG)
+    text = parse_note(made.note).text
+    cosigned = sign_note(text, [NoteSigner(ORIGIN, LOG)], others=[NoteSignature("witness.example", 7, bytes(72))])
+    ledger.checkpoint_path.write_bytes(cosigned)
+    assert make_checkpoint(ledger, LOG).note == cosigned
+    assert ledger.checkpoint_path.read_bytes() == cosigned
+
+
+def test_progress_tells_the_bytes_that_were_read(ledger):
+    seen: list[int] = []
+    make_checkpoint(ledger, LOG, progress=seen.append)
+    assert seen[-1] == ledger.log_path.stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("signer", "code"),
+    [(STRANGER, Code.KEY_UNKNOWN), (SIGNERS["root"], Code.KEY_WRONG_ROLE), (SIGNERS["judge"], Code.KEY_WRONG_ROLE)],
+)
+def test_only_an_enrolled_log_key_signs_heads(ledger, signer, code):
+    with pytest.raises(LedgerError) as caught:
+        make_checkpoint(ledger, signer)
+    assert caught.value.code is code
+    assert not ledger.checkpoint_path.exists()
+
+
+def rotate(ledger) -> None:
+    body = {**enrolment(NewKey("log", "log-2", public(STRANGER))), "action": "rotate", "replaces": LOG.key_id}
+    with ledger.writer(SIGNERS["root"]) as writer:
+        writer.append("key", body)
+
+
+def test_rotated_log_key_signs_no_head_that_covers_its_rotation(ledger):
+    make_checkpoint(ledger, LOG)
+    rotate(ledger)
+    with pytest.raises(LedgerError) as caught:
+        make_checkpoint(ledger, LOG)
+    assert caught.value.code is Code.KEY_RETIRED
+    assert make_checkpoint(ledger, STRANGER).added
+
+
+def test_fork_is_never_signed(ledger, tmp_path):
+    append_notes(ledger, "one history")
+    make_checkpoint(ledger, LOG)
+    other = new_ledger(tmp_path / "other")
+    append_notes(other, "another history", "and longer")
+    ledger.log_path.write_bytes(other.log_path.read_bytes())
+    before = ledger.checkpoint_path.read_bytes()
+    with pytest.raises(StoreError, match="fork") as caught:
+        make_checkpoint(ledger, LOG)
+    assert caught.value.code is Code.CHECKPOINT_ROOT
+    assert ledger.checkpoint_path.read_bytes() == before
+
+
+def test_smaller_head_is_never_signed(ledger):
+    append_notes(ledger, "a", "b")
+    make_checkpoint(ledger, LOG)
+    ledger.log_path.write_bytes(b"".join(line + b"\n" for line in lines_of(ledger)[:-1]))
+    with pytest.raises(StoreError) as caught:
+        make_checkpoint(ledger, LOG)
+    assert caught.value.code is Code.CHECKPOINT_AHEAD
+
+
+def test_rolled_back_checkpoint_file_does_not_hide_a_kept_head(ledger):
+    first = make_checkpoint(ledger, LOG)
+    append_notes(ledger, "a")
+    make_checkpoint(ledger, LOG)
+    ledger.checkpoint_path.write_bytes(first.note)
+    ledger.log_path.write_bytes(b"".join(line + b"\n" for line in lines_of(ledger)[:-1]))
+    with pytest.raises(StoreError) as caught:
+        make_checkpoint(ledger, LOG)
+    assert caught.value.code is Code.CHECKPOINT_AHEAD
+
+
+@pytest.mark.parametrize("data", [b"", bytes(187), b"not a note\n"])
+def test_checkpoint_that_cannot_be_read_stops_signing(ledger, data):
+    ledger.checkpoint_path.write_bytes(data)
+    with pytest.raises(MalformedError):
+        make_checkpoint(ledger, LOG)
+    assert ledger.checkpoint_path.read_bytes() == data
+
+
+def test_checkpoint_signed_by_nobody_known_stops_signing(ledger):
+    made = make_checkpoint(ledger, LOG)
+    ledger.checkpoint_path.write_bytes(sign_note(parse_note(made.note).text, [NoteSigner(ORIGIN, STRANGER)]))
+    with pytest.raises(SignatureError):
+        make_checkpoint(ledger, LOG)
+
+
+def test_head_is_not_signed_over_an_entry_that_would_not_verify(ledger):
+    append_notes(ledger, "a", "b", "c")
+    lines = lines_of(ledger)
+    lines[OPENING] = lines[OPENING].replace(b'"a"', b'"x"')
+    ledger.log_path.write_bytes(b"".join(line + b"\n" for line in lines))
+    with pytest.raises(SignatureError):
+        make_checkpoint(ledger, LOG)
+    assert not ledger.checkpoint_path.exists()
+
+
+def test_head_is_not_signed_over_an_entry_that_its_key_could_not_sign(ledger, monkeypatch):
+    from k3_ledger.ledger.writer.append import Writer
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Writer, "_check_allowed", lambda *_: None)
+        with ledger.writer(SIGNERS["runner"]) as writer:
+            writer.append("supersede", {"target": "0" * 64, "reason": "none", "replacement": None})
+    append_notes(ledger, "behind it")
+    with pytest.raises(LedgerError) as caught:
+        make_checkpoint(ledger, LOG)
+    assert caught.value.code is Code.KEY_WRONG_ROLE
+
+
+def test_head_is_not_signed_over_an_entry_by_a_retired_key(ledger, monkeypatch):
+    from k3_ledger.ledger.writer.append import Writer
+
+    rotate(ledger)
+    with monkeypatch.context() as patched:
+        patched.setattr(Writer, "_check_allowed", lambda *_: None)
+        append_notes(ledger, "too late", signer=LOG)
+    with pytest.raises(LedgerError) as caught:
+        make_checkpoint(ledger, STRANGER)
+    assert caught.value.code is Code.KEY_RETIRED
+
+
+def test_appends_while_the_log_is_read_stay_behind_the_head(ledger):
+    append_notes(ledger, "a")
+    made = make_checkpoint(ledger, LOG, progress=lambda _: append_notes(ledger, "meanwhile"))
+    assert made.checkpoint.size == OPENING + 1
+    assert make_checkpoint(ledger, LOG).checkpoint.size == OPENING + 2
+
+
+def test_two_checkpointers_sign_one_head(ledger):
+    append_notes(ledger, "a")
+    others = []
+
+    def meanwhile(_: int) -> None:
+        if not others:
+            others.append(make_checkpoint(ledger, LOG))
+
+    made = make_checkpoint(ledger, LOG, progress=meanwhile)
+    assert (made.added, others[0].added) == (False, True)
+    assert made.note == others[0].note
+
+
+def test_log_cut_while_it_is_read_is_noticed(ledger):
+    append_notes(ledger, "a", "b")
+
+    def cut(_: int) -> None:
+        ledger.log_path.write_bytes(b"".join(line + b"\n" for line in lines_of(ledger)[:-1]))
+
+    with pytest.raises(StoreError) as caught:
+        make_checkpoint(ledger, LOG, progress=cut)
+    assert caught.value.code is Code.LOG_REPLACED
+    assert not ledger.checkpoint_path.exists()
+
+
+def test_log_is_synced_before_a_head_over_it_is_signed(tmp_path):
+    disk = FailingDisk()
+    ledger = new_ledger(tmp_path / "ledger", disk)
+    disk.fail("fdatasync", errno.EIO)
+    with pytest.raises(StoreError) as caught:
+        make_checkpoint(ledger, LOG)
+    assert caught.value.code is Code.DISK_ERROR
+    assert not ledger.checkpoint_path.exists()
+
+
+@pytest.mark.parametrize("call", ["open", "mkdir", "write", "fsync", "rename"])
+@pytest.mark.parametrize("nth", [0, 1, 2, 3])
+def test_failing_disk_leaves_the_old_head_or_the_new_one(tmp_path, call, nth):
+    disk = FailingDisk()
+    ledger = new_ledger(tmp_path / "ledger", disk)
+    old = make_checkpoint(ledger, LOG)
+    append_notes(ledger, "a")
+    disk.fail(call, errno.ENOSPC, nth=nth)
+    try:
+        made = make_checkpoint(ledger, LOG)
+    except StoreError:
+        found = ledger.checkpoint_path.read_bytes()
+        assert found == old.note or open_checkpoint(found, [VERIFIER], origin=ORIGIN).checkpoint.size == OPENING + 1
+        made = make_checkpoint(ledger, LOG)
+    assert ledger.checkpoint_path.read_bytes() == made.note
+    assert not list(ledger.staging_path.iterdir())
+
+
+@pytest.mark.parametrize("when", ["before", "half", "after"])
+def test_killed_at_any_step_leaves_a_whole_head_and_the_next_run_finishes(tmp_path, when):
+    for step in range(100):
+        disk = MortalDisk()
+        ledger = new_ledger(tmp_path / str(step), disk)
+        old = make_checkpoint(ledger, LOG)
+        append_notes(ledger, "a")
+        disk.arm(step, when)
+        try:
+            make_checkpoint(ledger, LOG)
+        except Killed:
+            disk.disarm()
+        else:
+            break
+        found = ledger.checkpoint_path.read_bytes()
+        assert found == old.note or open_checkpoint(found, [VERIFIER], origin=ORIGIN).checkpoint.size == OPENING + 1
+        made = make_checkpoint(ledger, LOG)
+        assert ledger.checkpoint_path.read_bytes() == made.note
+        assert made.checkpoint.size == OPENING + 1
+        assert len(list(ledger.checkpoints_path.iterdir())) == 2
+    assert 15 < step < 100

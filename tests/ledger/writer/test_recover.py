@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from k3_ledger.ledger.writer.append import Draft
+from k3_ledger.ledger.writer.checkpoint import make_checkpoint
+from k3_ledger.ledger.writer.recover import Recovered, recover
+from k3_ledger.schemas.errors import LedgerError, SignatureError, StoreError
+from k3_ledger.schemas.findings import Code
+from tests.ledger.writer.support import (
+    OPENING,
+    SIGNERS,
+    FailingDisk,
+    Killed,
+    MortalDisk,
+    append_notes,
+    new_ledger,
+    note,
+    notes,
+)
+
+
+def tear(ledger, data: bytes) -> tuple[int, bytes]:
+    """Put bytes behind the last line feed; gives where, and the log without them."""
+    whole = ledger.log_path.read_bytes()
+    ledger.log_path.write_bytes(whole + data)
+    return len(whole), whole
+
+
+def last_line(ledger) -> bytes:
+    return ledger.log_path.read_bytes().split(b"\n")[-2]
+
+
+def test_ledger_that_is_not_torn_is_left_alone(ledger):
+    before = ledger.log_path.read_bytes()
+    assert recover(ledger) == Recovered(OPENING, len(before), 0, None, complete=False)
+    assert ledger.log_path.read_bytes() == before
+    assert not ledger.recovered_path.exists()
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [b"{", b'{"entry":{"body":{"text":"hal', bytes(1), bytes(5_000_000), b'{"entry":{"body"' + bytes(100)],
+    ids=["one byte", "half an entry", "one NUL", "many NULs", "part and NULs"],
+)
+def test_torn_tail_is_kept_aside_and_cut_off(ledger, tail):
+    append_notes(ledger, "acknowledged")
+    offset, whole = tear(ledger, tail)
+    done = recover(ledger)
+    assert done == Recovered(OPENING + 1, offset, len(tail), done.kept, complete=False)
+    assert ledger.log_path.read_bytes() == whole
+    assert done.kept is not None
+    assert done.kept == ledger.recovered_path / f"{offset}-{len(tail)}.torn"
+    assert done.kept.read_bytes() == tail
+    append_notes(ledger, "goes on")
+    assert notes(ledger.log_path) == ["acknowledged", "goes on"]
+
+
+def test_every_cut_of_an_entry_is_recovered(ledger):
+    append_notes(ledger, "kept", "cut é€")
+    line = last_line(ledger)
+    whole = ledger.log_path.read_bytes()[: -len(line) - 1]
+    for cut in (*range(1, 40), *range(40, len(line), 17), len(line)):
+        ledger.log_path.write_bytes(whole + line[:cut])
+        done = recover(ledger)
+        assert (done.cut, done.complete) == (cut, cut == len(line))
+        assert ledger.log_path.read_bytes() == whole
+
+
+def test_second_tear_at_the_same_place_gets_a_file_of_its_own(ledger):
+    for tail, name in [(b"{", ""), (b"\0", "-2"), (b"{", "")]:
+        offset, _ = tear(ledger, tail)
+        done = recover(ledger)
+        assert done.kept == ledger.recovered_path / f"{offset}-1{name}.torn"
+        assert done.kept.read_bytes() == tail
+    assert len(list(ledger.recovered_path.iterdir())) == 2
+
+
+def test_kept_file_that_was_changed_is_not_taken_for_this_tail(ledger):
+    offset, _ = tear(ledger, b"{")
+    ledger.recovered_path.mkdir()
+    (ledger.recovered_path / f"{offset}-1.torn").write_bytes(b"{longer")
+    assert recover(ledger).kept == ledger.recovered_path / f"{offset}-1-2.torn"
+
+
+def test_tampered_last_entry_is_not_taken_for_a_torn_one(ledger):
+    append_notes(ledger, "genuine")
+    data = ledger.log_path.read_bytes().replace(b"genuine", b"forgery")
+    ledger.log_path.write_bytes(data + b'{"entry":{"bo')
+    with pytest.raises(SignatureError) as caught:
+        recover(ledger)
+    assert caught.value.code is Code.SIGNATURE_MISMATCH
+    assert ledger.log_path.read_bytes() == data + b'{"entry":{"bo'
+    assert not ledger.recovered_path.exists()
+
+
+def test_tampered_entry_without_its_line_feed_is_not_taken_for_a_torn_one(ledger):
+    append_notes(ledger, "genuine")
+    data = ledger.log_path.read_bytes().replace(b"genuine", b"forgery")[:-1]
+    ledger.log_path.write_bytes(data)
+    with pytest.raises(SignatureError) as caught:
+        recover(ledger)
+    assert caught.value.code is Code.SIGNATURE_MISMATCH
+    assert ledger.log_path.read_bytes() == data
+
+
+@pytest.mark.parametrize("tail", [b"hello", b"\n\n", b"   ", b'{"entry":{"body":{}}x'])
+def test_damage_is_refused_and_left_as_it_is(ledger, tail):
+    tear(ledger, tail)
+    before = ledger.log_path.read_bytes()
+    with pytest.raises(LedgerError) as caught:
+        recover(ledger)
+    assert caught.value.code in (Code.TAIL_DAMAGED, Code.BLANK_LINE)
+    assert ledger.log_path.read_bytes() == before
+
+
+def test_ledger_shorter_than_its_checkpoint_is_refused(ledger):
+    append_notes(ledger, "a", "b")
+    make_checkpoint(ledger, SIGNERS["log"])
+    data = ledger.log_path.read_bytes()[:-10]
+    ledger.log_path.write_bytes(data)
+    with pytest.raises(StoreError) as caught:
+        recover(ledger)
+    assert caught.value.code is Code.RECOVER_REFUSED
+    assert "acknowledged entries are lost" in str(caught.value)
+    assert ledger.log_path.read_bytes() == data
+    ledger.checkpoint_path.unlink()
+    with pytest.raises(StoreError):
+        recover(ledger)
+
+
+def test_torn_tail_behind_a_checkpoint_is_recovered(ledger):
+    append_notes(ledger, "a")
+    make_checkpoint(ledger, SIGNERS["log"])
+    tear(ledger, b'{"ent')
+    assert recover(ledger).cut == 5
+
+
+def test_checkpoint_that_cannot_be_read_stops_recovery(ledger):
+    tear(ledger, b"{")
+    ledger.checkpoint_path.write_bytes(bytes(187))
+    with pytest.raises(StoreError) as caught:
+        recover(ledger)
+    assert caught.value.code is Code.RECOVER_REFUSED
+    assert str(ledger.checkpoint_path) in str(caught.value)
+
+
+@pytest.mark.parametrize("call", ["mkdir", "open", "write", "fsync", "rename", "ftruncate"])
+@pytest.mark.parametrize("nth", [0, 1, 2])
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EROFS])
+def test_recovery_on_a_failing_disk_loses_nothing_and_can_be_repeated(tmp_path, call, nth, error):
+    disk = FailingDisk()
+    ledger = new_ledger(tmp_path / "ledger", disk)
+    append_notes(ledger, "acknowledged")
+    _, whole = tear(ledger, b'{"entry":{"b')
+    disk.fail(call, error, nth=nth)
+    try:
+        recover(ledger)
+    except StoreError:
+        assert ledger.log_path.read_bytes().startswith(whole)
+        disk.calls.clear()
+        recover(new_ledger_at(ledger.root))
+    assert ledger.log_path.read_bytes() == whole
+    kept = list(ledger.recovered_path.iterdir())
+    assert [path.read_bytes() for path in kept] == [b'{"entry":{"b']
+
+
+def new_ledger_at(root):
+    from k3_ledger.ledger.writer.store import Ledger
+
+    return Ledger.open(root)
+
+
+@pytest.mark.parametrize("when", ["before", "half", "after"])
+def test_recovery_killed_at_any_step_can_be_repeated(tmp_path, when):
+    for step in range(100):
+        disk = MortalDisk()
+        ledger = new_ledger(tmp_path / str(step), disk)
+        append_notes(ledger, "acknowledged")
+        _, whole = tear(ledger, b'{"entry":{"b')
+        disk.arm(step, when)
+        try:
+            recover(ledger)
+        except Killed:
+            disk.disarm()
+            recover(ledger)
+        else:
+            break
+        assert ledger.log_path.read_bytes() == whole
+        kept = list(ledger.recovered_path.iterdir())
+        assert [path.read_bytes() for path in kept] == [b'{"entry":{"b']
+    assert 10 < step < 100
+
+
+def test_group_cut_in_the_middle_keeps_its_first_entries(ledger):
+    with ledger.writer(SIGNERS["judge"]) as writer:
+        writer.append_many([Draft("note", note(text)) for text in "abc"])
+    data = ledger.log_path.read_bytes()
+    ledger.log_path.write_bytes(data[:-100])
+    recover(ledger)
+    assert notes(ledger.log_path) == ["a", "b"]
