@@ -18,7 +18,7 @@ from __future__ import annotations
 import codecs
 import enum
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from k3_ledger.ledger.core.framing import BOM, HEAD, MAX_LINE, TAIL_LEN, UTF16_STARTS, show, tail_prefix
@@ -146,34 +146,25 @@ def check_tail(tail: Tail, *, source: str | None = None) -> None:
         MalformedError: ``TORN_TAIL``, ``NUL_TAIL`` or ``TAIL_DAMAGED``; the position is where the tail begins, for
             damage the first byte that no append writes.
     """
-    place = Position(source=source, line=tail.line, byte_offset=tail.offset)
-    match tail.kind:
-        case TailKind.NONE:
-            return
-        case TailKind.TORN:
-            raise MalformedError(
-                Code.TORN_TAIL,
-                f"torn tail at byte {tail.offset}: {tail.length} bytes of an entry whose end was never written",
-                position=place,
-                found=show(tail.data),
-            )
-        case TailKind.NUL_FILLED:
-            raise MalformedError(
-                Code.NUL_TAIL,
-                f"torn tail at byte {tail.offset}: {tail.intact} bytes of an entry, then "
-                f"{tail.length - tail.intact} NUL bytes",
-                position=place,
-                found=show(tail.data),
-            )
-        case TailKind.DAMAGED:
-            cause = "spaces or tabs" if tail.data[tail.intact :].strip(b" \t") == b"" else "bytes that no append writes"
-            raise MalformedError(
-                Code.TAIL_DAMAGED,
-                f"{tail.length - tail.intact} {cause} follow byte {tail.offset + tail.intact}",
-                position=Position(source=source, line=tail.line, byte_offset=tail.offset + tail.intact),
-                expected="a line feed at the end of the last entry",
-                found=show(tail.data[tail.intact :]),
-            )
+    if tail.kind is TailKind.NONE:
+        return
+    start = Position(source=source, line=tail.line, byte_offset=tail.offset)
+    behind = tail.length - tail.intact
+    if tail.kind is TailKind.TORN:
+        message = f"torn tail at byte {tail.offset}: {tail.length} bytes of an entry whose end was never written"
+        raise MalformedError(Code.TORN_TAIL, message, position=start, found=show(tail.data))
+    if tail.kind is TailKind.NUL_FILLED:
+        message = f"torn tail at byte {tail.offset}: {tail.intact} bytes of an entry, then {behind} NUL bytes"
+        raise MalformedError(Code.NUL_TAIL, message, position=start, found=show(tail.data))
+    added = tail.data[tail.intact :]
+    cause = "bytes that no append writes" if added.strip(b" \t") else "spaces or tabs"
+    raise MalformedError(
+        Code.TAIL_DAMAGED,
+        f"{behind} {cause} follow byte {tail.offset + tail.intact}",
+        position=replace(start, byte_offset=tail.offset + tail.intact),
+        expected="a line feed at the end of the last entry",
+        found=show(added),
+    )
 
 
 def check_is_ledger(chunks: Iterable[bytes], *, position: Position = NOWHERE) -> None:
