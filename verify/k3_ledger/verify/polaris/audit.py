@@ -1,0 +1,365 @@
+"""The audit of a foreign run log: every check of this room, run over one directory, in one report.
+
+:func:`audit` promises that everything it says was computed from the bytes it was given, that what it did not check is
+listed and counted, and that it raises nothing but a :class:`~k3_ledger.schemas.errors.LedgerError`, and that only for
+what is no run log at all. It does not verify where a quote comes from, it has no repository to look commits up in, and
+it re-derives no tier: rules are the rescore room's.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.outcomes import ExitCode, Outcome, Severity
+from k3_ledger.verify.polaris.compare import Agreement
+from k3_ledger.verify.polaris.crosscheck import CrossChecks, Standing, check_run
+from k3_ledger.verify.polaris.derived import check_derived
+from k3_ledger.verify.polaris.facts import view
+from k3_ledger.verify.polaris.hashes import Check, Record, RunHashes, check_tdx
+from k3_ledger.verify.polaris.identity import check_identity
+from k3_ledger.verify.polaris.kinds import Trouble, trouble
+from k3_ledger.verify.polaris.listing import check_listing
+from k3_ledger.verify.polaris.meanings import check_meanings
+from k3_ledger.verify.polaris.parse import INDEX, LEDGER, parse_log, row_id
+from k3_ledger.verify.polaris.provenance import check_clock, check_provenance, missing_for_rescore
+from k3_ledger.verify.polaris.rounds import check_rounds
+from k3_ledger.verify.polaris.signed import check_signed
+
+if TYPE_CHECKING:
+    from k3_ledger.schemas.outcomes import Position
+    from k3_ledger.verify.polaris.facts import RunFacts
+    from k3_ledger.verify.polaris.parse import Files, Run, RunLog
+
+BEYOND: Final = (
+    "that the commits named exist, and that what ran was built from them: no repository, no binaries",
+    "that the weights have the digests named: no weights",
+    "that the tiers follow from a rule: see `k3-ledger rescore`",
+    "who wrote the ledger, the index and the log texts: nothing signs them",
+)
+"""What no directory of this kind can show."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """Choices of the caller.
+
+    Attributes:
+        public_keys: raw Ed25519 keys of signers that the caller trusts; without any, a signature shows integrity only.
+    """
+
+    public_keys: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HashRow:
+    """One row of the table of digests.
+
+    Attributes:
+        verified_as: how those that came out did, where there is more than one way, with counts.
+        reasons: why those that were not checked were not, with counts.
+    """
+
+    check: Check
+    passed: int
+    failed: int
+    not_checked: int
+    verified_as: tuple[tuple[str, int], ...]
+    reasons: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KindRow:
+    """One kind of finding: its code, how often it was found, in how many runs, and the first."""
+
+    code: Code
+    trouble: Trouble
+    count: int
+    runs: int
+    first: Finding
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRow:
+    """One field over all runs: how often it rests on what."""
+
+    record: Record
+    path: str
+    standings: tuple[tuple[Standing, int], ...]
+
+    @property
+    def bound(self) -> bool:
+        """Whether a verified digest or signature covers it wherever it stands."""
+        return all(standing is Standing.BOUND for standing, _ in self.standings)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """Everything that an audit found.
+
+    Attributes:
+        inventory: what the directory holds, as name and count.
+        hashes: the table of digests.
+        agreements: pairs of fields compared, by how they relate.
+        derived: figures recomputed from figures beside them.
+        findings: every finding, errors first, in the order of the checks.
+        kinds: findings by kind.
+        fields: every field and what it rests on.
+        missing: what a re-score would need and how many runs lack it.
+        by_run: codes of the findings at each run's records.
+    """
+
+    inventory: tuple[tuple[str, int], ...]
+    hashes: tuple[HashRow, ...]
+    agreements: tuple[tuple[Agreement, int], ...]
+    derived: int
+    findings: tuple[Finding, ...]
+    kinds: tuple[KindRow, ...]
+    fields: tuple[FieldRow, ...]
+    missing: tuple[tuple[str, int], ...]
+    by_run: dict[str, tuple[Code, ...]] = field(repr=False)
+
+    @property
+    def checked(self) -> int:
+        """Digests recomputed, fields compared and figures derived."""
+        pairs = sum(count for agreement, count in self.agreements if agreement is not Agreement.BLANK)
+        return sum(row.passed + row.failed for row in self.hashes) + pairs + self.derived
+
+    @property
+    def failed(self) -> int:
+        """How many of these did not come out."""
+        pairs = sum(count for agreement, count in self.agreements if agreement is Agreement.DIFFER)
+        figures = sum(finding.code is Code.FOREIGN_DERIVED for finding in self.findings)
+        return sum(row.failed for row in self.hashes) + pairs + figures
+
+    @property
+    def not_checked(self) -> int:
+        """Digests that could not be recomputed and pairs of which one is blank."""
+        pairs = sum(count for agreement, count in self.agreements if agreement is Agreement.BLANK)
+        return sum(row.not_checked for row in self.hashes) + pairs
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """1 when anything is contradicted, fails or cannot be read; else 0."""
+        wrong = any(finding.severity is Severity.ERROR for finding in self.findings)
+        return ExitCode.FALSE if wrong else ExitCode.VERIFIED
+
+    def as_dict(self) -> dict[str, object]:
+        """JSON form of the report (``--json``)."""
+        return {
+            "format": "polaris/1",
+            "exit_code": int(self.exit_code),
+            "counts": {"checked": self.checked, "failed": self.failed, "not_checked": self.not_checked},
+            "inventory": dict(self.inventory),
+            "hashes": [
+                {
+                    "field": row.check.title,
+                    "covers": row.check.covers,
+                    "verified": row.passed,
+                    "failed": row.failed,
+                    "not_checked": row.not_checked,
+                    "verified_as": dict(row.verified_as),
+                    "not_checked_because": dict(row.reasons),
+                }
+                for row in self.hashes
+            ],
+            "comparisons": {agreement.value: count for agreement, count in self.agreements},
+            "derived": self.derived,
+            "kinds": [
+                {
+                    "code": row.code.id,
+                    "class": row.trouble.value,
+                    "severity": row.code.info.severity.value,
+                    "title": row.code.info.title,
+                    "count": row.count,
+                    "runs": row.runs,
+                }
+                for row in self.kinds
+            ],
+            "findings": [finding.as_dict() for finding in self.findings],
+            "fields": [
+                {"record": row.record.value, "path": row.path}
+                | {standing.name.lower(): count for standing, count in row.standings}
+                for row in self.fields
+            ],
+            "missing_for_rescore": dict(self.missing),
+            "beyond_this_audit": list(BEYOND),
+        }
+
+
+def audit(files: Files, options: AuditOptions | None = None) -> AuditReport:
+    """Audit a run log.
+
+    Args:
+        files: the directory's contents.
+        options: choices of the caller.
+
+    Raises:
+        MalformedError: with ``K3L-NOT-A-RUN-LOG`` when nothing in ``files`` has the shape of a run log.
+    """
+    log = parse_log(files)
+    keys = (options or AuditOptions()).public_keys
+    facts = view(log)
+    findings = list(log.problems)
+    cross = CrossChecks()
+    hashes: list[RunHashes] = []
+    for run in facts:
+        found = check_receipt(run.run, keys)
+        hashes.append(found)
+        findings.extend(found.findings)
+        check_run(run, found, cross)
+    findings.extend(cross.findings)
+    derived = check_derived(log)
+    findings.extend(derived.findings)
+    for run in facts:
+        findings.extend(check_provenance(run))
+        findings.extend(check_clock(run, log))
+    findings.extend(check_listing(log, facts))
+    findings.extend(check_identity(facts))
+    findings.extend(check_meanings(log, facts))
+    findings.extend(check_rounds(log, facts))
+    findings.sort(key=lambda finding: list(Severity).index(finding.severity))
+    runs_of = _RunsOf(log)
+    by_run: dict[str, set[Code]] = {run.run_id: set() for run in log.runs}
+    for finding in findings:
+        by_run.get(runs_of(finding.position), set()).add(finding.code)
+    return AuditReport(
+        inventory=_inventory(log, hashes),
+        hashes=_table(hashes),
+        agreements=tuple((agreement, cross.agreements[agreement]) for agreement in Agreement),
+        derived=derived.checked,
+        findings=tuple(findings),
+        kinds=_kinds(findings, runs_of),
+        fields=tuple(
+            FieldRow(record, path, tuple(sorted(counts.items())))
+            for (record, path), counts in sorted(cross.standings.items(), key=lambda item: _field_order(item[0]))
+        ),
+        missing=_missing(facts),
+        by_run={name: tuple(sorted(codes, key=lambda code: code.id)) for name, codes in by_run.items()},
+    )
+
+
+def check_receipt(run: Run, public_keys: tuple[bytes, ...]) -> RunHashes:
+    """Recompute everything that a run's receipt states: the form it has decides, not the form it says it has."""
+    receipt = run.receipt
+    if receipt is None:
+        return RunHashes(run)
+    keys = receipt.object.keys()
+    parts = []
+    if "tdx" in keys or receipt.text("attestation_type") == "tdx-quote":
+        parts.append(check_tdx(run, receipt))
+    if keys & {"signature", "public_key"}:
+        parts.append(check_signed(run, receipt, public_keys))
+    out = RunHashes(run)
+    for part in parts:
+        out.results += part.results
+        out.bound += part.bound
+        out.findings += part.findings
+        out.quote = part.quote or out.quote
+    if not parts:
+        message = f"{run.run_id}: the receipt has neither a quote nor a signature"
+        out.report(Code.FOREIGN_SHAPE, message, receipt.position)
+    return out
+
+
+class _RunsOf:
+    """Finds the run at whose records a finding stands; an empty name for none."""
+
+    def __init__(self, log: RunLog) -> None:
+        self._rows = {
+            source: [(row.position.byte_offset or 0, len(row.raw), row_id(row) or "") for row in rows]
+            for source, rows in ((LEDGER, log.ledger), (INDEX, log.index))
+        }
+
+    def __call__(self, position: Position) -> str:
+        source = position.source or ""
+        if source not in self._rows:
+            top, _, rest = source.partition("/")
+            return rest.partition("/")[0] if top == "runs" else ""
+        at = position.byte_offset or 0
+        rows = self._rows[source]
+        found = bisect_right(rows, at, key=lambda row: row[0]) - 1
+        return rows[found][2] if found >= 0 and at < rows[found][0] + rows[found][1] else ""
+
+
+def _field_order(key: tuple[Record, str]) -> tuple[int, str]:
+    return list(Record).index(key[0]), key[1]
+
+
+def _inventory(log: RunLog, hashes: list[RunHashes]) -> tuple[tuple[str, int], ...]:
+    runs = [run for run in log.runs if run.files]
+    results = [{result.check for result in found.results} for found in hashes]
+    quotes = [found.quote for found in hashes if found.quote is not None]
+    named = [run for run in runs if run.receipt is not None and run.receipt.text("receipt_id") == run.run_id]
+    return (
+        ("runs with a folder", len(runs)),
+        ("runs that are only listed", len(log.runs) - len(runs)),
+        ("receipts with a TDX quote", sum(Check.DCAP in checks for checks in results)),
+        ("receipts with an Ed25519 signature", sum(Check.SIGNER in checks for checks in results)),
+        ("runs without a receipt", sum(run.receipt is None for run in runs)),
+        ("folders named by their receipt id", len(named)),
+        ("results", sum(run.result is not None for run in runs)),
+        ("attestations beside the receipt", sum(run.attestation is not None for run in runs)),
+        ("log texts", sum(run.log is not None for run in runs)),
+        ("distinct log texts", len(log.logs)),
+        ("rounds that published nothing", len(log.rounds)),
+        ("ledger lines of runs", len(log.ledger)),
+        ("ledger lines of frontier advances", len(log.advances)),
+        ("index rows", len(log.index)),
+        ("distinct values of bound_digest", len(_values(runs, "tdx.bound_digest"))),
+        ("distinct enclave images (mrtd)", len({quote.mrtd for quote in quotes})),
+        ("distinct run-time measurements (rtmr)", len({quote.rtmr for quote in quotes})),
+        ("files that were not read", len(log.others)),
+    )
+
+
+def _values(runs: list[Run], path: str) -> set[str]:
+    texts = (run.receipt.text(path) for run in runs if run.receipt is not None)
+    return {text for text in texts if text is not None}
+
+
+def _table(hashes: list[RunHashes]) -> tuple[HashRow, ...]:
+    counts: dict[Check, Counter[Outcome]] = {}
+    details: dict[tuple[Check, Outcome], Counter[str]] = {}
+    for found in hashes:
+        for result in found.results:
+            counts.setdefault(result.check, Counter())[result.outcome] += 1
+            if result.detail:
+                details.setdefault((result.check, result.outcome), Counter())[result.detail] += 1
+    return tuple(
+        HashRow(
+            check,
+            counts[check][Outcome.PASS],
+            counts[check][Outcome.FAIL],
+            counts[check][Outcome.NOT_CHECKED],
+            verified_as=tuple(details.get((check, Outcome.PASS), Counter()).most_common()),
+            reasons=tuple(details.get((check, Outcome.NOT_CHECKED), Counter()).most_common()),
+        )
+        for check in Check
+        if check in counts
+    )
+
+
+def _kinds(findings: list[Finding], runs_of: _RunsOf) -> tuple[KindRow, ...]:
+    by_code: dict[Code, list[Finding]] = {}
+    for finding in findings:
+        by_code.setdefault(finding.code, []).append(finding)
+    rows = []
+    for code, found in by_code.items():
+        names = {runs_of(finding.position) for finding in found} - {""}
+        rows.append(KindRow(code, trouble(code), len(found), len(names), found[0]))
+    order = list(Trouble)
+    severities = list(Severity)
+    rows.sort(key=lambda row: (order.index(row.trouble), severities.index(row.code.info.severity), -row.count))
+    return tuple(rows)
+
+
+def _missing(facts: list[RunFacts]) -> tuple[tuple[str, int], ...]:
+    counts: Counter[str] = Counter()
+    for run in facts:
+        if run.run.files:
+            counts.update(missing_for_rescore(run))
+    return tuple(counts.most_common())

@@ -1,0 +1,99 @@
+"""Comparing two statements of one fact: equal, a rounded copy, left blank, or different.
+
+Numbers are compared exactly, as decimals. A number counts as a rounded copy of another when rounding the other to one
+of :data:`ROUNDED_TO` decimals gives it; so 0.0039 is a copy of 0.003867 (four places) but 1.0 is none of 0.97.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+
+from k3_ledger.verify.polaris.facts import KINDS, Kind
+from k3_ledger.verify.polaris.foreign_json import number_of
+
+if TYPE_CHECKING:
+    from k3_ledger.verify.polaris.foreign_json import Number, Scalar
+
+ROUNDED_TO: Final = (2, 3, 4, 5, 6, 7, 8, 9)
+"""Places to which this family's writers and printers round figures."""
+PERCENT_ROUNDED_TO: Final = (1, *ROUNDED_TO)
+"""The same for percentages, which are written with one decimal."""
+SHORTEST_PREFIX: Final = 7
+"""Fewest characters of an identifier that may stand for it."""
+
+_TIME = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})?"
+)
+
+
+class Agreement(enum.Enum):
+    """How two statements relate."""
+
+    EQUAL = "equal"
+    ROUNDED = "rounded copy"
+    BLANK = "blank in one"
+    DIFFER = "different"
+
+
+def compare(fact: str, a: Scalar, b: Scalar) -> Agreement:
+    """Relate two values of a fact."""
+    if _blank(a) or _blank(b):
+        return Agreement.EQUAL if _blank(a) and _blank(b) else Agreement.BLANK
+    kind = KINDS.get(fact, Kind.VALUE)
+    if kind is Kind.VALUE:
+        left, right = number_of(a), number_of(b)
+        if left is not None and right is not None:
+            return compare_numbers(left, right, percent="pct" in fact)
+        return Agreement.EQUAL if type(a) is type(b) and a == b else Agreement.DIFFER
+    same = isinstance(a, str) and isinstance(b, str) and _same_text(kind, a, b)
+    return Agreement.EQUAL if same else Agreement.DIFFER
+
+
+def _blank(value: Scalar) -> bool:
+    return value is None or value == ""
+
+
+def compare_numbers(a: Number, b: Number, *, percent: bool = False) -> Agreement:
+    """Relate two numbers by value. Numbers that are no figures are equal only when spelled alike."""
+    left, right = a.value, b.value
+    if left is None or right is None:
+        return Agreement.EQUAL if a.text == b.text else Agreement.DIFFER
+    if left == right:
+        return Agreement.EQUAL
+    coarse, fine = (a, b) if a.decimals < b.decimals else (b, a)
+    places = PERCENT_ROUNDED_TO if percent else ROUNDED_TO
+    rounded = any(coarse.decimals <= d < fine.decimals and is_rounding(coarse, fine, d) for d in places)
+    return Agreement.ROUNDED if rounded else Agreement.DIFFER
+
+
+def is_rounding(coarse: Number, fine: Number, places: int) -> bool:
+    """Whether ``coarse`` is ``fine`` rounded to ``places`` decimals, ties either way."""
+    assert coarse.value is not None
+    assert fine.value is not None
+    return 2 * abs(coarse.value - fine.value) <= Decimal(1).scaleb(-places)
+
+
+def _same_text(kind: Kind, a: str, b: str) -> bool:
+    if kind is Kind.TIER:
+        return a.casefold() == b.casefold()
+    if kind is Kind.TIME:
+        left, right = instant(a), instant(b)
+        return a == b or (left is not None and left == right)
+    short, long = sorted((a, b), key=len)
+    return a == b or (len(short) >= SHORTEST_PREFIX and long.startswith(short))
+
+
+def instant(text: str) -> datetime | None:
+    """Time to the second in UTC; None for text that is no date and time. Without an offset, UTC is meant."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        return None
+    day, time, offset = match.groups()
+    try:
+        return datetime.fromisoformat(f"{day}T{time}{offset or 'Z'}").astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,142 @@
+"""Every field that two records share, compared; and for every field, what stands behind it.
+
+For each fact of a run (:mod:`k3_ledger.verify.polaris.facts`) all pairs of statements are compared. Statements with
+the same value are one group, and every two groups that do not agree make one finding, which names all places. The
+same comparison tells what each field rests on (:class:`Standing`).
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import TYPE_CHECKING, Final, Self
+
+from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.verify.polaris.compare import Agreement, compare
+from k3_ledger.verify.polaris.facts import documents
+from k3_ledger.verify.polaris.foreign_json import number_of, show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from k3_ledger.schemas.outcomes import Position
+    from k3_ledger.verify.polaris.facts import RunFacts, Statement
+    from k3_ledger.verify.polaris.hashes import Record, RunHashes
+    from k3_ledger.verify.polaris.parse import Run
+
+CODES: Final = {"commit": Code.FOREIGN_COMMIT}
+"""Code of a disagreement about a fact; all others are contradictions."""
+SHOWN: Final = 120
+"""Longest value that a message shows, in characters."""
+
+
+class Standing(enum.IntEnum):
+    """What a field rests on. Where several apply to one field, the highest counts."""
+
+    ALONE = 0, "carried by one record only; nothing binds it"
+    COPIED = 1, "other records agree; nothing binds any of them"
+    DISPUTED = 2, "another record that nothing binds disagrees"
+    CONFIRMED = 3, "agrees with a field that is bound"
+    REFUTED = 4, "disagrees with a field that is bound"
+    BOUND = 5, "covered by a verified digest or signature"
+
+    meaning: str
+
+    def __new__(cls, value: int, meaning: str) -> Self:
+        """Keep the meaning beside the rank."""
+        member = int.__new__(cls, value)
+        member._value_ = value
+        member.meaning = meaning
+        return member
+
+
+@dataclass(slots=True)
+class CrossChecks:
+    """Counts and findings of a cross-check, over as many runs as were added.
+
+    Attributes:
+        agreements: pairs compared, by how they relate.
+        standings: fields by record and path (see :func:`generic`), counted by what they rest on.
+    """
+
+    agreements: Counter[Agreement] = field(default_factory=Counter)
+    standings: dict[tuple[Record, str], Counter[Standing]] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+
+def check_run(facts: RunFacts, hashes: RunHashes | None, out: CrossChecks) -> None:
+    """Compare every field that two records of a run share, and see what binds each field."""
+    run = facts.run
+    bound = [] if hashes is None else hashes.bound
+    standing: dict[tuple[Record, str, Position], Standing] = {}
+
+    def is_bound(record: Record, path: str) -> bool:
+        return any(part.covers(record, path) for part in bound)
+
+    for record, document in documents(run):
+        for path, leaf in document.leaves.items():
+            covered = is_bound(record, path)
+            standing[record, path, leaf.position] = Standing.BOUND if covered else Standing.ALONE
+    for fact, statements in facts.facts.items():
+        for a, b in combinations(statements, 2):
+            agreement = compare(fact, a.leaf.value, b.leaf.value)
+            out.agreements[agreement] += 1
+            for one, other in ((a, b), (b, a)):
+                key = one.record, one.path, one.leaf.position
+                level = _standing(agreement, one, other, other_bound=is_bound(other.record, other.path))
+                standing[key] = max(standing.get(key, Standing.ALONE), level)
+        bound_first = sorted(statements, key=lambda s: not is_bound(s.record, s.path))
+        out.findings.extend(_disagreements(run, fact, bound_first))
+    for (record, path, _), level in standing.items():
+        out.standings.setdefault((record, generic(path)), Counter())[level] += 1
+
+
+def _standing(agreement: Agreement, one: Statement, other: Statement, *, other_bound: bool) -> Standing:
+    if agreement is Agreement.DIFFER:
+        return Standing.REFUTED if other_bound else Standing.DISPUTED
+    if agreement is Agreement.BLANK:
+        return Standing.ALONE
+    if other_bound:
+        return Standing.CONFIRMED
+    return Standing.COPIED if one.record is not other.record else Standing.ALONE
+
+
+def _disagreements(run: Run, fact: str, statements: list[Statement]) -> Iterator[Finding]:
+    """One finding for every two groups of equal statements that do not agree; the better founded group comes first."""
+    groups: dict[tuple[str, str, Code | None], list[Statement]] = {}
+    for statement in statements:
+        value = statement.leaf.value
+        groups.setdefault((type(value).__name__, show(value), statement.code), []).append(statement)
+    for first, second in combinations(groups.values(), 2):
+        if first[0].code is not None and second[0].code is not None:
+            continue  # each of the two is held against the published records
+        agreement = compare(fact, first[0].leaf.value, second[0].leaf.value)
+        if agreement is not Agreement.EQUAL:
+            yield _finding(run, fact, agreement, first, second)
+
+
+def _finding(run: Run, fact: str, agreement: Agreement, first: list[Statement], second: list[Statement]) -> Finding:
+    code = first[0].code or second[0].code or CODES.get(fact, Code.FOREIGN_CONTRADICTION)
+    if agreement is Agreement.ROUNDED:
+        code = Code.FOREIGN_PRECISION_LOST
+        left, right = number_of(first[0].leaf.value), number_of(second[0].leaf.value)
+        assert left is not None
+        assert right is not None
+        if left.decimals < right.decimals:
+            first, second = second, first
+    if agreement is Agreement.BLANK:
+        code = Code.FOREIGN_BLANK_COPY
+        if first[0].leaf.value in (None, ""):
+            first, second = second, first
+    expected, found = (show(group[0].leaf.value) for group in (first, second))
+    here, there = (", ".join(statement.where for statement in group) for group in (first, second))
+    message = f"{run.run_id}: {fact} is {expected[:SHOWN]} in {here}; {found[:SHOWN] or 'blank'} in {there}"
+    return Finding(code, message, second[0].leaf.position, expected[:SHOWN], found[:SHOWN])
+
+
+def generic(path: str) -> str:
+    """A path without list positions and without the depth of a parity figure."""
+    return re.sub(r"\bctx[0-9]+\b", "ctx*", path)

@@ -1,0 +1,218 @@
+"""Figures that follow from figures beside them, recomputed exactly.
+
+Inputs are read as they are shown, that is rounded: a figure is only called wrong when no values that round to the
+inputs shown can give what is shown. All arithmetic is on intervals of exact fractions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import TYPE_CHECKING, Final
+
+from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.verify.polaris.compare import Agreement, compare_numbers
+from k3_ledger.verify.polaris.facts import documents
+from k3_ledger.verify.polaris.foreign_json import Number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from k3_ledger.schemas.outcomes import Position
+    from k3_ledger.verify.polaris.foreign_json import Document, Leaf
+    from k3_ledger.verify.polaris.logtext import LogText
+    from k3_ledger.verify.polaris.parse import Run, RunLog
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """``output`` = ``formula`` of ``inputs``, where all of them are in one record and ``formula`` is monotone in each.
+
+    Divisors (the inputs named in ``positive``) must be positive, else nothing follows.
+    """
+
+    output: str
+    inputs: tuple[str, ...]
+    formula: Callable[..., Fraction]
+    text: str
+    positive: tuple[str, ...] = ()
+
+
+def _difference(a: Fraction, b: Fraction) -> Fraction:
+    return a - b
+
+
+def _gain_percent(value: Fraction, base: Fraction) -> Fraction:
+    return 100 * (value - base) / base
+
+
+def _loss_percent(value: Fraction, base: Fraction) -> Fraction:
+    return 100 * (base - value) / base
+
+
+def _ratio(a: Fraction, b: Fraction) -> Fraction:
+    return a / b
+
+
+def _percent(a: Fraction, b: Fraction) -> Fraction:
+    return 100 * a / b
+
+
+def _milliseconds(per_second: Fraction) -> Fraction:
+    return 1000 / per_second
+
+
+_GUARDS: Final = {
+    "128": "128",
+    "512": "512",
+    "2k": "2048",
+    "4k": "4096",
+    "16k": "16384",
+    "32k": "32768",
+    "64k": "65536",
+}
+
+DERIVATIONS: Final = (
+    Derivation("delta_tps", ("tps", "frontier_tps"), _difference, "tps - frontier_tps"),
+    Derivation(
+        "pct_over_frontier",
+        ("tps", "frontier_tps"),
+        _gain_percent,
+        "100 (tps - frontier_tps) / frontier_tps",
+        ("frontier_tps",),
+    ),
+    Derivation("ms_per_token", ("tps",), _milliseconds, "1000 / tps", ("tps",)),
+    Derivation(
+        "pct_of_llama",
+        ("delta_tps", "tier_anchor_ref"),
+        _percent,
+        "100 delta_tps / tier_anchor_ref",
+        ("tier_anchor_ref",),
+    ),
+    Derivation(
+        "delta_pct",
+        ("new_frontier", "prev_frontier"),
+        _gain_percent,
+        "100 (new_frontier - prev_frontier) / prev_frontier",
+        ("prev_frontier",),
+    ),
+    *(
+        Derivation(
+            f"guard_{name}_ratio",
+            (f"ctx_{context}_tps", f"guard_{name}_baseline"),
+            _ratio,
+            f"ctx_{context}_tps / guard_{name}_baseline",
+            (f"ctx_{context}_tps", f"guard_{name}_baseline"),
+        )
+        for name, context in _GUARDS.items()
+    ),
+)
+"""Derivations within one JSON record. The receipt's are those of its ``attestation.measurements.primary``."""
+
+LOG_DERIVATIONS: Final = {
+    "ratio": Derivation("ratio", ("kl", "main"), _ratio, "KLD / main's KLD", ("main",)),
+    "pin-stale": Derivation("pct", ("frontier", "pin"), _gain_percent, "100 (measured - pin) / pin", ("pin",)),
+    "pin-alarm": Derivation("pct", ("frontier", "pin"), _loss_percent, "100 (pin - measured) / pin", ("pin",)),
+    "claimed": Derivation("pct", ("claim", "pin"), _gain_percent, "100 (claim - pin) / pin", ("pin",)),
+}
+"""Derivations within one log line, by kind of line."""
+
+
+def interval(number: Number) -> tuple[Fraction, Fraction] | None:
+    """Every value that could have been rounded to ``number`` as it is printed; None for what is no figure."""
+    if number.value is None:
+        return None
+    half = Fraction(1, 2 * 10**number.printed_decimals)
+    return Fraction(number.value) - half, Fraction(number.value) + half
+
+
+def follows(derivation: Derivation, output: Number, inputs: dict[str, Number]) -> bool | None:
+    """Whether ``output`` can be had from ``inputs``; None when nothing follows from them."""
+    ranges = {name: interval(number) for name, number in inputs.items()}
+    shown = interval(output)
+    known = [limits for limits in ranges.values() if limits is not None]
+    if shown is None or len(known) < len(ranges):
+        return None
+    if any(limits is not None and limits[0] <= 0 for name, limits in ranges.items() if name in derivation.positive):
+        return None
+    corners = [derivation.formula(*point) for point in product(*known)]
+    return min(corners) <= shown[1] and max(corners) >= shown[0]
+
+
+@dataclass(slots=True)
+class DerivedChecks:
+    """How many derived figures were recomputed, and which do not follow."""
+
+    checked: int
+    findings: list[Finding]
+
+    def add(self, where: str, derivation: Derivation, output: Number, inputs: dict[str, Number], at: Position) -> None:
+        """Recompute one figure."""
+        right = follows(derivation, output, inputs)
+        self.checked += right is not None
+        if right is False:
+            shown = ", ".join(f"{name} {number.text}" for name, number in inputs.items())
+            message = f"{where}: {derivation.output} is {output.text}, which does not follow from {shown}"
+            self.findings.append(Finding(Code.FOREIGN_DERIVED, message, at, derivation.text, output.text))
+
+
+def check_derived(log: RunLog) -> DerivedChecks:
+    """Recompute every derived figure of every run's records, of the frontier's advances and of the log texts."""
+    out = DerivedChecks(0, [])
+    for run in log.runs:
+        for record, document in documents(run):
+            prefix = "attestation.measurements.primary." if document is run.receipt else ""
+            for derivation in DERIVATIONS:
+                _check_record(f"{run.run_id}: {record}", prefix, derivation, document, out)
+        _check_worst(run, out)
+    for row in log.advances:
+        for derivation in DERIVATIONS:
+            _check_record(f"frontier advance in line {row.position.line}", "", derivation, row, out)
+    for text in log.logs:
+        _check_log(text, out)
+    return out
+
+
+def _check_record(where: str, prefix: str, derivation: Derivation, document: Document, out: DerivedChecks) -> None:
+    names = (derivation.output, *derivation.inputs)
+    leaves = {name: document.leaves.get(prefix + name) for name in names}
+    numbers = {name: leaf.value for name, leaf in leaves.items() if leaf and isinstance(leaf.value, Number)}
+    if len(numbers) == len(leaves):
+        output = numbers.pop(derivation.output)
+        at = document.at(prefix + derivation.output)
+        out.add(where, derivation, output, numbers, at)
+
+
+def _check_log(text: LogText, out: DerivedChecks) -> None:
+    for event in text.events:
+        derivation = LOG_DERIVATIONS.get(event.kind)
+        if derivation is not None:
+            inputs = {name: Number(event.figures[name]) for name in derivation.inputs}
+            output = Number(event.figures[derivation.output])
+            out.add(text.source, derivation, output, inputs, event.position)
+
+
+def _check_worst(run: Run, out: DerivedChecks) -> None:
+    """The published parity figures are the worst of those per depth."""
+    if run.result is None:
+        return
+    for name, worst in (("kl", max), ("top1", min)):
+        depths = [
+            leaf.value
+            for path, leaf in run.result.leaves.items()
+            if path.startswith("kl_depths.") and path.endswith(f".{name}") and _is_figure(leaf)
+        ]
+        published = run.result.leaves.get(name)
+        if depths and published is not None and isinstance(published.value, Number):
+            out.checked += 1
+            figures = [d for d in depths if isinstance(d, Number)]
+            extreme = worst(figures, key=lambda n: n.value or 0)
+            if compare_numbers(published.value, extreme) is Agreement.DIFFER:
+                message = f"{run.run_id}: {name} is {published.value.text}, the worst depth is {extreme.text}"
+                at = published.position
+                out.findings.append(Finding(Code.FOREIGN_DERIVED, message, at, extreme.text, published.value.text))
+
+
+def _is_figure(leaf: Leaf) -> bool:
+    return isinstance(leaf.value, Number) and leaf.value.value is not None

@@ -1,0 +1,265 @@
+"""Which fields of which records state the same fact: the declarative heart of the cross-check.
+
+A *fact* is a name such as ``tps`` or ``commit``. Every scalar of every record of a run is mapped to a fact by
+:data:`PLACES` (drop a prefix), :data:`ALIASES` (other names of one thing) and :data:`LOG_FIGURES` (figures of log
+lines); fields that nothing can share (quote, digests of the receipt itself) map to none. Two fields of one fact are
+compared by :data:`KINDS`, whatever they are, so a field that a future log adds to two records is compared too.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from k3_ledger.schemas.findings import Code
+from k3_ledger.verify.polaris.foreign_json import Leaf, Number, number_of, show
+from k3_ledger.verify.polaris.hashes import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from k3_ledger.schemas.outcomes import Position
+    from k3_ledger.verify.polaris.foreign_json import Document
+    from k3_ledger.verify.polaris.logtext import LogText
+    from k3_ledger.verify.polaris.parse import Run, RunLog
+
+
+class Kind(enum.Enum):
+    """How two statements of one fact are compared. See :mod:`k3_ledger.verify.polaris.compare`."""
+
+    VALUE = "numbers by value and rounding, everything else as it is"
+    PREFIX = "one may be the beginning of the other"
+    TIER = "text without regard to case"
+    TIME = "the same instant"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Fields of ``record`` under ``prefix`` state the facts named by the rest of their path after ``fact``."""
+
+    record: Record
+    prefix: str
+    fact: str = ""
+    shared: bool = True
+
+
+_BODY: Final = (
+    ("measurements.primary.", ""),
+    ("measurements.dflash.", ""),
+    ("measurements.guard.", "guard."),
+    ("measurements.", "measurements."),
+    ("verdict.", ""),
+    ("code.", ""),
+    ("environment.", ""),
+    ("references.", ""),
+    ("", ""),
+)
+
+PLACES: Final = (
+    *(Place(Record.RECEIPT, f"attestation.{prefix}", fact) for prefix, fact in _BODY),
+    *(Place(Record.RECEIPT, prefix, shared=False) for prefix in ("tdx.", "chain.", "_expected.")),
+    Place(Record.RECEIPT, ""),
+    *(Place(Record.ATTESTATION, prefix, fact) for prefix, fact in _BODY),
+    Place(Record.SEALED, "reason", shared=False),
+    *(
+        Place(record, prefix)
+        for record in (Record.SEALED, Record.RESULT, Record.LOGGED)
+        for prefix in ("provenance.", "")
+    ),
+    Place(Record.LEDGER, ""),
+    Place(Record.INDEX, ""),
+)
+"""First match counts. The enclave's own reason is not a copy of the published one, so it is not shared."""
+
+ALIASES: Final = {
+    "frontier": "frontier_tps",
+    "id": "run_id",
+    "llama_commit": "llamacpp_commit",
+    "polaris_receipt_id": "receipt_id",
+    "score_context": "scored_context",
+    "scored_ctx": "scored_context",
+}
+"""Other names under which this family writes the same fact."""
+
+KINDS: Final = {
+    "commit": Kind.PREFIX,
+    "label": Kind.TIER,
+    "llamacpp_commit": Kind.PREFIX,
+    "receipt_id": Kind.PREFIX,
+    "run_id": Kind.PREFIX,
+    "timestamp_utc": Kind.TIME,
+}
+"""Facts that are not compared as plain values."""
+
+VERDICT: Final = frozenset({"label", "pass", "guard_regression_labels", "regression_labels"})
+"""Facts that the enclave decides for itself: where its output differs, the sealed verdict is contradicted."""
+
+LOG_FIGURES: Final = (
+    ("evaluating", "pr", "pr"),
+    ("evaluating", "commit", "commit"),
+    ("evaluating", "node", "node"),
+    ("evaluating", "frontier", "frontier_tps"),
+    ("parity", "top1", "top1"),
+    ("parity", "kl", "kl"),
+    ("publishing", "run_id", "run_id"),
+    ("figures", "tps", "tps"),
+    ("figures", "top1", "top1"),
+    ("figures", "kl", "kl"),
+    ("figures", "ms", "ms_per_token"),
+    ("published", "run_id", "run_id"),
+    ("tier", "tier", "label"),
+    ("no-gain", "tps", "tps"),
+    ("no-gain", "frontier", "frontier_tps"),
+    ("merge-first", "tps", "tps"),
+)
+"""Kind of log line, figure in it, fact."""
+
+_TEXT_FIGURES: Final = frozenset({"commit", "node", "run_id", "label"})
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One record's value for one fact.
+
+    Attributes:
+        path: path of the field in its record, as a report shows it.
+        code: code of a disagreement that involves this statement, when it is not the fact's own.
+    """
+
+    record: Record
+    path: str
+    leaf: Leaf
+    code: Code | None = None
+
+    @property
+    def where(self) -> str:
+        """Record and field, for messages."""
+        return f"{self.record} {self.path}".rstrip()
+
+
+def documents(run: Run) -> Iterator[tuple[Record, Document]]:
+    """Every JSON record of a run."""
+    logged = None if run.log is None else run.log.result
+    single = (
+        (Record.RECEIPT, run.receipt),
+        (Record.SEALED, run.sealed),
+        (Record.RESULT, run.result),
+        (Record.LOGGED, logged),
+        (Record.ATTESTATION, run.attestation),
+    )
+    yield from ((record, document) for record, document in single if document is not None)
+    yield from ((Record.LEDGER, row) for row in run.ledger)
+    yield from ((Record.INDEX, row) for row in run.index)
+
+
+def facts_of(run: Run) -> dict[str, list[Statement]]:
+    """Every fact that a run's records state, with every statement of it."""
+    out: dict[str, list[Statement]] = {}
+    for record, document in documents(run):
+        mirrored = record is Record.ATTESTATION and run.receipt is not None
+        for path, leaf in document.leaves.items():
+            fact = None if mirrored else fact_of(record, path)
+            if fact is not None:
+                code = Code.FOREIGN_SEALED_VERDICT if record is Record.SEALED and fact in VERDICT else None
+                out.setdefault(fact, []).append(Statement(record, path, leaf, code))
+    for name, statement in (*_mirrors(run), *_log_statements(run)):
+        out.setdefault(name, []).append(statement)
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """A run and every statement its records make, for checks that look at a fact whichever record carries it."""
+
+    run: Run
+    facts: dict[str, list[Statement]]
+
+    def first(self, fact: str) -> Statement | None:
+        """The best founded statement of a fact that is not blank: published result, then what stands behind it."""
+        stated = [s for s in self.facts.get(fact, ()) if s.leaf.value not in (None, "") and s.record in PREFERENCE]
+        return min(stated, key=lambda s: PREFERENCE[s.record], default=None)
+
+    def text(self, fact: str) -> str:
+        """A fact as text; empty when no record states it."""
+        statement = self.first(fact)
+        return "" if statement is None else show(statement.leaf.value)
+
+    def number(self, fact: str) -> Number | None:
+        """A fact as a number; None when no record states one."""
+        statement = self.first(fact)
+        return None if statement is None else number_of(statement.leaf.value)
+
+    def at(self, fact: str) -> Position:
+        """Where a fact is stated; the run's place when it is not."""
+        statement = self.first(fact)
+        return self.run.place if statement is None else statement.leaf.position
+
+
+PREFERENCE: Final = {
+    record: rank
+    for rank, record in enumerate(
+        (Record.RESULT, Record.SEALED, Record.LOGGED, Record.RECEIPT, Record.ATTESTATION, Record.LEDGER, Record.INDEX)
+    )
+}
+"""Records in the order in which a fact is looked up; figures of log lines are evidence, not records."""
+
+
+def view(log: RunLog) -> list[RunFacts]:
+    """Every run of a log with its facts, in the log's order."""
+    return [RunFacts(run, facts_of(run)) for run in log.runs]
+
+
+def fact_of(record: Record, path: str) -> str | None:
+    """The fact that a field states; None for a field that no other record can share."""
+    for place in PLACES:
+        if place.record is record and path.startswith(place.prefix):
+            fact = place.fact + path[len(place.prefix) :]
+            return ALIASES.get(fact, fact) if place.shared else None
+    return path
+
+
+def _mirrors(run: Run) -> Iterator[tuple[str, Statement]]:
+    """An attestation beside the receipt, or printed in the log, should be the receipt's, value for value."""
+    copies = [] if run.attestation is None else [(Record.ATTESTATION, run.attestation)]
+    if run.log is not None and run.log.attestation is not None:
+        copies.append((Record.LOG, run.log.attestation))
+    if run.receipt is None or not copies:
+        return
+    for path, leaf in run.receipt.leaves.items():
+        if path.startswith("attestation."):
+            yield path, Statement(Record.RECEIPT, path, leaf)
+    for record, document in copies:
+        for path, leaf in document.leaves.items():
+            yield f"attestation.{path}", Statement(record, path, leaf)
+
+
+def _log_statements(run: Run) -> Iterator[tuple[str, Statement]]:
+    yield "run_id", Statement(Record.NAME, "", Leaf(run.run_id, run.place))
+    if run.log is None:
+        return
+    evaluation = run.log.evaluation_of(run.run_id)
+    if evaluation is None:
+        return
+    for kind, figure, fact in LOG_FIGURES:
+        for event in evaluation.all(kind):
+            if figure in event.figures:
+                path = kind if kind == figure else f"{kind} {figure}"
+                yield fact, _figure(path, event.figures[figure], event.position, fact)
+    for event in evaluation.all("depth"):
+        for figure in ("kl", "top1"):
+            fact = f"kl_depths.{event.figures['depth']}.{figure}"
+            yield fact, _figure(f"{event.figures['depth']} {figure}", event.figures[figure], event.position, fact)
+    yield from _rebased(run.log, evaluation.pr, evaluation.events[0].position.line or 0)
+
+
+def _rebased(log: LogText, pr: str, before: int) -> Iterator[tuple[str, Statement]]:
+    lines = [e for e in log.all("rebased") if e.figures["pr"] == pr and (e.position.line or 0) < before]
+    for event in lines[-1:]:
+        yield "commit", _figure("rebased commit", event.figures["commit"], event.position, "commit")
+
+
+def _figure(path: str, text: str, position: Position, fact: str) -> Statement:
+    value = text if fact in _TEXT_FIGURES else Number(text)
+    code = Code.FOREIGN_TIER if fact == "label" else None
+    return Statement(Record.LOG, path, Leaf(value, position), code)

@@ -1,0 +1,176 @@
+"""The listings of a log: who is in them, in what order, and what was changed in them afterwards."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.verify.polaris.compare import Agreement, compare, instant
+from k3_ledger.verify.polaris.foreign_json import show
+from k3_ledger.verify.polaris.parse import INDEX, LEDGER, LOG_NAMES, row_id
+from k3_ledger.verify.polaris.spelling import rounded_json, sha256_hex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from k3_ledger.verify.polaris.facts import RunFacts
+    from k3_ledger.verify.polaris.foreign_json import Document
+    from k3_ledger.verify.polaris.parse import Run, RunLog
+
+NEARLY_ALL: Final = 0.9
+"""Share of rows that carry a field from which on its absence is worth a word."""
+_EDITED: Final = ("superseded_by", "superseded_reason")
+_ADVANCE: Final = (
+    ("pr", "pr"),
+    ("new_frontier", "tps"),
+    ("prev_frontier", "frontier_tps"),
+    ("delta_pct", "delta_pct"),
+)
+"""Field of a frontier advance, fact of the run that is its proof."""
+
+
+def check_listing(log: RunLog, facts: list[RunFacts]) -> Iterator[Finding]:
+    """Membership, files, order, edits and links of a whole log."""
+    by_id = {run.run_id: run for run in log.runs}
+    yield from _membership(log, by_id)
+    yield from _files(log)
+    yield from _order(log)
+    for source, rows in ((LEDGER, log.ledger), (INDEX, log.index)):
+        yield from _absent_fields(source, rows)
+        yield from _edited(source, rows, by_id)
+    yield from _chain(log)
+    yield from _advances(log, {f.run.run_id: f for f in facts})
+
+
+def _membership(log: RunLog, by_id: dict[str, Run]) -> Iterator[Finding]:
+    for run in log.runs:
+        for source, rows in ((LEDGER, run.ledger), (INDEX, run.index)):
+            if source in log.listings and not rows:
+                yield Finding(Code.FOREIGN_UNLISTED, f"{run.run_id}: {source} has no row of this run", run.place)
+            for row in rows[1:]:
+                message = f"{run.run_id}: {source} has {len(rows)} rows of this run"
+                yield Finding(Code.FOREIGN_ROW_REPEATED, message, row.position)
+        if not run.files:
+            message = f"{run.run_id}: listed, and runs/{run.run_id} is not there"
+            yield Finding(Code.FOREIGN_ROW_WITHOUT_RUN, message, run.place)
+    for text in log.logs:
+        for event in text.all("published"):
+            if event.figures["run_id"] not in by_id:
+                message = f"{event.figures['run_id']}: published by a log, and nowhere else in this directory"
+                yield Finding(Code.FOREIGN_ROW_WITHOUT_RUN, message, event.position)
+
+
+def _files(log: RunLog) -> Iterator[Finding]:
+    runs = [run for run in log.runs if run.files]
+    held = {run.run_id: {_kind(path) for path in run.files} for run in runs}
+    counts = Counter(kind for kinds in held.values() for kind in kinds)
+    for run in runs:
+        for kind, count in counts.items():
+            if kind not in held[run.run_id] and 2 * count >= len(runs):
+                message = f"{run.run_id}: no {kind}, which {count} of {len(runs)} runs have"
+                yield Finding(Code.FOREIGN_FILE_MISSING, message, run.place)
+
+
+def _kind(path: str) -> str:
+    name = path.rpartition("/")[2]
+    return "log" if name in LOG_NAMES else name
+
+
+def _order(log: RunLog) -> Iterator[Finding]:
+    for before, after in (*pairwise(log.ledger), *pairwise(log.advances)):
+        times = [instant(row.text("timestamp_utc") or f"{row.text('date')}T00:00:00Z") for row in (before, after)]
+        if times[0] is not None and times[1] is not None and times[1] < times[0]:
+            message = f"line {after.position.line} claims an earlier time than line {before.position.line}"
+            yield Finding(Code.FOREIGN_TIME_ORDER, message, after.position)
+    ledger, index = ([row_id(row) for row in rows] for rows in (log.ledger, log.index))
+    common = [name for name in ledger if name in set(index)]
+    listed = [name for name in index if name in set(ledger)]
+    if listed not in (common, common[::-1]):
+        at = next(i for i, (a, b) in enumerate(zip(listed, common[::-1], strict=False)) if a != b)
+        row = next(row for row in log.index if row_id(row) == listed[at])
+        message = f"{listed[at]}: stands in the index where the ledger has {common[::-1][at]}"
+        yield Finding(Code.FOREIGN_INDEX_ORDER, message, row.position)
+
+
+def _absent_fields(source: str, rows: tuple[Document, ...]) -> Iterator[Finding]:
+    counts = Counter(key for row in rows for key in row.object)
+    usual = [key for key, count in counts.items() if count >= NEARLY_ALL * len(rows) and count > 1]
+    for row in rows:
+        for key in usual:
+            if key not in row.object:
+                message = f"{row_id(row)}: {source} has no {key}, which {counts[key]} of {len(rows)} rows have"
+                yield Finding(Code.FOREIGN_FIELD_ABSENT, message, row.position)
+
+
+def _edited(source: str, rows: tuple[Document, ...], by_id: dict[str, Run]) -> Iterator[Finding]:
+    for row in rows:
+        marks = [key for key in _EDITED if key in row.object]
+        if not marks:
+            continue
+        name, successor = row_id(row) or "", row.text("superseded_by") or ""
+        message = f"{name}: the row in {source} carries {' and '.join(marks)}, written after the row"
+        yield Finding(Code.FOREIGN_EDITED_IN_PLACE, message, row.at(marks[0]), found=successor or None)
+        if successor not in by_id:
+            message = f"{successor or 'nothing'}: said to supersede {name}, and not in this log"
+            yield Finding(Code.FOREIGN_ROW_WITHOUT_RUN, message, row.at(marks[0]))
+            continue
+        times = [instant(by_id[run].timestamp) for run in (name, successor)]
+        if times[0] is not None and times[1] is not None and times[1] < times[0]:
+            message = f"{name}: superseded in {source} by {successor}, which is older"
+            yield Finding(
+                Code.FOREIGN_SUPERSEDED_BY_OLDER,
+                message,
+                row.at("superseded_by"),
+                f"later than {by_id[name].timestamp}",
+                by_id[successor].timestamp,
+            )
+
+
+def _chain(log: RunLog) -> Iterator[Finding]:
+    receipts = [(run, run.receipt) for run in log.runs if run.receipt is not None]
+    known: set[str] = set()
+    for _, receipt in receipts:
+        signed = rounded_json(receipt.object.get("attestation")) or b""
+        known.update((receipt.text("receipt_id") or "", sha256_hex(receipt.raw), sha256_hex(signed)))
+    for run, receipt in receipts:
+        previous = receipt.leaves.get("chain.prev_receipt_hash")
+        at = receipt.at("chain.prev_receipt_hash")
+        if previous is None:
+            continue
+        if previous.value is None:
+            if len(receipts) > 1:
+                index = receipt.leaves.get("chain.chain_index")
+                place = "no index" if index is None else f"index {show(index.value)}"
+                message = f"{run.run_id}: no previous receipt and {place}, in a log of {len(receipts)} receipts"
+                yield Finding(Code.FOREIGN_CHAIN_UNLINKED, message, at)
+        elif show(previous.value) not in known:
+            message = f"{run.run_id}: the previous receipt is in none of the log's {len(receipts)} receipts"
+            yield Finding(Code.FOREIGN_CHAIN_BROKEN, message, at, found=show(previous.value)[:80])
+
+
+def _advances(log: RunLog, by_id: dict[str, RunFacts]) -> Iterator[Finding]:
+    """Each advance of the frontier against the one it starts from and against the run it names as proof."""
+    reached: list[str] = []
+    for row in log.advances:
+        start = row.leaves.get("prev_frontier")
+        if start is not None and reached and show(start.value) not in reached:
+            message = f"line {row.position.line} starts from {show(start.value)}, which no earlier line reached"
+            yield Finding(Code.FOREIGN_PIN_GAP, message, start.position)
+        reached.append(show(row.leaves["new_frontier"].value) if "new_frontier" in row.leaves else "")
+        run_id = (row.text("proof") or "").rpartition("run=")[2]
+        proof = by_id.get(run_id)
+        if proof is None:
+            message = f"{run_id or 'nothing'}: named as proof in line {row.position.line}, and not in this log"
+            yield Finding(Code.FOREIGN_ROW_WITHOUT_RUN, message, row.at("proof"))
+            continue
+        for name, fact in _ADVANCE:
+            leaf, stated = row.leaves.get(name), proof.first(fact)
+            if leaf is not None and stated is not None:
+                agreement = compare(fact, leaf.value, stated.leaf.value)
+                if agreement is Agreement.DIFFER:
+                    message = f"{run_id}: {name} is {show(leaf.value)} in the advance, {fact} is "
+                    message += f"{show(stated.leaf.value)} in {stated.where}"
+                    expected, found = show(stated.leaf.value), show(leaf.value)
+                    yield Finding(Code.FOREIGN_CONTRADICTION, message, leaf.position, expected, found)

@@ -1,0 +1,273 @@
+"""What is in a foreign run log: its records, joined into runs, each field with its exact text and place.
+
+A log is a mapping of relative paths to bytes (:data:`Files`); whoever calls opens the directory. Known places:
+
+- ``ledger.jsonl``: one JSON object a line, either a run (``run_id``) or an advance of the frontier (``new_frontier``);
+- ``index.json``: a list of rows, each with ``run_id`` or ``id``;
+- ``runs/<id>/``: ``receipt.json``, ``result.json``, ``attestation.json``, and ``eval.log`` or ``log.txt``;
+- ``rounds/<commit>/``: the log of a round that published nothing.
+
+Everything else is named in the inventory and not read. What is missing is missing: the one refusal is a directory in
+which nothing has the shape of a run log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from k3_ledger.schemas.errors import MalformedError
+from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.outcomes import Position
+from k3_ledger.verify.polaris.foreign_json import elements, read
+from k3_ledger.verify.polaris.logtext import read_log
+from k3_ledger.verify.polaris.spelling import decode_base64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from k3_ledger.verify.polaris.foreign_json import Document
+    from k3_ledger.verify.polaris.logtext import LogText
+
+Files: TypeAlias = Mapping[str, bytes]
+"""Contents of a directory by path relative to it, ``/`` between parts."""
+
+LEDGER: Final = "ledger.jsonl"
+INDEX: Final = "index.json"
+LOG_NAMES: Final = ("eval.log", "log.txt")
+RUN_FILES: Final = ("receipt.json", "result.json", "attestation.json", *LOG_NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Everything the log holds about one run. A missing record is None or empty.
+
+    Attributes:
+        run_id: name of its folder under ``runs/``, or the id under which a listing names it.
+        sealed: last JSON object of the output that the receipt seals.
+        ledger: ledger lines that name it.
+        index: index rows that name it.
+        files: paths of its files, sorted.
+    """
+
+    run_id: str
+    receipt: Document | None
+    sealed: Document | None
+    result: Document | None
+    attestation: Document | None
+    log: LogText | None
+    ledger: tuple[Document, ...]
+    index: tuple[Document, ...]
+    files: tuple[str, ...]
+
+    @property
+    def timestamp(self) -> str:
+        """Time that the receipt, else the listing, claims; empty when none does."""
+        for document, path in self._times():
+            text = document.text(path)
+            if text is not None:
+                return text
+        return ""
+
+    def _times(self) -> Iterator[tuple[Document, str]]:
+        if self.receipt is not None:
+            yield self.receipt, "attestation.timestamp_utc"
+        for row in (*self.ledger, *self.index):
+            yield row, "timestamp_utc"
+            yield row, "date"
+
+    @property
+    def place(self) -> Position:
+        """Where to point when the whole run is meant."""
+        if self.files:
+            return Position(source=self.files[0].rpartition("/")[0])
+        return (*self.ledger, *self.index)[0].position
+
+
+@dataclass(frozen=True, slots=True)
+class RunLog:
+    """A whole log.
+
+    Attributes:
+        runs: runs that have a folder, then runs that are only listed; each group by timestamp, then id.
+        ledger: run lines of the ledger, in order.
+        advances: ledger lines that record an advance of the frontier, in order.
+        index: rows of the index, in order.
+        rounds: logs under ``rounds/`` by folder name.
+        others: paths that were not read.
+        problems: what could not be read, or is odd, in any file.
+        listings: which of :data:`LEDGER` and :data:`INDEX` list runs here.
+    """
+
+    runs: tuple[Run, ...]
+    ledger: tuple[Document, ...]
+    advances: tuple[Document, ...]
+    index: tuple[Document, ...]
+    rounds: dict[str, LogText]
+    others: tuple[str, ...]
+    problems: tuple[Finding, ...]
+    listings: tuple[str, ...]
+
+    @property
+    def logs(self) -> tuple[LogText, ...]:
+        """Distinct log texts of runs and rounds: runs in order of time, then rounds."""
+        texts = [run.log for run in self.runs if run.log is not None] + list(self.rounds.values())
+        distinct: dict[str, LogText] = {}
+        for text in texts:
+            distinct.setdefault(text.sha256, text)
+        return tuple(distinct.values())
+
+
+def row_id(row: Document) -> str | None:
+    """The run that a ledger line or an index row names."""
+    return row.text("run_id") or row.text("id")
+
+
+def parse_log(files: Files) -> RunLog:
+    """Read a log.
+
+    Raises:
+        MalformedError: with ``K3L-NOT-A-RUN-LOG`` when nothing in it has the shape of one.
+    """
+    problems: list[Finding] = []
+    rows = _lines(files, problems)
+    ledger = [row for row in rows if row_id(row) is not None]
+    advances = [row for row in rows if row_id(row) is None and "new_frontier" in row.object]
+    index = [row for row in _index(files, problems) if row_id(row) is not None]
+    folders: dict[str, list[str]] = {}
+    rounds: dict[str, LogText] = {}
+    others: list[str] = []
+    for path in sorted(files):
+        top, _, rest = path.partition("/")
+        name, _, file = rest.partition("/")
+        if top == "runs" and name and file in RUN_FILES:
+            folders.setdefault(name, []).append(path)
+        elif top == "rounds" and name and file in LOG_NAMES:
+            rounds[name] = read_log(files[path], path)
+            problems.extend(rounds[name].problems)
+        elif path not in (LEDGER, INDEX):
+            others.append(path)
+    if not (folders or ledger or advances or index):
+        raise _not_a_run_log(files)
+    listed = dict.fromkeys(name for row in (*ledger, *index) if (name := row_id(row) or "") not in folders)
+    by_row = (_by_id(ledger), _by_id(index))
+    runs = [_run(name, tuple(paths), files, by_row, problems) for name, paths in folders.items()]
+    absent = [_run(name, (), files, by_row, problems) for name in listed]
+    return RunLog(
+        runs=(*sorted(runs, key=_when), *sorted(absent, key=_when)),
+        ledger=tuple(ledger),
+        advances=tuple(advances),
+        index=tuple(index),
+        rounds=rounds,
+        others=tuple(others),
+        problems=tuple(problems),
+        listings=tuple(name for name, some in ((LEDGER, ledger), (INDEX, index)) if some),
+    )
+
+
+def _when(run: Run) -> tuple[str, str]:
+    return run.timestamp, run.run_id
+
+
+def _not_a_run_log(files: Files) -> MalformedError:
+    hint = None
+    if files.get(LEDGER, b"").startswith(b'{"entry":'):
+        hint = "this looks like a ledger of k3-ledger itself: use `k3-ledger verify`"
+    return MalformedError(
+        Code.NOT_A_RUN_LOG,
+        "no run, no ledger line and no index row of an evaluation log here",
+        expected="runs/<id>/receipt.json or result.json, ledger.jsonl, or index.json",
+        found=f"{len(files)} files" if files else "an empty directory",
+        hint=hint,
+    )
+
+
+def _by_id(rows: list[Document]) -> dict[str, tuple[Document, ...]]:
+    out: dict[str, tuple[Document, ...]] = {}
+    for row in rows:
+        name = row_id(row) or ""
+        out[name] = (*out.get(name, ()), row)
+    return out
+
+
+def _lines(files: Files, problems: list[Finding]) -> list[Document]:
+    out: list[Document] = []
+    offset = 0
+    for number, raw in enumerate(files.get(LEDGER, b"").split(b"\n"), start=1):
+        if raw.strip():
+            document = read(raw.rstrip(b"\r"), LEDGER, line=number, byte_offset=offset)
+            if _usable(document, dict, problems):
+                out.append(document)
+        offset += len(raw) + 1
+    return out
+
+
+def _index(files: Files, problems: list[Finding]) -> list[Document]:
+    if INDEX not in files:
+        return []
+    whole = read(files[INDEX], INDEX)
+    return list(elements(whole)) if _usable(whole, list, problems) else []
+
+
+def _usable(document: Document, kind: type[dict[str, object] | list[object]], problems: list[Finding]) -> bool:
+    problems.extend(document.problems)
+    if document.readable and not isinstance(document.root, kind):
+        wanted = "an object" if issubclass(kind, dict) else "a list"
+        message = f"{document.source} should hold {wanted} here"
+        problems.append(Finding(Code.FOREIGN_SHAPE, message, document.position, expected=wanted))
+    return document.readable and isinstance(document.root, kind)
+
+
+def _run(
+    name: str,
+    paths: tuple[str, ...],
+    files: Files,
+    rows: tuple[dict[str, tuple[Document, ...]], ...],
+    problems: list[Finding],
+) -> Run:
+    by_name = {path.rpartition("/")[2]: path for path in paths}
+
+    def record(file: str) -> Document | None:
+        if file not in by_name:
+            return None
+        document = read(files[by_name[file]], by_name[file])
+        return document if _usable(document, dict, problems) else None
+
+    receipt = record("receipt.json")
+    log_name = next((file for file in LOG_NAMES if file in by_name), None)
+    log = None if log_name is None else read_log(files[by_name[log_name]], by_name[log_name])
+    sealed = None if receipt is None else sealed_output(receipt)
+    for document in (sealed, log):
+        problems.extend(() if document is None else document.problems)
+    return Run(
+        run_id=name,
+        receipt=receipt,
+        sealed=sealed,
+        result=record("result.json"),
+        attestation=record("attestation.json"),
+        log=log,
+        ledger=rows[0].get(name, ()),
+        index=rows[1].get(name, ()),
+        files=paths,
+    )
+
+
+def sealed_output(receipt: Document) -> Document | None:
+    """The last JSON object of the output that a receipt seals; None when there is none.
+
+    Its positions count bytes and lines of the decoded output, which they name as ``<receipt>:tdx.stdout_b64``.
+    """
+    output = decode_base64(receipt.text("tdx.stdout_b64") or "")
+    if not output:
+        return None
+    source = f"{receipt.source}:tdx.stdout_b64"
+    offset = len(output)
+    lines = output.split(b"\n")
+    for number in range(len(lines), 0, -1):
+        offset -= len(lines[number - 1]) + (number < len(lines))
+        if lines[number - 1].lstrip().startswith(b"{"):
+            document = read(lines[number - 1], source, line=number, byte_offset=offset)
+            if document.readable:
+                return document
+    return None

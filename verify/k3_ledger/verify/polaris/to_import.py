@@ -1,0 +1,228 @@
+"""A foreign run log as bodies of ``import`` entries, with the original bytes as artifacts.
+
+One item per run, per round that published nothing, and per ledger line that records an advance of the frontier. An
+item's ``fields`` are figures copied out of its originals, each with its exact text and its source as name, so that a
+rescore needs no parser of foreign logs; the artifacts stay the evidence. Nothing is interpreted, rounded or filled in.
+
+:attr:`ImportItem.key` tells whether a ledger already holds an item: the same originals give the same key.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from k3_ledger.verify.polaris.facts import LOG_FIGURES
+from k3_ledger.verify.polaris.foreign_json import Compound, show
+from k3_ledger.verify.polaris.hashes import Record
+from k3_ledger.verify.polaris.spelling import sha256_hex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from k3_ledger.verify.polaris.audit import AuditReport
+    from k3_ledger.verify.polaris.foreign_json import Document
+    from k3_ledger.verify.polaris.logtext import LogText
+    from k3_ledger.verify.polaris.parse import Files, Run, RunLog
+
+FORMAT: Final = "polaris/1"
+"""Name of the foreign format in import bodies."""
+MAX_TEXT: Final = 4096
+"""Longest text that a field may hold, in characters; longer values stay in the artifacts."""
+MAX_FIELDS_BYTES: Final = 40_000
+"""Most bytes that an item's fields take: an entry has to fit one line of the ledger."""
+OMITTED: Final = "import.fields_omitted"
+"""Field that counts what did not fit."""
+SOURCES: Final = (
+    (Record.RESULT, "result", ("",)),
+    (
+        Record.RECEIPT,
+        "receipt",
+        (
+            "receipt_id",
+            "attestation.",
+            "chain.",
+            "polaris_version",
+            "tdx.bound_digest",
+            "tdx.files_sha256",
+            "tdx.nonce",
+            "tdx.result_sha256",
+            "_expected.",
+        ),
+    ),
+    (Record.SEALED, "sealed", ("",)),
+    (Record.LEDGER, "ledger", ("",)),
+    (Record.INDEX, "index", ("",)),
+    (Record.LOGGED, "logged", ("",)),
+)
+"""Record, name of its fields, and the prefixes of the paths that are copied; most useful first."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+:@/-]{0,199}")
+_ALPHABET = re.compile(r"[^A-Za-z0-9._+:@/-]")
+
+
+@dataclass(frozen=True, slots=True)
+class ImportItem:
+    """One entry to be: a body for :class:`k3_ledger.schemas.models.ImportBody`, and the bytes of its artifacts.
+
+    Attributes:
+        body: the body, as plain values.
+        blobs: bytes of each artifact by lower-case hexadecimal SHA-256.
+    """
+
+    body: dict[str, Any]
+    blobs: dict[str, bytes]
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Format, foreign id and digest of the original: equal for an item that is already imported."""
+        return import_key(self.body)
+
+
+def import_key(body: dict[str, Any]) -> tuple[str, str, str]:
+    """The key of any import body, also one that was read back from a ledger."""
+    return body["format"], body["foreign_id"], body["original_sha256"]
+
+
+def to_import(log: RunLog, files: Files, report: AuditReport) -> Iterator[ImportItem]:
+    """Everything in a log that can be imported, in order: runs by time, then rounds, then advances.
+
+    Args:
+        log: the log, parsed.
+        files: the same bytes that ``log`` was parsed from.
+        report: the audit of the same bytes.
+    """
+    for run in log.runs:
+        codes = [code.id for code in report.by_run[run.run_id]]
+        originals = [(path, files[path]) for path in _original_first(run.files)]
+        originals += [(f"{row.source}:{row.position.line}", row.raw) for row in (*run.ledger, *run.index)]
+        yield _item(run.run_id, _attestation(run), list(_run_fields(run)), codes, originals)
+    for folder, text in log.rounds.items():
+        yield _item(f"rounds/{folder}", "none", list(_round_fields(text)), [], [(text.source, files[text.source])])
+    for row in log.advances:
+        name = f"{row.source}:{row.position.line}"
+        yield _item(name, "none", list(_record_fields("advance", row, ("",))), [], [(name, row.raw)])
+
+
+def _original_first(paths: tuple[str, ...]) -> list[str]:
+    return sorted(paths, key=lambda path: (not path.endswith("/receipt.json"), path))
+
+
+def _attestation(run: Run) -> str:
+    if run.receipt is None:
+        return "none"
+    stated = run.receipt.text("attestation_type")
+    if stated is not None:
+        return as_name(stated)
+    return "ed25519" if "signature" in run.receipt.object else "none"
+
+
+def _item(
+    foreign_id: str,
+    attestation: str,
+    fields: list[tuple[str, str]],
+    codes: list[str],
+    originals: list[tuple[str, bytes]],
+) -> ImportItem:
+    artifacts = [
+        {"name": as_name(path), "sha256": sha256_hex(data), "size": len(data), "media_type": media_type(path)}
+        for path, data in originals
+    ]
+    body = {
+        "format": FORMAT,
+        "foreign_id": as_name(foreign_id),
+        "original_sha256": artifacts[0]["sha256"],
+        "attestation": attestation,
+        "fields": _fitting(fields),
+        "findings": codes,
+        "artifacts": artifacts,
+    }
+    return ImportItem(body, {sha256_hex(data): data for _, data in originals})
+
+
+def as_name(text: str) -> str:
+    """``text`` where it is a legal name; otherwise a legal name that ends in a digest of it."""
+    if _NAME.fullmatch(text):
+        return text
+    return f"x{_ALPHABET.sub('_', text)[:120]}:{sha256_hex(text)[:16]}"
+
+
+def media_type(path: str) -> str:
+    """Media type of an original, by its name."""
+    return "text/plain;charset=utf-8" if path.endswith((".log", ".txt")) else "application/json"
+
+
+def _fitting(fields: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    """Fields in order while they fit; the last one says how many did not."""
+    kept: list[dict[str, str]] = []
+    size = omitted = 0
+    for name, value in fields:
+        cost = 6 * len(name) + 6 * len(value) if not value.isascii() else len(name) + 2 * len(value)
+        if len(value) > MAX_TEXT or size + cost > MAX_FIELDS_BYTES:
+            omitted += 1
+        else:
+            kept.append({"name": as_name(name), "value": value})
+            size += cost + 30
+    if omitted:
+        kept.append({"name": OMITTED, "value": str(omitted)})
+    return kept
+
+
+def _run_fields(run: Run) -> Iterator[tuple[str, str]]:
+    logged = None if run.log is None else run.log.result
+    ledger, index = run.ledger[-1:], run.index[-1:]
+    documents: dict[Record, Document | None] = {
+        Record.RESULT: run.result,
+        Record.RECEIPT: run.receipt,
+        Record.SEALED: run.sealed,
+        Record.LEDGER: ledger[0] if ledger else None,
+        Record.INDEX: index[0] if index else None,
+        Record.LOGGED: logged,
+    }
+    if run.log is not None:
+        yield from _log_fields(run.log, run.run_id)
+    for record, name, prefixes in SOURCES:
+        document = documents[record]
+        if document is not None:
+            yield from _record_fields(name, document, prefixes)
+
+
+def _record_fields(name: str, document: Document, prefixes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for path, leaf in document.leaves.items():
+        if path.startswith(prefixes) and leaf.value is not None and not isinstance(leaf.value, Compound):
+            yield f"{name}.{path}", show(leaf.value)
+
+
+def _log_fields(text: LogText, run_id: str) -> Iterator[tuple[str, str]]:
+    """What the round's log says about the run, then about the frontier that it was scored against."""
+    evaluation = text.evaluation_of(run_id)
+    if evaluation is None:
+        return
+    seen = set()
+    for kind, figure, _ in LOG_FIGURES:
+        for event in evaluation.all(kind):
+            name = f"log.{kind}.{figure}"
+            if figure in event.figures and name not in seen:
+                seen.add(name)
+                yield name, event.figures[figure]
+    for event in evaluation.all("depth"):
+        for figure in ("kl", "top1"):
+            yield f"log.{event.figures['depth']}.{figure}", event.figures[figure]
+    for kind in ("override", "regression", "merged"):
+        for event in evaluation.all(kind)[:1]:
+            yield f"log.{kind}", event.figures.get("settings", "true")
+    yield from _main_fields(text)
+
+
+def _main_fields(text: LogText) -> Iterator[tuple[str, str]]:
+    for kind in ("measuring", "frontier", "pin-kept", "pin-moved", "pin-stale", "pin-alarm", "main-parity"):
+        for event in text.main.all(kind)[-1:]:
+            for figure, value in event.figures.items():
+                yield f"log.main.{kind}.{figure}", value
+
+
+def _round_fields(text: LogText) -> Iterator[tuple[str, str]]:
+    yield from _main_fields(text)
+    for event in text.all("main-failed")[:1]:
+        yield "log.main.failed", event.figures["reason"].strip()
