@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+import re
+from typing import TYPE_CHECKING, Any, get_args
 
+import jsonschema
 from hypothesis import strategies as st
 
 from k3_ledger.schemas import canonical, models
 from k3_ledger.schemas.generate_schemas import documents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def pattern_of(scalar: Any) -> str:
@@ -16,9 +21,6 @@ def pattern_of(scalar: Any) -> str:
     assert isinstance(pattern, str)
     return pattern
 
-
-MEDIA_TYPE = models.Artifact.model_json_schema()["properties"]["media_type"]["pattern"]
-ORIGIN = models.GenesisBody.model_json_schema()["properties"]["origin"]["pattern"]
 
 TEXTS = {
     pattern_of(models.Hex64): ["0" * 64, "f" * 64, "0123456789abcdef" * 4],
@@ -38,8 +40,8 @@ TEXTS = {
     pattern_of(models.Name): ["a", "Z9", "0._+:@/-", "n" * 200],
     pattern_of(models.FileName): ["a", "_a/b.c", "x/_/z-1+2@3", "n" * 200],
     pattern_of(models.Signature): ["A" * 86 + "==", "+/09azAZ" * 10 + "aaaaaQ==", "/" * 85 + "w=="],
-    MEDIA_TYPE: ["text/plain", "application/vnd.a+json;charset=utf-8", "a/b;" + "~" * 80],
-    ORIGIN: ["a", "example.org/log", "o" * 199],
+    pattern_of(models.MediaType): ["text/plain", "application/vnd.a+json;charset=utf-8", "a/b;" + "~" * 80],
+    pattern_of(models.Origin): ["a", "example.org/log", "o" * 199],
 }
 """Texts at the edges of every pattern that the models have; a pattern that is not here fails the tests."""
 PRINTABLE = st.characters(exclude_categories=["Cs"])
@@ -86,6 +88,23 @@ def of(name: str) -> st.SearchStrategy[Any]:
     """JSON values of one document: an entry kind, or ``bundle``."""
     schema = documents()[name].json_schema()
     return values(schema, schema["$defs"])
+
+
+def ecma_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[jsonschema.ValidationError]:
+    """The ``pattern`` keyword as ECMA-262 reads it: Python's ``$`` also matches before a final line feed."""
+    if isinstance(instance, str) and not re.search(pattern.removesuffix("$") + r"\Z", instance):
+        yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+EcmaValidator = jsonschema.validators.extend(jsonschema.Draft202012Validator, {"pattern": ecma_pattern})
+
+
+def ecma_validator(schema: dict[str, Any]) -> jsonschema.protocols.Validator:
+    """A validator for one of our schemas."""
+    return EcmaValidator(schema)
+
+
+ACCELERATOR = {"clock_mhz": None, "clocks_locked": True, "driver": None, "memory_bytes": 1 << 37, "name": "gpu"}
 
 
 def run_body(*, samples: int = 3) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from k3_ledger.schemas.findings import Finding
 from k3_ledger.schemas.outcomes import NOWHERE, Position
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from k3_ledger.schemas.findings import Code
 
 
@@ -38,9 +40,24 @@ class LedgerError(Exception):
         """Registry row of the finding."""
         return self.finding.code
 
+    def __reduce__(self) -> tuple[Callable[..., LedgerError], tuple[type[LedgerError], Finding]]:
+        # Exceptions pickle as their positional arguments, which loses keywords: workers send errors to their parent.
+        return _raised_elsewhere, (type(self), self.finding)
+
     def __str__(self) -> str:
         place = "" if self.finding.position == NOWHERE else f"{self.finding.position}: "
         return f"{place}{self.finding.message}"
+
+
+def _raised_elsewhere(kind: type[LedgerError], finding: Finding) -> LedgerError:
+    return kind(
+        finding.code,
+        finding.message,
+        position=finding.position,
+        expected=finding.expected,
+        found=finding.found,
+        hint=finding.hint,
+    )
 
 
 class MalformedError(LedgerError):

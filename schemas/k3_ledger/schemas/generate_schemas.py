@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import itertools
 import json
@@ -54,6 +55,7 @@ def named_scalars() -> dict[str, str]:
     return named
 
 
+@functools.cache
 def words() -> dict[str, str]:
     """The string under each assignment: ``{"Hex64": …, "Sample.count": …}``, with inherited fields under each heir."""
     found: dict[str, str] = {}

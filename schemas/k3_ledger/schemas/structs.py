@@ -26,7 +26,7 @@ Decimal = Annotated[str, Meta(pattern=r"^-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,40})?\
 FileName = Annotated[str, Meta(max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9._+@-]*(?:/[A-Za-z0-9_][A-Za-z0-9._+@-]*)*\Z")]
 Hex64 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Integer = Annotated[int, Meta(ge=-9007199254740991, le=9007199254740991)]
-MediaType = Annotated[str, Meta(max_length=200, pattern=r"^[a-z0-9.+-]+/[A-Za-z0-9.+-]+(;[ -~]{1,80})?\Z")]
+MediaType = Annotated[str, Meta(max_length=200, pattern=r"^[a-z0-9.+-]+/[A-Za-z0-9.+-]+(;[!-~]{1,80})?\Z")]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+:@/-]{0,199}\Z")]
 Origin = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]{0,198}\Z")]
 Positive = Annotated[int, Meta(ge=1, le=9007199254740991)]

@@ -42,7 +42,7 @@ FileName = Annotated[
     StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._+@-]*(?:/[A-Za-z0-9_][A-Za-z0-9._+@-]*)*$", max_length=200),
 ]
 """A relative path of at most 200 ASCII characters, `/` between its parts. No part starts with a dot, so none climbs."""
-MediaType = Annotated[str, StringConstraints(pattern=r"^[a-z0-9.+-]+/[A-Za-z0-9.+-]+(;[ -~]{1,80})?$", max_length=200)]
+MediaType = Annotated[str, StringConstraints(pattern=r"^[a-z0-9.+-]+/[A-Za-z0-9.+-]+(;[!-~]{1,80})?$", max_length=200)]
 """A media type with at most one parameter, such as `text/plain;charset=utf-8`."""
 Origin = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]{0,198}$")]
 """Name of a log: a host and path without scheme, such as `example.org/speed`; also its checkpoint key name."""
