@@ -11,15 +11,17 @@ import pytest
 
 from k3_ledger.schemas import canonical, generate, generate_pages, generate_schemas, generate_structs, models
 from k3_ledger.schemas.findings import Code
+from tests.support import ROOT
 
 
 def test_the_files_in_the_tree_are_what_the_generator_writes():
     run = [sys.executable, "-m", "k3_ledger.schemas.generate", "--check"]
-    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    done = subprocess.run(run, capture_output=True, text=True, check=False, cwd=ROOT)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_check_writes_nothing_and_names_what_drifted(tmp_path, capsys):
+    (tmp_path / generate.ROOM).mkdir(parents=True)
     assert generate.main([], tmp_path) == 0
     assert generate.main(["--check"], tmp_path) == 0
     written = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
@@ -45,6 +47,12 @@ def test_check_writes_nothing_and_names_what_drifted(tmp_path, capsys):
 def test_what_is_not_an_option_is_refused(tmp_path, capsys):
     assert generate.main(["--chekc"], tmp_path) == 2
     assert capsys.readouterr().err.startswith("usage: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_outside_a_source_tree_nothing_is_written(tmp_path, capsys):
+    assert generate.main([], tmp_path) == 2
+    assert "is no source tree" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from importlib.resources import files
 
 import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from k3_ledger import schemas
 from k3_ledger.schemas import canonical, models, validate
 from k3_ledger.schemas.errors import LedgerError
-from k3_ledger.schemas.generate import ROOM, ROOT
 from tests.schemas import examples
 from tests.schemas.test_two_paths import broken_fields
 
@@ -18,7 +19,7 @@ FILES = [*models.ENTRIES, "bundle"]
 
 
 def document(name: str) -> dict[str, object]:
-    return json.loads((ROOT / ROOM / "json" / f"{name}.schema.json").read_text(encoding="utf-8"))
+    return json.loads((files(schemas) / "json" / f"{name}.schema.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", FILES)

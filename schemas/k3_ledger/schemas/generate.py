@@ -2,7 +2,8 @@
 
 From :mod:`k3_ledger.schemas.models` come the JSON Schema 2020-12 files (one a kind, one for bundles), the msgspec
 structs of :mod:`k3_ledger.schemas.structs` and ``docs/format-bodies.md``; from :mod:`k3_ledger.schemas.findings` comes
-``docs/findings.md``. It is run in a source tree; ``--check`` writes nothing, names what has drifted and exits with 1.
+``docs/findings.md``. It is run at the top of a source tree; ``--check`` writes nothing, names what has drifted and
+exits with 1.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from k3_ledger.schemas.generate_pages import bodies_page, findings_page
 from k3_ledger.schemas.generate_schemas import documents, json_schema
 from k3_ledger.schemas.generate_structs import structs_module
 
-ROOT: Final = Path(__file__).resolve().parents[3]
 ROOM: Final = Path("schemas/k3_ledger/schemas")
 
 
-def main(arguments: list[str], root: Path = ROOT) -> int:
+def main(arguments: list[str], root: Path) -> int:
     """Write the files, or with ``--check`` compare them; 0 when all is well, 1 on drift, 2 on misuse."""
     if arguments not in ([], ["--check"]):
         sys.stderr.write("usage: python -m k3_ledger.schemas.generate [--check]\n")
+        return 2
+    if not (root / ROOM).is_dir():
+        sys.stderr.write(f"error: {root} is no source tree of k3-ledger: it has no {ROOM}\n")
         return 2
     files = generated()
     present = {path.relative_to(root) for path in (root / ROOM / "json").glob("*")}
@@ -66,4 +69,4 @@ def _is_as_written(path: Path, text: str) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:], Path.cwd()))
