@@ -1,0 +1,174 @@
+"""Expert kernels: slots sorted by expert into tiles of 16 rows, two grouped products, a combine in slot order.
+
+A tile's shape and the order of its sums are constants, so a row's bits do not depend on which rows share its tile, and
+a token's not on the other tokens of the call. Nothing waits for the host: tiles past the last are planned and skipped.
+Products accumulate in float32 (:func:`~k3_ledger.kernels.language.dot`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+
+from k3_ledger.kernels import language
+from k3_ledger.kernels.language import dot, narrow, program_id
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ROWS: Final = 16
+"""Rows a tile."""
+COLUMNS: Final = 64
+"""Output columns a program."""
+COMBINE: Final = 1024
+
+
+class Plan(NamedTuple):
+    """Tiles of slots, on the device.
+
+    Attributes:
+        order: ``[pairs]`` slot numbers ``t * k + slot``, grouped by local expert.
+        expert: ``[tiles]`` local expert of each tile.
+        begin: ``[tiles]`` where its rows begin in ``order``.
+        rows: ``[tiles]`` how many; 0 for a tile that was planned and is not needed.
+    """
+
+    order: Tensor
+    expert: Tensor
+    begin: Tensor
+    rows: Tensor
+
+
+def plan(ids: Tensor, *, first_expert: int, held: int) -> Plan:
+    """Group slots by expert; slots of experts not held here come last and get no tile."""
+    local = ids.reshape(-1).long() - first_expert
+    local = torch.where((local >= 0) & (local < held), local, held)
+    ranked, order = torch.sort(local, stable=True)
+    ends = torch.searchsorted(ranked, torch.arange(held, device=ids.device), right=True)
+    begins = torch.cat([ends.new_zeros(1), ends[:-1]])
+    tiles = (ends - begins + ROWS - 1) // ROWS
+    last = tiles.cumsum(0)
+    pairs = local.numel()
+    tile = torch.arange(pairs // ROWS + min(pairs, held), device=ids.device)
+    expert = torch.searchsorted(last, tile, right=True)
+    inside = expert.clamp(max=held - 1)
+    begin = begins[inside] + (tile - last[inside] + tiles[inside]) * ROWS
+    rows = torch.where(expert < held, (ends[inside] - begin).clamp(max=ROWS), 0)
+    return Plan(order, inside, begin, rows)
+
+
+@triton.jit
+def _rows(order, begin, count, ROWS: tl.constexpr):
+    row = tl.arange(0, ROWS)
+    present = row < count
+    return tl.load(order + begin + row, mask=present, other=0), present
+
+
+@triton.jit
+def _up(
+    x, gate, up, hidden, order, experts, begins, counts, tiles, slots, M, F, beta, linear_beta,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr,
+):  # fmt: skip
+    program = program_id(0)
+    tile = program % tiles
+    count = tl.load(counts + tile)
+    if count > 0:
+        expert = tl.load(experts + tile).to(tl.int64)
+        pair, present = _rows(order, tl.load(begins + tile), count, ROWS)
+        column = program // tiles * COLUMNS + tl.arange(0, COLUMNS)
+        inner = tl.arange(0, INNER)
+        source = x + (pair // slots)[:, None] * M
+        line = (expert * F + column)[None, :] * M
+        g = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
+        u = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
+        for first in range(0, M, INNER):
+            k = first + inner
+            value = tl.load(source + k[None, :], mask=present[:, None] & (k < M)[None, :], other=0.0)
+            place = line + k[:, None]
+            mask = (k < M)[:, None] & (column < F)[None, :]
+            g = dot(value, tl.load(gate + place, mask=mask, other=0.0), g)
+            u = dot(value, tl.load(up + place, mask=mask, other=0.0), u)
+        result = narrow(language.situ(g, u, beta, linear_beta), hidden.dtype.element_ty)
+        tl.store(hidden + pair[:, None] * F + column[None, :], result, mask=present[:, None] & (column < F)[None, :])
+
+
+@triton.jit
+def _down(
+    hidden, down, parts, order, experts, begins, counts, tiles, M, F,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr,
+):  # fmt: skip
+    program = program_id(0)
+    tile = program % tiles
+    count = tl.load(counts + tile)
+    if count > 0:
+        expert = tl.load(experts + tile).to(tl.int64)
+        pair, present = _rows(order, tl.load(begins + tile), count, ROWS)
+        column = program // tiles * COLUMNS + tl.arange(0, COLUMNS)
+        inner = tl.arange(0, INNER)
+        source = hidden + pair[:, None] * F
+        line = (expert * M + column)[None, :] * F
+        total = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
+        for first in range(0, F, INNER):
+            k = first + inner
+            value = tl.load(source + k[None, :], mask=present[:, None] & (k < F)[None, :], other=0.0)
+            mask = (k < F)[:, None] & (column < M)[None, :]
+            total = dot(value, tl.load(down + line + k[:, None], mask=mask, other=0.0), total)
+        tl.store(parts + pair[:, None] * M + column[None, :], total, mask=present[:, None] & (column < M)[None, :])
+
+
+@triton.jit
+def _combine(parts, ids, weights, out, slots, M, blocks, first_expert, held, expert_count, BLOCK: tl.constexpr):
+    program = program_id(0)
+    token = program // blocks
+    column = program % blocks * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], dtype=tl.float32)
+    for slot in range(slots):
+        pair = token * slots + slot
+        expert = tl.load(ids + pair).to(tl.int64)
+        here = (expert >= first_expert) & (expert < first_expert + held)
+        part = tl.load(parts + pair * M + column, mask=here & (column < M), other=0.0)
+        total += tl.where(here, tl.load(weights + pair).to(tl.float32) * part, 0.0)
+        owned = (expert >= 0) & (expert < expert_count)
+        total = tl.where(owned, total, float("nan"))
+    tl.store(out + token * M + column, total, mask=column < M)
+
+
+def experts(
+    x: Tensor,
+    ids: Tensor,
+    weights: Tensor,
+    *,
+    gate: Tensor,
+    up: Tensor,
+    down: Tensor,
+    beta: float,
+    linear_beta: float,
+    first_expert: int,
+    expert_count: int,
+) -> Tensor:
+    """As :func:`.naive.experts`, accumulated in float32; the activation between is rounded to the type of ``x``."""
+    tokens, slots = ids.shape
+    held, width, latent = gate.shape
+    pairs = tokens * slots
+    order, expert, begin, rows = plan(ids, first_expert=first_expert, held=held)
+    tiles = expert.numel()
+    hidden = torch.empty((pairs, width), dtype=x.dtype, device=x.device)
+    parts = torch.empty((pairs, latent), dtype=torch.float32, device=x.device)
+    out = torch.empty((tokens, latent), dtype=torch.float32, device=x.device)
+    inner = 32 if x.dtype == torch.float32 else 64
+    shape = {"ROWS": ROWS, "COLUMNS": COLUMNS, "INNER": inner, "num_warps": 4, "num_stages": 3}
+    _up[(tiles * triton.cdiv(width, COLUMNS),)](
+        x, gate, up, hidden, order, expert, begin, rows, tiles, slots, latent, width,
+        float(beta), float(linear_beta), **shape,
+    )  # fmt: skip
+    _down[(tiles * triton.cdiv(latent, COLUMNS),)](
+        hidden, down, parts, order, expert, begin, rows, tiles, latent, width, **shape
+    )
+    blocks = triton.cdiv(latent, COMBINE)
+    _combine[(tokens * blocks,)](
+        parts, ids, weights, out, slots, latent, blocks, first_expert, held, expert_count, BLOCK=COMBINE
+    )
+    return out

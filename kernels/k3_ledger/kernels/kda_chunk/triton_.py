@@ -1,0 +1,189 @@
+"""Kimi delta attention kernels in chunks: what needs no state, for all chunks at once; then the scan over chunks.
+
+Scratch between the two, per head and chunk: ``w = A (beta k e^G)``, ``u = A (beta v)`` with ``A = (I + L)^-1``, ``m``,
+``q e^G``, ``k e^(G_last - G)`` and ``G_last``, all float32. Pair decays ``e^(G_t - G_s)`` are formed from differences,
+so no exponent is above 0 for any gate; products are IEEE float32 (:func:`~k3_ledger.kernels.language.dot`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import torch
+import triton
+import triton.language as tl
+
+from k3_ledger.kernels.kda_chunk.naive import CHUNK
+from k3_ledger.kernels.language import dot, log_decay, narrow, program_id, sigmoid
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SUB: Final = 16
+"""Key channels whose pair decays are held at once."""
+VALUES: Final = 32
+"""Value columns a program of the scan."""
+
+
+@triton.jit
+def _gates(f, dt_bias, a, place, head, channel, mask, lower_bound, K, BOUNDED: tl.constexpr):
+    """Cumulative log decay ``[C, channels]`` of a chunk; rows past its end add 0."""
+    bias = tl.load(dt_bias + head * K + channel, mask=channel < K, other=0.0).to(tl.float32)
+    pre = tl.load(f + place, mask=mask, other=0.0).to(tl.float32) + bias[None, :]
+    g = log_decay(pre, -tl.load(a + head).to(tl.float32), lower_bound, BOUNDED)
+    return tl.cumsum(tl.where(mask, g, 0.0), axis=0)
+
+
+@triton.jit
+def _pairs(
+    q, k, f, dt_bias, a, token, valid, head, lower_bound, query_scale, key_scale,
+    K: tl.constexpr, C: tl.constexpr, SUB: tl.constexpr, BOUNDED: tl.constexpr,
+):  # fmt: skip
+    """``M`` (later rows zero) and the sums of ``L`` before beta, ``[C, C]``, over blocks of key channels in order."""
+    row = tl.arange(0, C)
+    mixed = tl.zeros([C, C], dtype=tl.float32)
+    lower = tl.zeros([C, C], dtype=tl.float32)
+    seen = row[:, None] >= row[None, :]
+    for begin in range(0, K, SUB):
+        channel = begin + tl.arange(0, SUB)
+        place = token[:, None] * K + channel[None, :]
+        mask = valid[:, None] & (channel < K)[None, :]
+        total = _gates(f, dt_bias, a, place, head, channel, mask, lower_bound, K, BOUNDED)
+        query = tl.load(q + place, mask=mask, other=0.0).to(tl.float32) * query_scale[:, None]
+        key = tl.load(k + place, mask=mask, other=0.0).to(tl.float32) * key_scale[:, None]
+        gap = total[:, None, :] - total[None, :, :]
+        pair = tl.exp(tl.where(seen[:, :, None], gap, float("-inf"))) * key[None, :, :]
+        mixed += tl.sum(query[:, None, :] * pair, axis=2)
+        lower += tl.sum(key[:, None, :] * pair, axis=2)
+    return mixed, lower
+
+
+@triton.jit
+def _inverse(lower, C: tl.constexpr):
+    """``(I + lower)^-1`` by forward substitution; ``lower`` is strictly lower triangular."""
+    row = tl.arange(0, C)
+    inverse = tl.where(row[:, None] == row[None, :], 1.0, 0.0)
+    for i in range(1, C):
+        factor = tl.sum(tl.where((row == i)[:, None], lower, 0.0), axis=0)
+        change = tl.sum(factor[:, None] * inverse, axis=0)
+        inverse = tl.where((row == i)[:, None], inverse - change[None, :], inverse)
+    return inverse
+
+
+@triton.jit
+def _prepare(
+    q, k, v, f, beta, a, dt_bias, w, u, m, q_plus, k_rest, last, T, H, chunks, lower_bound, l2_eps,
+    K: tl.constexpr, V: tl.constexpr, C: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr,
+    SUB: tl.constexpr, BOUNDED: tl.constexpr,
+):  # fmt: skip
+    program = program_id(0)
+    chunk = program % chunks
+    head = program // chunks % H
+    sequence = program // chunks // H
+    row = tl.arange(0, C)
+    channel = tl.arange(0, BK)
+    column = tl.arange(0, BV)
+    valid = chunk * C + row < T
+    token = (sequence * T + chunk * C + row) * H + head
+    place = token[:, None] * K + channel[None, :]
+    mask = valid[:, None] & (channel < K)[None, :]
+    query = tl.load(q + place, mask=mask, other=0.0).to(tl.float32)
+    key = tl.load(k + place, mask=mask, other=0.0).to(tl.float32)
+    query_scale = 1.0 / tl.sqrt((tl.sum(query * query, axis=1) + l2_eps) * K)
+    key_scale = 1.0 / tl.sqrt(tl.sum(key * key, axis=1) + l2_eps)
+    mixed, lower = _pairs(
+        q, k, f, dt_bias, a, token, valid, head, lower_bound, query_scale, key_scale, K, C, SUB, BOUNDED
+    )
+    write = tl.where(valid, sigmoid(tl.load(beta + token, mask=valid, other=0.0).to(tl.float32)), 0.0)
+    strict = row[:, None] > row[None, :]
+    inverse = _inverse(tl.where(strict, lower * write[:, None], 0.0), C)
+    tl.store(m + (program * C + row[:, None]) * C + row[None, :], mixed)
+
+    total = _gates(f, dt_bias, a, place, head, channel, mask, lower_bound, K, BOUNDED)
+    final = tl.sum(tl.where((row == C - 1)[:, None], total, 0.0), axis=0)
+    key = key * key_scale[:, None]
+    scratch = (program * C + row[:, None]) * BK + channel[None, :]
+    tl.store(q_plus + scratch, query * query_scale[:, None] * tl.exp(total))
+    tl.store(k_rest + scratch, key * tl.exp(final[None, :] - total))
+    tl.store(last + program * BK + channel, final)
+    zero = tl.zeros([C, BK], dtype=tl.float32)
+    tl.store(w + scratch, dot(inverse, key * tl.exp(total) * write[:, None], zero))
+    in_value = valid[:, None] & (column < V)[None, :]
+    value = tl.load(v + token[:, None] * V + column[None, :], mask=in_value, other=0.0).to(tl.float32)
+    zero_value = tl.zeros([C, BV], dtype=tl.float32)
+    scratch_value = (program * C + row[:, None]) * BV + column[None, :]
+    tl.store(u + scratch_value, dot(inverse, value * write[:, None], zero_value))
+
+
+@triton.jit
+def _scan(
+    w, u, m, q_plus, k_rest, last, state, out, T, H, chunks,
+    K: tl.constexpr, V: tl.constexpr, C: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    blocks: tl.constexpr = (V + BLOCK - 1) // BLOCK
+    program = program_id(0)
+    item = program // blocks
+    head = item % H
+    sequence = item // H
+    row = tl.arange(0, C)
+    channel = tl.arange(0, BK)
+    column = program % blocks * BLOCK + tl.arange(0, BLOCK)
+    mask = (channel < K)[:, None] & (column < V)[None, :]
+    place = state + (item * K + channel[:, None]) * V + column[None, :]
+    current = tl.load(place, mask=mask, other=0.0)
+    for chunk in range(chunks):
+        base = item * chunks + chunk
+        scratch = (base * C + row[:, None]) * BK + channel[None, :]
+        turned = (base * C + row[None, :]) * BK + channel[:, None]
+        square = (base * C + row[:, None]) * C + row[None, :]
+        in_value = (column < V)[None, :] & (row >= 0)[:, None]
+        update = tl.load(u + (base * C + row[:, None]) * BV + column[None, :], mask=in_value, other=0.0)
+        update = dot(-tl.load(w + scratch), current, update)
+        result = dot(tl.load(q_plus + scratch), current, tl.zeros([C, BLOCK], dtype=tl.float32))
+        result = dot(tl.load(m + square), update, result)
+        current = current * tl.exp(tl.load(last + base * BK + channel))[:, None]
+        current = dot(tl.load(k_rest + turned), update, current)
+        time = chunk * C + row
+        target = ((sequence * T + time) * H + head)[:, None] * V + column[None, :]
+        tl.store(out + target, narrow(result, out.dtype.element_ty), mask=in_value & (time < T)[:, None])
+    tl.store(place, current, mask=mask)
+
+
+def kda_chunk(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    f: Tensor,
+    beta: Tensor,
+    *,
+    a: Tensor,
+    dt_bias: Tensor,
+    state: Tensor,
+    lower_bound: float | None,
+    l2_eps: float,
+) -> Tensor:
+    """As :func:`.naive.kda_chunk`, in float32."""
+    batch, tokens, heads, width = q.shape
+    values = v.shape[3]
+    out = torch.empty_like(v)
+    items, chunks = batch * heads, triton.cdiv(tokens, CHUNK)
+    if not items:
+        return out
+    padded, padded_values = (max(16, triton.next_power_of_2(size)) for size in (width, values))
+
+    def scratch(*shape: int) -> Tensor:
+        return torch.empty((items * chunks, *shape), dtype=torch.float32, device=q.device)
+
+    w, q_plus, k_rest = (scratch(CHUNK, padded) for _ in range(3))
+    u, m, last = scratch(CHUNK, padded_values), scratch(CHUNK, CHUNK), scratch(padded)
+    sizes = {"K": width, "V": values, "C": CHUNK, "BK": padded, "BV": padded_values}
+    _prepare[(items * chunks,)](
+        q, k, v, f, beta, a, dt_bias, w, u, m, q_plus, k_rest, last, tokens, heads, chunks,
+        0.0 if lower_bound is None else float(lower_bound), float(l2_eps),
+        SUB=SUB, BOUNDED=lower_bound is not None, **sizes,
+    )  # fmt: skip
+    block = min(VALUES, padded_values)
+    _scan[(items * triton.cdiv(values, block),)](
+        w, u, m, q_plus, k_rest, last, state, out, tokens, heads, chunks, BLOCK=block, **sizes
+    )
+    return out

@@ -1,0 +1,96 @@
+"""Absorbed MLA kernel: one program a token, block of heads and slice of the context; slices merge in a second launch.
+
+Scores and sums are float32. For 16-bit inputs the softmax powers are rounded to the cache's type before the second
+product, as matrix units want; for float32 both products are IEEE float32.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+import triton
+import triton.language as tl
+
+from k3_ledger.kernels.language import dot, narrow, program_id
+from k3_ledger.kernels.mla_decode.naive import Slices
+from k3_ledger.kernels.mla_merge.triton_ import merge_into
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@triton.jit
+def _mla_slices(
+    query, cache, lengths, peaks, totals, latents, tokens, items, slices, slice_rows, stride_b, stride_s, scale,
+    H: tl.constexpr, R: tl.constexpr, V: tl.constexpr, BH: tl.constexpr, BV: tl.constexpr, BP: tl.constexpr,
+    BN: tl.constexpr,
+):  # fmt: skip
+    blocks: tl.constexpr = (H + BH - 1) // BH
+    program = program_id(0)
+    part = program // blocks % slices
+    item = program // blocks // slices
+    head = program % blocks * BH + tl.arange(0, BH)
+    column = tl.arange(0, BV)
+    rest = V + tl.arange(0, BP)
+    begin = part * slice_rows
+    end = tl.minimum(begin + slice_rows, tl.load(lengths + item).to(tl.int64))
+    source = query + (item * H + head[:, None]) * R
+    in_head = (head < H)[:, None]
+    q_latent = tl.load(source + column[None, :], mask=in_head & (column < V)[None, :], other=0.0)
+    q_rest = tl.load(source + rest[None, :], mask=in_head & (rest < R)[None, :], other=0.0)
+    peak = tl.full([BH], float("-inf"), dtype=tl.float32)
+    total = tl.zeros([BH], dtype=tl.float32)
+    latent = tl.zeros([BH, BV], dtype=tl.float32)
+    base = cache + item // tokens * stride_b
+    for first in range(begin, end, BN):
+        row = first + tl.arange(0, BN)
+        seen = row < end
+        line = base + row[:, None] * stride_s
+        k_latent = tl.load(line + column[None, :], mask=seen[:, None] & (column < V)[None, :], other=0.0)
+        k_rest = tl.load(line + rest[None, :], mask=seen[:, None] & (rest < R)[None, :], other=0.0)
+        score = dot(q_latent, tl.trans(k_latent), tl.zeros([BH, BN], dtype=tl.float32))
+        score = dot(q_rest, tl.trans(k_rest), score) * scale
+        score = tl.where(seen[None, :], score, float("-inf"))
+        new = tl.maximum(peak, tl.max(score, axis=1))
+        power = tl.exp(score - new[:, None])
+        shrink = tl.exp(peak - new)
+        total = total * shrink + tl.sum(power, axis=1)
+        latent = dot(narrow(power, k_latent.dtype), k_latent, latent * shrink[:, None])
+        peak = new
+    place = (part * items + item) * H + head
+    tl.store(peaks + place, peak, mask=head < H)
+    tl.store(totals + place, total, mask=head < H)
+    # An empty slice stores no sum: nobody reads one whose peak is -inf.
+    mask = in_head & (column < V)[None, :] & (begin < end)
+    tl.store(latents + place[:, None] * V + column[None, :], latent, mask=mask)
+
+
+def mla_slices(
+    query: Tensor, cache: Tensor, lengths: Tensor, *, value_dim: int, scale: float, slice_rows: int
+) -> Slices:
+    """As :func:`.naive.mla_slices`, accumulated in float32."""
+    batch, tokens, heads, width = query.shape
+    slices = triton.cdiv(cache.shape[1], slice_rows)
+    shape = (slices, batch, tokens, heads)
+    peak, total = (torch.empty(shape, dtype=torch.float32, device=query.device) for _ in range(2))
+    latent = torch.empty((*shape, value_dim), dtype=torch.float32, device=query.device)
+    wide = query.dtype == torch.float32
+    head_block = 16 if wide or heads <= 16 else 32
+    _mla_slices[(batch * tokens * slices * triton.cdiv(heads, head_block),)](
+        query, cache, lengths, peak, total, latent,
+        tokens, batch * tokens, slices, slice_rows, cache.stride(0), cache.stride(1), float(scale),
+        H=heads, R=width, V=value_dim, BH=head_block, BV=max(16, triton.next_power_of_2(value_dim)),
+        BP=max(16, triton.next_power_of_2(width - value_dim)), BN=16 if wide else 32, num_warps=4, num_stages=2,
+    )  # fmt: skip
+    return Slices(peak, total, latent)
+
+
+def mla_decode(
+    query: Tensor, cache: Tensor, lengths: Tensor, *, value_dim: int, scale: float, slice_rows: int
+) -> Tensor:
+    """As :func:`.naive.mla_decode`, accumulated in float32."""
+    parts = mla_slices(query, cache, lengths, value_dim=value_dim, scale=scale, slice_rows=slice_rows)
+    out = torch.empty((*query.shape[:3], value_dim), dtype=query.dtype, device=query.device)
+    merge_into(out, parts.peak, parts.total, parts.latent)
+    return out

@@ -1,0 +1,81 @@
+"""Expanded MLA kernel: causal attention with a running softmax, one program a head and block of tokens.
+
+Blocks of rows stand at fixed positions and are added in order, and a block that a token cannot see adds exact zeros,
+so a token's bits do not depend on the chunk it came in. Scores and sums are float32; for 16-bit inputs the softmax
+powers are rounded to the value's type before the second product.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+import triton
+import triton.language as tl
+
+from k3_ledger.kernels.language import dot, narrow, program_id
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@triton.jit
+def _mla_prefill(
+    query, key, key_pe, value, out, T, S, H, start, scale,
+    N: tl.constexpr, P: tl.constexpr, V: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr,
+    BN: tl.constexpr, BP: tl.constexpr, BV: tl.constexpr,
+):  # fmt: skip
+    blocks = (T + BT - 1) // BT
+    program = program_id(0)
+    head = program % H
+    block = blocks - 1 - program // H % blocks  # longest first
+    sequence = program // H // blocks
+    token = block * BT + tl.arange(0, BT)
+    nope = tl.arange(0, BN)
+    rest = tl.arange(0, BP)
+    column = tl.arange(0, BV)
+    present = (token < T)[:, None]
+    source = query + ((sequence * T + token) * H + head)[:, None] * (N + P)
+    q_nope = tl.load(source + nope[None, :], mask=present & (nope < N)[None, :], other=0.0)
+    q_rest = tl.load(source + (N + rest)[None, :], mask=present & (rest < P)[None, :], other=0.0)
+    peak = tl.full([BT], float("-inf"), dtype=tl.float32)
+    total = tl.zeros([BT], dtype=tl.float32)
+    mixed = tl.zeros([BT, BV], dtype=tl.float32)
+    end = tl.minimum(start + (block + 1) * BT, start + T)
+    for first in range(0, end, BS):
+        row = first + tl.arange(0, BS)
+        seen = (row < end)[:, None]
+        line = sequence * S + row
+        place = (line * H + head)[:, None]
+        k_nope = tl.load(key + place * N + nope[None, :], mask=seen & (nope < N)[None, :], other=0.0)
+        k_rest = tl.load(key_pe + line[:, None] * P + rest[None, :], mask=seen & (rest < P)[None, :], other=0.0)
+        score = dot(q_nope, tl.trans(k_nope), tl.zeros([BT, BS], dtype=tl.float32))
+        score = dot(q_rest, tl.trans(k_rest), score) * scale
+        score = tl.where(row[None, :] <= (start + token)[:, None], score, float("-inf"))
+        new = tl.maximum(peak, tl.max(score, axis=1))
+        power = tl.exp(score - new[:, None])
+        shrink = tl.exp(peak - new)
+        total = total * shrink + tl.sum(power, axis=1)
+        v = tl.load(value + place * V + column[None, :], mask=seen & (column < V)[None, :], other=0.0)
+        mixed = dot(narrow(power, v.dtype), v, mixed * shrink[:, None])
+        peak = new
+    target = ((sequence * T + token) * H + head)[:, None] * V + column[None, :]
+    result = narrow(mixed / total[:, None], out.dtype.element_ty)
+    tl.store(out + target, result, mask=present & (column < V)[None, :])
+
+
+def mla_prefill(query: Tensor, key: Tensor, key_pe: Tensor, value: Tensor, *, start: int, scale: float) -> Tensor:
+    """As :func:`.naive.mla_prefill`, accumulated in float32."""
+    batch, tokens, heads = query.shape[:3]
+    rows, nope, rest, values = key.shape[1], key.shape[3], key_pe.shape[2], value.shape[3]
+    out = torch.empty((batch, tokens, heads, values), dtype=query.dtype, device=query.device)
+    wide = query.dtype == torch.float32
+    block = 32 if wide else 64
+    if batch * heads:
+        _mla_prefill[(batch * heads * triton.cdiv(tokens, block),)](
+            query, key, key_pe, value, out, tokens, rows, heads, start, float(scale),
+            N=nope, P=rest, V=values, BT=block, BS=block,
+            BN=max(16, triton.next_power_of_2(nope)), BP=max(16, triton.next_power_of_2(rest)),
+            BV=max(16, triton.next_power_of_2(values)), num_warps=4, num_stages=2,
+        )  # fmt: skip
+    return out

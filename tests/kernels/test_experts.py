@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+import torch
+
+from tests.kernels.comparison import MARGIN, TOLERANCE, distance, draw, kernel, naive, place
+
+SHAPES = {
+    "17 tokens": {"tokens": 17},
+    "one token": {"tokens": 1},
+    "more rows than a tile": {"tokens": 63, "experts": 2, "slots": 2},
+    "wide": {"tokens": 3, "experts": 5, "slots": 2, "latent": 200, "width": 130},
+    "latent width of k3": {"tokens": 2, "experts": 3, "slots": 2, "latent": 3584, "width": 48},
+    "896 experts": {"tokens": 2, "experts": 896, "slots": 16, "latent": 20, "width": 12},
+}
+
+
+def inputs(device, dtype, *, tokens, experts=7, slots=3, latent=60, width=36):
+    random = draw(tokens + latent)
+
+    def normal(*shape):
+        return torch.randn(shape, generator=random, dtype=torch.float64)
+
+    x = normal(tokens, latent)
+    ids = torch.stack([torch.randperm(experts, generator=random)[:slots] for _ in range(tokens)])
+    weights = torch.rand((tokens, slots), generator=random, dtype=torch.float64)
+    gate, up = (normal(experts, width, latent) * 3 / latent**0.5 for _ in range(2))
+    down = normal(experts, latent, width) / width**0.5
+    x, gate, up, down = (place(value, device, dtype) for value in (x, gate, up, down))
+    banks = {"gate": gate, "up": up, "down": down}
+    constants = {"beta": 4.0, "linear_beta": 25.0, "first_expert": 0, "expert_count": experts}
+    return (x, place(ids, device), place(weights, device, torch.float32)), {**banks, **constants}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_equals_the_specification(shape, device, dtype):
+    tensors, keywords = inputs(device, dtype, **SHAPES[shape])
+    result = kernel("experts", *tensors, **keywords)
+    assert result.dtype == torch.float32
+    assert distance(result, naive("experts", *tensors, **keywords)) < TOLERANCE[dtype]
+
+
+def test_bits_do_not_depend_on_the_other_tokens_of_the_call(device, dtype):
+    (x, ids, weights), keywords = inputs(device, dtype, tokens=33, experts=2, slots=2)
+    whole = kernel("experts", x, ids, weights, **keywords)
+    for part in (slice(0, 1), slice(1, 18), slice(18, 33)):
+        assert torch.equal(kernel("experts", x[part], ids[part], weights[part], **keywords), whole[part])
+
+
+def band(keywords, begin, end):
+    """The experts of one rank."""
+    held = {name: keywords[name][begin:end].contiguous() for name in ("gate", "up", "down")}
+    return {**keywords, **held, "first_expert": begin}
+
+
+@pytest.mark.parametrize("cuts", [[0, 3, 7], [0, 1, 2, 7], [0, 6, 7]], ids=str)
+def test_bands_of_experts_add_up_to_the_whole(cuts, device):
+    tensors, keywords = inputs(device, torch.float32, tokens=17)
+    expected = naive("experts", *tensors, **keywords)
+    parts = [kernel("experts", *tensors, **band(keywords, begin, end)) for begin, end in pairwise(cuts)]
+    assert distance(sum(parts), expected) < TOLERANCE[torch.float32]
+    gap = kernel("experts", *tensors, **band(keywords, cuts[0] + 1, cuts[-1]))
+    assert distance(gap, expected) > MARGIN * TOLERANCE[torch.float32]
+    assert distance(sum(parts) + parts[0], expected) > MARGIN * TOLERANCE[torch.float32]
+
+
+def test_a_token_with_no_expert_here_gets_exact_zeros(device):
+    (x, ids, weights), keywords = inputs(device, torch.float32, tokens=5)
+    ids[2] = torch.tensor([0, 1, 2])
+    result = kernel("experts", x, ids, weights, **band(keywords, 3, 7))
+    assert not result[2].any()
+    assert result.isfinite().all()
+
+
+@pytest.mark.parametrize("stray", [-1, 7, 2**31 - 1])
+def test_an_expert_that_nobody_owns_is_not_dropped_in_silence(stray, device):
+    (x, ids, weights), keywords = inputs(device, torch.float32, tokens=5)
+    ids[3, 1] = stray
+    result = kernel("experts", x, ids, weights, **keywords)
+    assert result[3].isnan().all()
+    assert result[[0, 1, 2, 4]].isfinite().all()
+    assert distance(result, naive("experts", x, ids, weights, **keywords)) < TOLERANCE[torch.float32]
+
+
+def test_the_same_expert_in_two_slots_counts_twice(device):
+    (x, ids, weights), keywords = inputs(device, torch.float32, tokens=5)
+    ids[1] = 4
+    result = kernel("experts", x, ids, weights, **keywords)
+    assert distance(result, naive("experts", x, ids, weights, **keywords)) < TOLERANCE[torch.float32]
+
+
+def test_common_mistakes_are_seen(device, dtype):
+    (x, ids, weights), keywords = inputs(device, dtype, tokens=17)
+    result = kernel("experts", x, ids, weights, **keywords)
+    exchanged = {**keywords, "gate": keywords["up"], "up": keywords["gate"]}
+    for wrong in (
+        naive("experts", x, ids, weights, **exchanged),
+        naive("experts", x, ids, torch.full_like(weights, 1 / 3), **keywords),
+        naive("experts", x, ids.flip(1), weights, **keywords),  # weights of other slots
+        naive("experts", x, (ids + 1) % 7, weights, **keywords),
+        naive("experts", x, ids, weights, **{**keywords, "linear_beta": 0.0, "beta": 1.0}),
+        naive("experts", x, ids[:, :2].contiguous(), weights[:, :2].contiguous(), **keywords),  # a dropped slot
+    ):
+        assert distance(result, wrong) > MARGIN * TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize(("first", "count"), [(-1, 7), (1, 7), (0, 6)])
+def test_a_band_outside_the_experts_is_refused(first, count, device):
+    tensors, keywords = inputs(device, torch.float32, tokens=2)
+    with pytest.raises(ValueError, match="not a band"):
+        kernel("experts", *tensors, **{**keywords, "first_expert": first, "expert_count": count})

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.kernels.comparison import MARGIN, TOLERANCE, distance, draw, kernel, naive, place
+
+SMALL = {"value_dim": 48, "scale": 0.2, "slice_rows": 16}
+K3 = {"value_dim": 512, "scale": 192**-0.5, "slice_rows": 32}
+
+
+def inputs(device, dtype, *, heads=3, width=60, rows=63, lengths=((0, 1, 17), (16, 33, 63))):
+    """Queries, a cache that is NaN past every sequence's last visible row, and lengths."""
+    random = draw(rows)
+    lengths = torch.tensor(lengths)
+    query = torch.randn((*lengths.shape, heads, width), generator=random, dtype=torch.float64)
+    cache = torch.randn((len(lengths), rows, width), generator=random, dtype=torch.float64)
+    for sequence, last in enumerate(lengths.amax(1).tolist()):
+        cache[sequence, last:] = torch.nan
+    return place(query, device, dtype), place(cache, device, dtype), place(lengths, device)
+
+
+@pytest.mark.parametrize("slice_rows", [1, 16, 17, 64, 1000])
+def test_equals_the_specification_for_every_split(slice_rows, device, dtype):
+    query, cache, lengths = inputs(device, dtype)
+    result = kernel("mla_decode", query, cache, lengths, **{**SMALL, "slice_rows": slice_rows})
+    expected = naive("mla_decode", query, cache, lengths, **SMALL)
+    assert result.isfinite().all()
+    assert distance(result, expected) < TOLERANCE[dtype]
+    assert not result[0, 0].any(), "a token that sees nothing is exact zeros"
+
+
+@pytest.mark.parametrize(("heads", "lengths"), [(96, ((40,),)), (12, ((70,), (1,))), (17, ((33,),))], ids=str)
+def test_equals_the_specification_at_the_widths_of_k3(heads, lengths, device, dtype):
+    query, cache, lengths = inputs(device, dtype, heads=heads, width=576, rows=70, lengths=lengths)
+    result = kernel("mla_decode", query, cache, lengths, **K3)
+    assert distance(result, naive("mla_decode", query, cache, lengths, **K3)) < TOLERANCE[dtype]
+
+
+def test_a_long_context_is_read_to_its_end(device, dtype):
+    query, cache, lengths = inputs(device, dtype, heads=1, width=20, rows=12_300, lengths=((12_289,),))
+    cache[:, 11_767:, :16] += 4  # so that the end weighs more than a bfloat16 rounding
+    shape = {"value_dim": 16, "scale": 0.5, "slice_rows": 4096}
+    result = kernel("mla_decode", query, cache, lengths, **shape)
+    expected = naive("mla_decode", query, cache, lengths, **shape)
+    assert distance(result, expected) < TOLERANCE[dtype]
+    short = naive("mla_decode", query, cache, torch.full_like(lengths, 11_767), **shape)
+    assert distance(result, short) > MARGIN * TOLERANCE[dtype]
+
+
+def test_bits_do_not_depend_on_the_other_tokens_of_the_call(device, dtype):
+    query, cache, lengths = inputs(device, dtype)
+    whole = kernel("mla_decode", query, cache, lengths, **SMALL)
+    for token in range(3):
+        one = slice(token, token + 1)
+        alone = kernel("mla_decode", query[:, one].contiguous(), cache, lengths[:, one].contiguous(), **SMALL)
+        assert torch.equal(alone, whole[:, one])
+
+
+def test_bits_do_not_depend_on_the_capacity_of_the_cache(device, dtype):
+    query, cache, lengths = inputs(device, dtype)
+    whole = kernel("mla_decode", query, cache, lengths, **SMALL)
+    larger = torch.full((2, 200, 60), torch.nan, dtype=dtype, device=device)
+    larger[:, :63] = cache
+    assert torch.equal(kernel("mla_decode", query, larger, lengths, **SMALL), whole)
+
+
+def test_rows_of_the_cache_may_be_strided(device, dtype):
+    query, cache, lengths = inputs(device, dtype)
+    wide = torch.full((2, 63, 80), torch.nan, dtype=dtype, device=device)
+    wide[..., :60] = cache
+    assert torch.equal(
+        kernel("mla_decode", query, wide[..., :60], lengths, **SMALL),
+        kernel("mla_decode", query, cache, lengths, **SMALL),
+    )
+
+
+def test_slices_and_their_merge_are_the_whole(device, dtype):
+    query, cache, lengths = inputs(device, dtype)
+    parts = kernel("mla_slices", query, cache, lengths, **SMALL)
+    expected = naive("mla_slices", query, cache, lengths, **SMALL)
+    assert parts.peak.shape == (4, 2, 3, 3)
+    empty = expected.peak.isneginf()
+    assert torch.equal(parts.peak.cpu().isneginf(), empty)
+    assert empty.any()
+    assert not parts.total.cpu()[empty].any()
+    assert parts.latent.cpu()[empty].isnan().all(), "nobody writes the sum of an empty slice"
+    for mine, theirs in zip(parts, expected, strict=True):
+        assert distance(mine.cpu()[~empty], theirs[~empty]) < TOLERANCE[dtype]
+    merged = kernel("mla_merge", *parts)
+    assert distance(merged, naive("mla_decode", query, cache, lengths, **SMALL)) < TOLERANCE[dtype]
+
+
+def test_common_mistakes_are_seen(device, dtype):
+    query, cache, lengths = inputs(device, dtype, lengths=((5, 9, 17), (16, 33, 63)))
+    result = kernel("mla_decode", query, cache, lengths, **SMALL)
+    q, c = query.cpu().double(), cache.cpu().double()
+    swapped = torch.cat([q[..., -12:], q[..., :-12]], dim=-1)
+    turned = torch.cat([c[..., 12:], c[..., :12]], dim=-1)
+    ignored = torch.cat([q[..., :48], torch.zeros_like(q[..., 48:])], dim=-1)
+    for wrong in (
+        naive("mla_decode", q, c, lengths, **{**SMALL, "scale": 0.2 * (192 / 576) ** 0.5}),
+        naive("mla_decode", q, c, lengths - 1, **SMALL),  # the current row is not seen
+        naive("mla_decode", q, c, lengths[:, :1].repeat(1, 3), **SMALL),  # one position for the chunk
+        naive("mla_decode", swapped, c, lengths, **SMALL),
+        naive("mla_decode", q, turned, lengths, **SMALL),  # values taken from other columns
+        naive("mla_decode", ignored, c, lengths, **SMALL),  # no positional part
+    ):
+        assert distance(result, wrong) > MARGIN * TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"value_dim": 60}, ValueError),
+        ({"value_dim": 0}, ValueError),
+        ({"scale": 0.0}, ValueError),
+        ({"slice_rows": 0}, ValueError),
+    ],
+    ids=str,
+)
+def test_meaningless_sizes_are_refused(change, error, device):
+    query, cache, lengths = inputs(device, torch.float32)
+    with pytest.raises(error):
+        kernel("mla_decode", query, cache, lengths, **{**SMALL, **change})
+
+
+def test_lengths_that_are_no_integers_are_refused(device):
+    query, cache, lengths = inputs(device, torch.float32)
+    with pytest.raises(TypeError, match="lengths has type float32"):
+        kernel("mla_decode", query, cache, lengths.float(), **SMALL)
