@@ -110,7 +110,7 @@ class Builder:
     origin: str = ORIGIN
     root: Key = ROOT
 
-    def add(self, kind: str, body: dict[str, Any], key: Key, **fields: Any) -> str:
+    def add(self, kind: str, body: dict[str, Any], signer: Key, **fields: Any) -> str:
         """Append one entry and return its identity; ``fields`` overrides chain fields to make them wrong."""
         prev = hashlib.sha256(self.origin.encode() + b"\n").hexdigest()
         if self.lines:
@@ -118,10 +118,10 @@ class Builder:
         minute, second = divmod(len(self.lines) % 3600, 60)
         entry = {
             "index": len(self.lines), "prev": prev, "time": f"2026-01-01T00:{minute:02}:{second:02}Z", "kind": kind,
-            "key": key.id, "schema": f"k3-ledger/{kind}/1", "body": body, **fields,
+            "key": signer.id, "schema": f"k3-ledger/{kind}/1", "body": body, **fields,
         }  # fmt: skip
         data = canonical(entry)
-        self.lines.append(sign_line(data, key))
+        self.lines.append(sign_line(data, signer))
         return hashlib.sha256(data).hexdigest()
 
     def open(self) -> Builder:

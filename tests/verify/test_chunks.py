@@ -37,7 +37,7 @@ def test_a_line_over_the_limit_is_one_chunk_of_its_own_and_costs_no_memory(block
     chunker = Chunker(data[i : i + block] for i in range(0, len(data), block))
     if block == 1000:
         first, oversized, last = chunker
-        assert (oversized.lines, oversized.first_line, oversized.offset, oversized.oversized) == (1, 2, 8, long)
+        assert (oversized.lines, oversized.first_line, oversized.offset) == (1, 2, 8)
         assert len(oversized.data) == MAX_LINE + 2
         assert (first.data, last.data, last.offset) == (b"one\ntwo\n", b"three\n", 8 + long + 1)
     else:  # it arrived whole, with its neighbours: the worker refuses it like any other bad line
@@ -60,3 +60,10 @@ def test_a_nul_filled_tail_longer_than_a_line_is_told_from_damage() -> None:
     chunker = Chunker(itertools.chain([b"one\n"], itertools.repeat(bytes(4096), 1024)))
     assert len(list(chunker)) == 1
     assert chunker.tail.kind is TailKind.NUL_FILLED
+
+
+def test_a_long_line_in_front_of_everything_is_refused_like_any_other() -> None:
+    chunker = Chunker(itertools.chain(itertools.repeat(b"z" * 4096, 32), [b"\n"]))
+    (only,) = chunker
+    assert (only.first_line, only.lines, only.offset, len(only.data)) == (0, 1, 0, MAX_LINE + 2)
+    assert (chunker.lines, chunker.offset) == (1, 4096 * 32 + 1)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
-from typing import TYPE_CHECKING, Any
+import hashlib
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
 
+from k3_ledger.schemas.errors import StoreError
 from k3_ledger.schemas.findings import Code
-from k3_ledger.schemas.outcomes import ExitCode, Outcome
+from k3_ledger.schemas.outcomes import ExitCode, Outcome, Position
 from k3_ledger.verify.log import Options, check_log, verify_log
 from k3_ledger.verify.policy import TrustPolicy
 from k3_ledger.verify.report import STEPS, Report, VerificationError
@@ -30,7 +33,7 @@ from tests.ledgers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 POLICY = TrustPolicy(root_public_key=ROOT.public, origin=ORIGIN)
 
@@ -270,10 +273,19 @@ def test_a_key_entry_that_cannot_count_says_why(body: dict[str, Any], code: Code
     assert report.findings[0].position.index == 5
 
 
+def test_a_weak_root_key_opens_no_log() -> None:
+    """Everything verifies under the identity point in a verifier that takes it; this one takes nothing."""
+    weak = bytes([1]) + bytes(31)
+    body = {**genesis_body(), "root_public_key": weak.hex()}
+    forged = Builder()
+    forged.add("genesis", body, ROOT, key=hashlib.sha256(weak).hexdigest())
+    forged.lines[0] = forged.lines[0][:-91] + base64.b64encode(weak + bytes(32)) + b'"}\n'
+    report = check(forged, None)
+    assert codes(report) == {Code.PUBLIC_KEY_LOW_ORDER}
+
+
 def test_a_weak_public_key_is_not_enrolled() -> None:
     weak = bytes([1]) + bytes(31)  # the identity
-    import hashlib
-
     ledger = small_ledger(1)
     body = key_body(Key("a"), "runner", public_key=weak.hex(), key_id=hashlib.sha256(weak).hexdigest())
     ledger.add("key", body, ROOT)
@@ -319,6 +331,20 @@ def test_a_checkpoint_of_another_log_is_refused() -> None:
     ledger = small_ledger()
     report = check(ledger, checkpoint=ledger.head(origin="example.org/other"))
     assert codes(report) == {Code.CHECKPOINT_ORIGIN, Code.CHECKPOINT_SIGNATURE}
+
+
+def test_of_several_log_keys_any_enrolled_one_may_have_signed_and_a_bad_signature_is_told_apart() -> None:
+    ledger = small_ledger()
+    ledger.add("key", key_body(Key("log-two"), "log"), ROOT)
+    for key in (LOG, Key("log-two")):
+        assert check(ledger, checkpoint=ledger.head(key=key)).exit_code == 0
+    good = ledger.head(key=LOG)
+    bad = good[:-10] + bytes([good[-10] ^ 1]) + good[-9:]
+    report = check(ledger, checkpoint=bad)
+    assert codes(report) == {Code.CHECKPOINT_SIGNATURE}
+    assert "is bad" in report.findings[0].message
+    early = sign_head(ledger.lines[:10], Key("log-two"))
+    assert codes(check(ledger, checkpoint=early)) == {Code.CHECKPOINT_SIGNATURE, Code.UNCHECKPOINTED}
 
 
 def test_kept_checkpoints_are_all_compared() -> None:
@@ -403,21 +429,25 @@ def test_what_is_no_ledger_is_exit_3_with_a_cause(data: bytes, code: Code) -> No
 
 def test_one_changed_byte_anywhere_is_exit_1() -> None:
     ledger = Builder().open().runs(1)
-    data = ledger.data
-    head = ledger.head()
+    data, head = ledger.data, ledger.head()
     for at in range(len(data)):
-        for change in (1, 0x20, 0x80):
-            tampered = data[:at] + bytes([data[at] ^ change]) + data[at + 1 :]
-            assert check(tampered).exit_code == ExitCode.FALSE, (at, change)
-            assert check(tampered, checkpoint=head).exit_code == ExitCode.FALSE, (at, change)
+        change = (1, 0x20, 0x80)[at % 3]
+        tampered = data[:at] + bytes([data[at] ^ change]) + data[at + 1 :]
+        assert check(tampered, checkpoint=head if at % 2 else None).exit_code == ExitCode.FALSE, (at, change)
+
+
+def test_a_line_over_the_limit_is_refused_and_the_next_one_is_read() -> None:
+    ledger = small_ledger(2)
+    ledger.lines[4] = ledger.lines[4][:-1] + b" " * 70_000 + b"\n"
+    report = check(ledger, block=5000)
+    assert codes(report) == {Code.LINE_TOO_LONG}
+    assert (report.findings[0].position.line, report.head.size) == (5, 6)
 
 
 # ------------------------------------------------------------------------------------------ artifacts, references
 
 
 def artifact(data: bytes, name: str = "raw.json", **more: Any) -> dict[str, Any]:
-    import hashlib
-
     digest = hashlib.sha256(data).hexdigest()
     return {"name": name, "sha256": digest, "size": len(data), "media_type": "application/json", **more}
 
@@ -439,6 +469,43 @@ def test_artifacts_are_hashed_again_and_a_missing_one_is_counted_not_passed() ->
     assert outcome(report, "artifacts") is Outcome.NOT_CHECKED
 
 
+def test_imports_and_notes_have_artifacts_too_and_quotes_are_counted_not_checked() -> None:
+    ledger = small_ledger(1)
+    one = artifact(b"one")
+    body = {
+        "format": "polaris/1", "foreign_id": "a1", "original_sha256": one["sha256"], "attestation": "tdx-quote",
+        "fields": [], "findings": [], "artifacts": [one],
+    }  # fmt: skip
+    ledger.add("import", body, LOG)
+    ledger.add("note", {"text": "hello", "artifacts": [artifact(b"two")]}, JUDGE)
+    report = check_log(MemorySource(ledger.data, artifacts={one["sha256"]: b"one"}), POLICY)
+    counts = {step.name: (step.checked, step.not_checked) for step in report.steps}
+    assert (counts["artifacts"], counts["attestations"]) == ((1, 1), (0, 1))
+    assert codes(report) == {Code.ARTIFACT_MISSING}
+
+
+def test_an_artifact_that_cannot_be_read_is_not_checked_and_stops_nothing() -> None:
+    class Broken(MemorySource):
+        def open_artifact(self, sha256: str) -> BinaryIO | None:
+            raise StoreError(Code.UNREADABLE, "input/output error", position=Position(source=sha256))
+
+    ledger = small_ledger(1)
+    ledger.add("run", run_body(1, artifacts=[artifact(b"one")]), RUNNER)
+    report = check_log(Broken(ledger.data), POLICY)
+    assert (codes(report), report.exit_code) == ({Code.UNREADABLE}, ExitCode.UNREADABLE)
+    assert outcome(report, "artifacts") is Outcome.NOT_CHECKED
+
+
+def test_a_log_that_cannot_be_read_is_said_to_be() -> None:
+    class Broken(MemorySource):
+        def blocks(self) -> Iterator[bytes]:
+            yield small_ledger().data[:5000]
+            raise StoreError(Code.UNREADABLE, "input/output error")
+
+    report = check_log(Broken(b""), POLICY)
+    assert (codes(report), report.exit_code, report.head) == ({Code.UNREADABLE}, ExitCode.UNREADABLE, None)
+
+
 def test_one_digest_has_one_size() -> None:
     ledger = small_ledger(1)
     ledger.add("run", run_body(1, artifacts=[artifact(b"one")]), RUNNER)
@@ -454,6 +521,8 @@ def test_entries_that_are_named_exist_and_stand_before() -> None:
     ledger.add("supersede", {"target": "ab" * 32, "reason": "bad clock", "replacement": target}, JUDGE)
     report = check(ledger)
     assert (report.counts, report.findings[0].position.index) == ({Code.REFERENCE_UNKNOWN: 1}, 8)
+    ledger.lines[5] = b"nonsense\n"
+    assert check(ledger).counts[Code.REFERENCE_UNKNOWN] == 1
 
 
 # ----------------------------------------------------------------------------------------------- verified objects
@@ -504,10 +573,20 @@ def test_processes_do_not_change_the_report(monkeypatch: pytest.MonkeyPatch) -> 
     ledger = small_ledger(60)
     ledger.lines[30] = ledger.lines[30].replace(b'"count":10', b'"count":11')
     done: list[int] = []
-    parallel = check(ledger, processes=2, chunk_bytes=4000, checkpoint=ledger.head(), progress=done.append)
+    parallel = check(ledger, processes=2, chunk_bytes=4000, block=1000, checkpoint=ledger.head(), progress=done.append)
     assert parallel.as_dict() == check(ledger, checkpoint=ledger.head()).as_dict()
+    assert len(done) > 10
     assert done == sorted(done)
     assert done[-1] == len(ledger.data)
+
+
+def test_misuse_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="processes"):
+        Options(processes=0)
+    with pytest.raises(ValueError, match="block"):
+        MemorySource(b"", block=0)
+    with pytest.raises(ValueError, match="finding"):
+        VerificationError(check(small_ledger()))
 
 
 def test_every_step_is_reported_in_order() -> None:

@@ -8,13 +8,13 @@ stdout, diagnostics to stderr as ``error:`` and ``hint:`` lines. Exit codes: 0 v
 from __future__ import annotations
 
 import sys
-from importlib import metadata
 from typing import Annotated
 
 import typer
 
 from k3_ledger.cli import proofs, verify
 from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.version import __version__
 
 app = typer.Typer(
     name="k3-ledger",
@@ -29,7 +29,7 @@ app = typer.Typer(
 
 def _print_version(value: bool) -> None:
     if value:
-        typer.echo(f"k3-ledger {metadata.version('k3-ledger')}")
+        typer.echo(f"k3-ledger {__version__}")
         raise typer.Exit
 
 

@@ -25,16 +25,14 @@ class Chunk:
         data: the lines, each with its LF.
         first_line: number of lines in front of this chunk.
         offset: bytes in front of this chunk.
-        lines: number of lines in ``data``.
-        oversized: bytes of the single line of this chunk when it is longer than the format allows (``data`` then
-            holds its beginning only), 0 for ordinary chunks.
+        lines: number of lines in ``data``. Of a line longer than the format allows, ``data`` holds the beginning only:
+            enough for the worker to refuse it.
     """
 
     data: bytes
     first_line: int
     offset: int
     lines: int
-    oversized: int = 0
 
 
 class Chunker:
@@ -98,7 +96,7 @@ class Chunker:
         return chunk
 
     def _oversized(self, line: RawLine) -> Chunk:
-        chunk = Chunk(line.data + b"\n", self.lines, self.offset, 1, line.length)
+        chunk = Chunk(line.data + b"\n", self.lines, self.offset, 1)
         self.lines += 1
         self.offset += line.length + 1
         return chunk

@@ -148,12 +148,13 @@ def _check_head(scan: Scan, name: str, proof: ProofFile) -> None:
     """Step 6: the checkpoint, and every line's place in the tree it commits to."""
     tally = scan.tallies["checkpoint"]
     tally.checked += 1
+    found: list[Finding] = []
     try:
         head = signed_head(f"{name} checkpoint", proof.checkpoint)
-        found = list(head_faults(scan, head))
+        found += head_faults(scan, head)
         check_inclusions(proof, head.checkpoint, position=Position(source=name))
     except LedgerError as error:
-        found = [error.finding]
+        found.append(error.finding)
     else:
         tally.checked += len(proof.entries)
         scan.head = Head(head.checkpoint.size, head.checkpoint.root.hex(), None)

@@ -82,10 +82,11 @@ def _enrolments(genesis: bytes, subject: bytes, key_lines: dict[int, bytes], has
         hashes: key hashes of the signatures on the checkpoint.
 
     Returns:
-        By position: what enrolled the subject's signer and the checkpoint's, and the roots that enrolled those.
+        By position: what enrolled the subject's signer and the checkpoint's, and the keys that this rests on: roots
+        that signed those entries, and keys that were rotated out.
     """
     origin = decode(parse_line(genesis).entry).body.origin
-    enrolled: dict[str, tuple[int, str]] = {}  # key id: where it was enrolled, by which key
+    enrolled: dict[str, tuple[int, tuple[str, ...]]] = {}  # key id: where it was enrolled, and what that rests on
     wanted = [decode(parse_line(subject).entry).key]
     for position, raw in key_lines.items():
         try:
@@ -95,7 +96,7 @@ def _enrolments(genesis: bytes, subject: bytes, key_lines: dict[int, bytes], has
         body = entry.body
         if entry.kind != "key" or body.action == "revoke":
             continue
-        enrolled.setdefault(body.key_id, (position, entry.key))
+        enrolled.setdefault(body.key_id, (position, (entry.key, *([body.replaces] if body.replaces else []))))
         if body.role == "log" and key_hash(origin, bytes.fromhex(body.public_key)) in hashes:
             wanted.append(body.key_id)
     needed: dict[int, bytes] = {}
@@ -103,5 +104,5 @@ def _enrolments(genesis: bytes, subject: bytes, key_lines: dict[int, bytes], has
         found = enrolled.get(wanted.pop())
         if found is not None and found[0] not in needed:
             needed[found[0]] = key_lines[found[0]]
-            wanted.append(found[1])
+            wanted.extend(found[1])
     return needed

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from k3_ledger.schemas.errors import LedgerError
-from k3_ledger.schemas.outcomes import ExitCode, Outcome, Severity
+from k3_ledger.schemas.outcomes import ExitCode, Outcome
 
 if TYPE_CHECKING:
     from k3_ledger.schemas.findings import Code, Finding
@@ -177,11 +177,6 @@ class Report:
         """The most serious one that a finding asks for, in the order of :data:`EXIT_PRECEDENCE`."""
         asked = {code.info.exit for code in self.counts}
         return next((code for code in EXIT_PRECEDENCE if code in asked), ExitCode.VERIFIED)
-
-    @property
-    def errors(self) -> int:
-        """Number of findings of severity error, counted ones included."""
-        return sum(n for code, n in self.counts.items() if code.info.severity is Severity.ERROR)
 
     def as_dict(self) -> dict[str, object]:
         """JSON form, the body of ``--json``."""

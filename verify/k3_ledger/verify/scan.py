@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from k3_ledger.ledger.core.framing import MAX_LINE, parse_line
+from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.keyring import Keyring
 from k3_ledger.ledger.core.merkle import EMPTY_ROOT, CompactRange
 from k3_ledger.schemas.errors import LedgerError
@@ -193,8 +193,6 @@ class _Joiner:
             tally.checked += checked
             tally.failed += failed
             tally.not_checked += not_checked
-        if chunk.oversized:
-            self._report_oversized(chunk)
         self._join_chain(chunk, result)
         scan.findings.merge(result.findings)
         self._join_tree(result)
@@ -206,17 +204,6 @@ class _Joiner:
             self._note_artifact(position, name, digest, size)
         for position, where, target in result.references:
             scan.references.setdefault(target, []).append((position, where))
-
-    def _report_oversized(self, chunk: Chunk) -> None:
-        self.scan.findings.add(
-            Finding(
-                Code.LINE_TOO_LONG,
-                f"the line is longer than {MAX_LINE} bytes",
-                Position(LOG_NAME, chunk.first_line + 1, chunk.offset),
-                f"at most {MAX_LINE} bytes",
-                f"{chunk.oversized} bytes",
-            )
-        )
 
     def _join_chain(self, chunk: Chunk, result: ChunkResult) -> None:
         """Step 3 across the border between two chunks."""

@@ -31,7 +31,8 @@ class KeyLife:
         public_key: raw 32 bytes.
         role: what it may sign, see SIGNING_ROLES.
         enrolled: position of the entry that enrolled it; its entries count after that.
-        retired: position of the entry that rotated or revoked it; its entries count before that.
+        retired: position of the entry that rotated or revoked it; its entries count up to there, for a root key
+            signs the very entry that retires it.
         disowned_from: first position that a compromise revocation takes back, at most ``retired``.
     """
 
@@ -43,7 +44,7 @@ class KeyLife:
 
     def valid_at(self, position: int) -> bool:
         """Whether a signature at this position counts."""
-        return self.enrolled < position < self.retired
+        return self.enrolled < position <= self.retired
 
 
 @dataclass(slots=True)
@@ -60,10 +61,7 @@ class Keyring:
     def apply_genesis(self, position: int, body: Any) -> Iterator[Finding]:
         """Pin the root key that genesis names. Genesis itself is signed by it."""
         raw = bytes.fromhex(body.root_public_key)
-        try:
-            check_public_key(raw)
-        except LedgerError as error:
-            yield _finding(Code.KEY_WEAK, position, "body.root_public_key", str(error))
+        yield from _weakness(raw, position, "body.root_public_key")
         self.lives[sha256(raw).hexdigest()] = KeyLife(raw, "root", enrolled=position - 1)
 
     def apply_key(self, position: int, signer: str, body: Any) -> Iterator[Finding]:
@@ -81,10 +79,9 @@ class Keyring:
         if body.action == "revoke":
             yield from self._revoke(position, body)
             return
-        try:
-            check_public_key(raw)
-        except LedgerError as error:
-            yield _finding(Code.KEY_WEAK, position, "body.public_key", str(error))
+        weakness = list(_weakness(raw, position, "body.public_key"))
+        if weakness:
+            yield from weakness
             return
         if body.key_id in self.lives:
             yield _finding(
@@ -147,7 +144,7 @@ class Keyring:
                     Code.KEY_NOT_YET, early, f"key {key[:16]}… signed before it was enrolled",
                     f"after entry {life.enrolled}", None,
                 )  # fmt: skip
-            late = [p for p in positions if p >= life.retired] if positions[-1] >= life.retired else []
+            late = [p for p in positions if p > life.retired] if positions[-1] > life.retired else []
             if late:
                 yield _first(
                     Code.KEY_RETIRED, late, f"key {key[:16]}… signed after it was retired",
@@ -169,6 +166,14 @@ class Keyring:
             for p in positions
             if life.disowned_from <= p < life.retired
         )
+
+
+def _weakness(public_key: bytes, position: int, where: str) -> Iterator[Finding]:
+    """Says so when a key is not a canonical point of the prime-order subgroup."""
+    try:
+        check_public_key(public_key)
+    except LedgerError as error:
+        yield _finding(Code.KEY_WEAK, position, where, error.finding.message, found=error.finding.found)
 
 
 def _finding(

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from k3_ledger.schemas.canonical import JsonValue
 
 SCHEMA: Final = "k3-ledger/proof/1"
-MAX_ENTRIES: Final = 16
+MAX_ENTRIES: Final = 64
 """Most entries in a proof file: subject, genesis, and room for chains of rotated keys."""
 LIMITS: Final = canonical.Limits(max_bytes=4_000_000, max_depth=4, max_string=MAX_NOTE, max_items=2_048)
 """What a proof file may cost to read."""

@@ -1,0 +1,184 @@
+"""A proof file stands on its own; what is wrong with one is said, and what it cannot show is never called ok."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k3_ledger.ledger.core.proof import format_proof
+from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import ExitCode, Outcome
+from k3_ledger.verify.policy import TrustPolicy
+from k3_ledger.verify.proof import check_proof, verify_proof
+from k3_ledger.verify.prove import prove_entry
+from k3_ledger.verify.report import VerificationError
+from k3_ledger.verify.source import MemorySource
+from tests.ledgers import LOG, ORIGIN, ROOT, RUNNER, Builder, Key, key_body, run_body, sign_head, small_ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from k3_ledger.verify.report import Report
+
+POLICY = TrustPolicy(root_public_key=ROOT.public, origin=ORIGIN)
+
+
+def prove(ledger: Builder, index: int, **head: Any) -> bytes:
+    return format_proof(prove_entry(MemorySource(ledger.data, checkpoint=ledger.head(**head)), index))
+
+
+def edit(proof: bytes, change: Callable[[dict[str, Any]], object]) -> bytes:
+    document = json.loads(proof)
+    change(document)
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def check(proof: bytes, policy: TrustPolicy | None = POLICY) -> Report:
+    return check_proof(proof, "entry.proof", policy)
+
+
+@pytest.mark.parametrize("index", range(10))
+def test_every_entry_of_a_ledger_can_be_proved_and_stands_alone(index: int) -> None:
+    ledger = small_ledger()
+    proof = prove(ledger, index)
+    report = check(proof)
+    assert (report.exit_code, report.findings, report.authenticated) == (0, (), True)
+    assert report.head.size == 10
+    assert verify_proof(proof, "entry.proof", POLICY).index == index
+
+
+def test_what_a_proof_cannot_show_is_not_checked() -> None:
+    ledger = small_ledger(1)
+    artifact = {"name": "raw", "sha256": "ab" * 32, "size": 3, "media_type": "text/plain"}
+    ledger.add("run", run_body(1, artifacts=[artifact]), RUNNER)
+    report = check(prove(ledger, 5))
+    outcomes = {step.name: (step.outcome, step.not_checked) for step in report.steps}
+    assert outcomes["chain"] == (Outcome.NOT_CHECKED, 4)
+    assert outcomes["artifacts"] == (Outcome.NOT_CHECKED, 1)
+    assert check(prove(ledger, 5), TrustPolicy(require=frozenset({"chain"}))).exit_code == ExitCode.NOT_CHECKED
+
+
+def test_a_proof_carries_the_whole_way_from_the_root_through_rotated_keys() -> None:
+    ledger = small_ledger(1)
+    root, log, runner = Key("root-two"), Key("log-two"), Key("runner-two")
+    ledger.add("key", key_body(root, "root", "rotate", replaces=ROOT.id), ROOT)
+    ledger.add("key", key_body(log, "log", "rotate", replaces=LOG.id), root)
+    ledger.add("key", key_body(runner, "runner", "rotate", replaces=RUNNER.id), root)
+    ledger.add("run", run_body(1), runner)
+    proof = prove(ledger, 8, key=log)
+    assert [entry["index"] for entry in json.loads(proof)["entries"]] == [0, 1, 2, 5, 6, 7, 8]
+    assert check(proof).exit_code == 0
+
+
+def test_another_root_is_not_trusted() -> None:
+    report = check(prove(small_ledger(), 5), TrustPolicy(root_public_key=Key("other").public))
+    assert set(report.counts) == {Code.ROOT_NOT_TRUSTED}
+
+
+def _drop(role: str) -> Callable[[dict[str, Any]], object]:
+    def change(document: dict[str, Any]) -> None:
+        document["entries"] = [e for e in document["entries"] if f'"role":"{role}"' not in e["line"]]
+
+    return change
+
+
+TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], Code]] = {
+    "signer's enrolment left out": (_drop("runner"), Code.PROOF_INCOMPLETE),
+    "log's enrolment left out": (_drop("log"), Code.CHECKPOINT_SIGNATURE),
+    "figure changed": (
+        lambda d: d["entries"][-1].update(line=d["entries"][-1]["line"].replace('"count":10', '"count":11')),
+        Code.SIGNATURE_MISMATCH,
+    ),
+    "figure changed under a good signature elsewhere": (
+        lambda d: d["entries"][-1].update(line=small_ledger(9).lines[9][:-1].decode()),
+        Code.CHAIN_INDEX,
+    ),
+    "inclusion hash changed": (
+        lambda d: d["entries"][-1]["inclusion"].__setitem__(0, "00" * 32),
+        Code.INCLUSION_MISMATCH,
+    ),
+    "inclusion hash left out": (lambda d: d["entries"][-1]["inclusion"].pop(), Code.PROOF_SHAPE),
+    "checkpoint of a smaller tree": (
+        lambda d: d.update(checkpoint=sign_head(small_ledger().lines[:9]).decode()),
+        Code.INCLUSION_MISMATCH,
+    ),
+    "checkpoint by a stranger": (
+        lambda d: d.update(checkpoint=small_ledger().head(key=Key("stranger")).decode()),
+        Code.CHECKPOINT_SIGNATURE,
+    ),
+    "checkpoint that is none": (lambda d: d.update(checkpoint="hello"), Code.NOTE_MALFORMED),
+    "line that is none": (lambda d: d["entries"][-1].update(line="hello"), Code.LINE_HEAD),
+    "entry of an unknown kind": (
+        lambda d: d["entries"][-1].update(line=d["entries"][-1]["line"].replace('"kind":"run"', '"kind":"ran"')),
+        Code.SCHEMA_UNKNOWN_KIND,
+    ),
+    "genesis of another origin": (
+        lambda d: d["entries"][0].update(line=Builder(origin="else").open().lines[0][:-1].decode()),
+        Code.CHECKPOINT_ORIGIN,
+    ),
+    "genesis replaced by a key entry": (
+        lambda d: d["entries"][0].update(line=small_ledger().lines[1][:-1].decode()),
+        Code.CHAIN_INDEX,
+    ),
+    "schema of another version": (lambda d: d.update(schema="k3-ledger/proof/2"), Code.PROOF_FILE),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_a_tampered_proof_is_refused_under_the_code_of_what_was_done(name: str) -> None:
+    change, code = TAMPERED[name]
+    proof = prove(small_ledger(), 7)
+    assert check(proof).exit_code == 0
+    report = check(edit(proof, change))
+    assert report.exit_code == ExitCode.FALSE
+    assert code in report.counts
+    with pytest.raises(VerificationError):
+        verify_proof(edit(proof, change), "entry.proof", POLICY)
+
+
+def test_one_changed_byte_anywhere_in_a_proof_is_exit_1() -> None:
+    proof = prove(Builder().open().runs(1), 4)
+    for at in range(len(proof)):
+        changed = proof[:at] + bytes([proof[at] ^ 1]) + proof[at + 1 :]
+        assert check(changed).exit_code == ExitCode.FALSE, at
+
+
+def test_a_key_entry_that_cannot_count_enrols_nobody_in_a_proof_either() -> None:
+    ledger = Builder().open()
+    ledger.add("key", key_body(Key("a"), "runner", key_id="0" * 64), ROOT)
+    report = check(prove(ledger, 4))
+    assert set(report.counts) == {Code.KEY_ID_MISMATCH}
+
+
+@given(data=st.binary(max_size=300))
+def test_arbitrary_bytes_are_refused_in_words(data: bytes) -> None:
+    assert check(data).exit_code == ExitCode.FALSE
+
+
+def test_an_entry_that_is_not_there_or_not_covered_cannot_be_proved() -> None:
+    ledger = small_ledger()
+    for index, code in ((10, Code.NO_SUCH_ENTRY), (9, Code.NOT_CHECKPOINTED)):
+        with pytest.raises(LedgerError) as caught:
+            prove_entry(MemorySource(ledger.data, checkpoint=sign_head(ledger.lines[:9])), index)
+        assert caught.value.code is code
+    with pytest.raises(LedgerError) as caught:
+        prove_entry(MemorySource(ledger.data), 1)
+    assert caught.value.code is Code.NOT_CHECKPOINTED
+    with pytest.raises(LedgerError) as caught:
+        prove_entry(MemorySource(b"", checkpoint=ledger.head()), 0)
+    assert caught.value.code is Code.NO_SUCH_ENTRY
+    with pytest.raises(ValueError, match="negative"):
+        prove_entry(MemorySource(ledger.data, checkpoint=ledger.head()), -1)
+
+
+def test_lines_that_only_mention_a_key_entry_do_not_get_in_the_way() -> None:
+    ledger = small_ledger(1)
+    ledger.add("key", key_body(RUNNER, "runner", "revoke"), ROOT)
+    data = ledger.data + b'{"entry":{"kind":"key"}}\n'
+    source = MemorySource(data, checkpoint=ledger.head())
+    assert check(format_proof(prove_entry(source, 4))).exit_code == 0

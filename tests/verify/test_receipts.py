@@ -1,0 +1,100 @@
+"""A receipt that contradicts itself is found from the receipt alone; the nearest sound one is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from k3_ledger.schemas.findings import Code
+from k3_ledger.verify.log import check_log
+from k3_ledger.verify.source import MemorySource
+from tests.ledgers import RUNNER, run_body, small_ledger
+
+
+def found(body: dict[str, Any]) -> dict[str, list[str | None]]:
+    """Fields of the findings about one receipt, by code."""
+    ledger = small_ledger(0)
+    ledger.add("run", body, RUNNER)
+    report = check_log(MemorySource(ledger.data))
+    fields: dict[str, list[str | None]] = {}
+    for finding in report.findings:
+        fields.setdefault(finding.code.name, []).append(finding.position.field)
+    step = next(step for step in report.steps if step.name == "receipts")
+    assert (step.checked, step.failed) == (1, int(bool(fields)))
+    assert report.exit_code == bool(fields)
+    return fields
+
+
+def timing(**changes: Any) -> dict[str, Any]:
+    body = run_body()
+    body["timing"][0].update(changes)
+    return body
+
+
+def samples(*spans: tuple[int, int, int]) -> list[dict[str, int]]:
+    return [{"start_ns": start, "duration_ns": duration, "count": count} for start, duration, count in spans]
+
+
+def parity(**changes: Any) -> dict[str, Any]:
+    depths = [
+        {
+            "depth": depth, "rows": 8, "kl_max": "0.02", "kl_mean": "0.0150", "top1_agree": 8, "ties": 1,
+            "near_ties": 2, "max_abs_logprob_difference": "0.1",
+        }
+        for depth in (4, 128, 4096)
+    ]  # fmt: skip
+    for key, value in changes.items():
+        depths[1][key] = value
+    record = {
+        "reference": {"name": "llama.cpp", "version": "1", "independent": True}, "prompt_sha256": "ab" * 32,
+        "vocabulary": 320, "path": "both", "chunk": 64, "processing": "raw", "tie_rule": "lowest-id",
+        "near_tie_bound": "0.001", "depths": depths,
+    }  # fmt: skip
+    return run_body(parity=record)
+
+
+def load(**changes: int) -> dict[str, Any]:
+    return run_body(expert_load={"experts": 896, "distinct": 800, "max_load": 40, "tokens": 512, **changes})
+
+
+def test_sound_receipts_have_no_findings() -> None:
+    assert found(run_body()) == {}
+    assert found(parity()) == {}
+    assert found(load()) == {}
+    assert found(timing(context=None, context_filled=None)) == {}
+    assert found(timing(samples=samples((0, 10, 1), (10, 5, 1)))) == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "field"),
+    [
+        (timing(samples=samples((0, 10, 1), (9, 5, 1))), Code.RECEIPT_CLOCK, "body.timing[0].samples[1]"),
+        (timing(samples=samples((500, 10, 1), (0, 5, 1))), Code.RECEIPT_CLOCK, "body.timing[0].samples[1]"),
+        (timing(samples=samples((0, 10, 11))), Code.RECEIPT_IMPOSSIBLE, "body.timing[0].samples[0]"),
+        (timing(context_filled=129), Code.RECEIPT_COUNTS, "body.timing[0].context_filled"),
+        (timing(context_filled=None), Code.RECEIPT_COUNTS, "body.timing[0].context_filled"),
+        (timing(context=None), Code.RECEIPT_COUNTS, "body.timing[0].context_filled"),
+        (parity(depth=4), Code.RECEIPT_PARITY, "body.parity.depths[1].depth"),
+        (parity(depth=4097), Code.RECEIPT_PARITY, "body.parity.depths[2].depth"),
+        (parity(top1_agree=9), Code.RECEIPT_COUNTS, "body.parity.depths[1]"),
+        (parity(near_ties=8), Code.RECEIPT_COUNTS, "body.parity.depths[1]"),
+        (parity(kl_max="-0.1"), Code.RECEIPT_PARITY, "body.parity.depths[1].kl_max"),
+        (parity(kl_mean="-0.1"), Code.RECEIPT_PARITY, "body.parity.depths[1].kl_max"),
+        (parity(kl_mean="0.0200000000001"), Code.RECEIPT_PARITY, "body.parity.depths[1].kl_mean"),
+        (load(distinct=897), Code.RECEIPT_COUNTS, "body.expert_load"),
+        (load(max_load=512 * 896 + 1), Code.RECEIPT_COUNTS, "body.expert_load"),
+    ],
+)
+def test_a_receipt_that_contradicts_itself_is_found(body: dict[str, Any], code: Code, field: str) -> None:
+    assert found(body) == {code.name: [field]}
+
+
+def test_bytes_and_floating_point_operations_do_pass_a_billion_a_second() -> None:
+    assert found(timing(unit="byte", samples=samples((0, 10, 4000)))) == {}
+
+
+def test_decimals_are_compared_exactly() -> None:
+    assert found(parity(kl_max="0.1", kl_mean="0.10")) == {}
+    assert found(parity(kl_max="2", kl_mean="10")) != {}
+    assert found(parity(kl_max="0.30000000000000001", kl_mean="0.3000000000000000100001")) != {}
