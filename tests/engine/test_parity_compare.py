@@ -1,0 +1,166 @@
+"""What must not be compared is refused before any number is computed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k3_ledger.engine.parity import Rows, Suite, compare, ids_digest
+from k3_ledger.engine.parity.compare import log_softmax
+from k3_ledger.engine.parity.suite import decimal_text
+from k3_ledger.schemas.errors import ParityError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.models import ParityDepth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import Literal
+
+RNG = np.random.default_rng(20261129)
+
+
+def _rows(values: object, *, ids: tuple[int, ...] = (1, 2), processing: Literal["raw", "processed"] = "raw") -> Rows:
+    return Rows(ids_digest([ids]), processing, np.atleast_2d(np.asarray(values, dtype=np.float64)))
+
+
+def _refused(candidate: Rows, reference: Rows) -> ParityError:
+    with pytest.raises(ParityError) as caught:
+        compare(candidate, reference)
+    return caught.value
+
+
+@pytest.mark.parametrize(("name", "place"), [("one_nan", 5), ("all_nan", 0), ("plus_inf", 2)])
+def test_logits_that_are_not_finite_fail_with_their_place(
+    name: str, place: int, test_data: Callable[..., Path]
+) -> None:
+    folder = test_data("bug-cases", "cases", "39-nan-logits")
+    bad, good = (_rows(np.load(folder / f"{file}.npy")) for file in (name, "reference"))
+    for error in (_refused(bad, good), _refused(good, bad), _refused(bad, bad)):
+        assert error.code is Code.PARITY_NOT_FINITE
+        assert error.finding.position.field == f"rows[0][{place}]"
+    assert compare(good, good).agree == 1
+
+
+def test_underflowed_log_probability_is_not_a_number() -> None:
+    row = [-0.5, -1.0, float(np.finfo(np.float32).min)]
+    assert _refused(_rows([0.0, 0.0, 0.0]), _rows(row)).code is Code.PARITY_NOT_FINITE
+
+
+def test_ties_go_to_the_lowest_id_and_are_counted(test_data: Callable[..., Path]) -> None:
+    folder = test_data("bug-cases", "cases", "41-argmax-ties")
+    candidate, reference = (_rows(np.load(folder / f"{side}.npy")) for side in ("candidate", "reference"))
+    result = compare(candidate, reference)
+    assert (result.agree, result.ties, result.near_ties) == (0, 1, 0)
+    same = compare(reference, reference)
+    assert (same.agree, same.ties, same.near_ties) == (1, 1, 0)
+    other = compare(candidate, candidate)
+    assert (other.agree, other.ties, other.near_ties) == (1, 0, 1)
+
+
+def test_near_ties_end_at_the_stated_bound() -> None:
+    values = _rows([0.0, 1.0, 1.5])
+    assert compare(values, values, near_tie=0.5).near_ties == 1
+    assert compare(values, values, near_tie=0.49).near_ties == 0
+
+
+def test_truncated_rows_are_refused_and_never_filled(test_data: Callable[..., Path]) -> None:
+    case = json.loads((test_data("bug-cases", "cases", "42-truncated-logprobs") / "top3.json").read_text())
+    rows = []
+    for side in ("reference_top3", "candidate_top3"):
+        row = np.full(case["vocab"], np.nan)
+        for token, value in case[side].items():
+            row[int(token)] = value
+        rows.append(_rows(row))
+    assert _refused(rows[1], rows[0]).code is Code.PARITY_NOT_FINITE
+    assert _refused(_rows([0.0, 1.0]), _rows([0.0, 1.0, 2.0])).code is Code.PARITY_TRUNCATED
+    assert _refused(_rows([[0.0, 1.0]] * 2), _rows([0.0, 1.0])).code is Code.PARITY_TRUNCATED
+
+
+def test_temperature_is_a_setup_mismatch_declared_or_not(test_data: Callable[..., Path]) -> None:
+    case = json.loads((test_data("bug-cases", "cases", "42-truncated-logprobs") / "temperature.json").read_text())
+    reference = _rows(case["reference_logits"])
+    assert _refused(_rows(case["candidate_logprobs"], processing="processed"), reference).code is Code.PARITY_PROCESSED
+    assert _refused(_rows(case["candidate_logprobs"]), reference).code is Code.PARITY_PROCESSED
+    assert compare(_rows(np.asarray(case["reference_logits"]) + 7), reference).kl.max() < 1e-15
+
+
+def test_an_engine_that_is_merely_wrong_is_not_called_processed() -> None:
+    reference = RNG.standard_normal((4, 64)) * 3
+    wrong = reference + RNG.standard_normal((4, 64)) * 0.5
+    assert compare(_rows(wrong), _rows(reference)).kl.max() > 0.01
+
+
+def test_different_prompts_are_told_before_anything_else(test_data: Callable[..., Path]) -> None:
+    case = json.loads((test_data("bug-cases", "cases", "43-bos-mismatch") / "ids.json").read_text())
+    reference = _rows([0.0, 1.0], ids=tuple(case["reference_ids"]))
+    for name in ("double_bos", "no_bos"):
+        other = _rows([np.nan, 1.0, 2.0], ids=tuple(case[name]), processing="processed")
+        assert _refused(other, reference).code is Code.PARITY_PROMPTS_DIFFER
+    assert compare(_rows([0.0, 1.0], ids=tuple(case["reference_ids"])), reference).identical
+
+
+def test_kl_is_of_the_reference_from_the_candidate() -> None:
+    p, q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.5, 0.3])
+    result = compare(_rows(np.log(q)), _rows(np.log(p)))
+    assert result.kl[0] == pytest.approx((p * np.log(p / q)).sum(), abs=1e-15)
+    assert result.kl[0] != pytest.approx((q * np.log(q / p)).sum(), abs=1e-3)
+    assert result.difference[0] == pytest.approx(np.abs(np.log(p / q)).max())
+
+
+@given(st.lists(st.floats(-50, 50), min_size=2, max_size=40), st.floats(-100, 100))
+def test_kl_ignores_a_shift_and_is_never_negative(values: list[float], shift: float) -> None:
+    row = np.asarray(values)
+    result = compare(_rows(row + shift), _rows(row))
+    assert 0 <= result.kl[0] < 1e-9
+    assert np.exp(log_softmax(row[None])).sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (-0.0, "0"),
+        (1.5, "1.5"),
+        (1e-30, "0"),
+        (3.446287e-11, "0.00000000003446287"),
+        (12.0, "12"),
+        (100.0, "100"),
+    ],
+)
+def test_decimals_are_plain(value: float, text: str) -> None:
+    assert decimal_text(value) == text
+    ParityDepth(
+        depth=1,
+        rows=1,
+        kl_max=text,
+        kl_mean=text,
+        top1_agree=1,
+        ties=0,
+        near_ties=0,
+        max_abs_logprob_difference=text,
+    )
+
+
+def test_digest_tells_prompts_apart() -> None:
+    assert len({ids_digest(p) for p in ([[1, 2]], [[12]], [[1], [2]], [[2, 1]], [[1, 2], []])}) == 5
+
+
+def test_prompts_are_nested_and_repeatable() -> None:
+    suite = Suite(depths=(4, 16), prompts=2, seed=3)
+    assert suite.ids(range(10, 99)) == suite.ids(range(10, 99))
+    assert len(suite.ids([5, 6])[1]) == 16
+    assert suite.ids(range(10, 99)) != Suite(depths=(4, 16), prompts=2, seed=4).ids(range(10, 99))
+
+
+@pytest.mark.parametrize(
+    "fields", [{"depths": ()}, {"depths": (4, 4)}, {"depths": (8, 4)}, {"depths": (0, 4)}, {"rows": 0}, {"prompts": 0}]
+)
+def test_unusable_suite_is_refused(fields: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"depths|at least"):
+        Suite(**fields)  # type: ignore[arg-type]
