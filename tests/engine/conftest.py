@@ -63,7 +63,7 @@ def llama(synthetic: Callable[..., Path]) -> Callable[..., Any]:
         path = synthetic(name, **changes)
         if path not in loaded:
             opened = open_weights(path)
-            loaded[path] = LlamaCpp(path, opened.tokenizer(), opened.config.vocabulary, context=512)
+            loaded[path] = LlamaCpp(path, opened.tokenizer(), opened.config.vocabulary, context=512, threads=1)
         return loaded[path]
 
     return load
