@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import contextlib
+import io
+import tarfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from k3_ledger.ledger.writer import tarball
+from k3_ledger.ledger.writer.tarball import Member, list_members
+from k3_ledger.schemas.errors import BundleError
+from k3_ledger.schemas.findings import Code
+
+
+def tar(*members: tuple[tarfile.TarInfo, bytes], format: int = tarfile.USTAR_FORMAT, **options) -> bytes:  # noqa: A002
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:", format=format, **options) as archive:
+        for info, content in members:
+            archive.addfile(info, io.BytesIO(content))
+    return out.getvalue()
+
+
+def member(name: str, content: bytes = b"x", **fields) -> tuple[tarfile.TarInfo, bytes]:
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    for field, value in fields.items():
+        setattr(info, field, value)
+    return info, content
+
+
+def members(data: bytes) -> dict[str, Member]:
+    return list_members(io.BytesIO(data), len(data), "bundle.tar")
+
+
+def refused(data: bytes) -> BundleError:
+    with pytest.raises(BundleError) as caught:
+        members(data)
+    assert caught.value.code is Code.BUNDLE_TAR
+    assert caught.value.finding.position.source == "bundle.tar"
+    return caught.value
+
+
+@pytest.mark.parametrize("format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+@pytest.mark.parametrize("prefix", ["", "./", "folder/"])
+def test_regular_files_are_found_whatever_wrote_the_tar(format, prefix):  # noqa: A002
+    content = b"y" * 700
+    data = tar(
+        member(prefix or "x", type=tarfile.DIRTYPE, size=0),
+        member(f"{prefix}bundle.json", b"{}", mtime=1.5),
+        member(f"{prefix}blobs", b"", type=tarfile.DIRTYPE),
+        member(f"{prefix}blobs/{'a' * 64}", content, mtime=1.5),
+        format=format,
+    )
+    found = members(data)
+    folder = "folder/" if prefix == "folder/" else ""
+    assert set(found) == {f"{folder}bundle.json", f"{folder}blobs/{'a' * 64}"}
+    entry = found[f"{folder}blobs/{'a' * 64}"]
+    assert data[entry.offset : entry.offset + entry.size] == content
+
+
+def test_long_name_in_the_posix_prefix_is_read():
+    name = "f" * 60 + "/" + "g" * 90
+    assert set(members(tar(member(name)))) == {name}
+
+
+def test_old_format_without_type_is_read():
+    data = bytearray(tar(member("a")))
+    data[156:157] = b"\0"
+    header = bytes(data[:148]) + b" " * 8 + bytes(data[156:512])
+    data[148:156] = b"%06o\0 " % sum(header)
+    assert set(members(bytes(data))) == {"a"}
+
+
+def test_tar_without_its_end_mark_is_read():
+    assert set(members(tar(member("a"))[:1024])) == {"a"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "/etc/passwd", "../up", "a/../../up", "a//b", "a/./b", ".hidden", "blobs/._x", "a\\b", "c:/x", "été",
+        "a b", "a\nb", "..", "./..", "~/x", "-x",
+    ],
+)  # fmt: skip
+def test_name_that_climbs_hides_or_is_not_plain_is_refused(name):
+    error = refused(tar(member("bundle.json"), member(name)))
+    assert error.finding.position.byte_offset == 1024
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (tarfile.SYMTYPE, "a symbolic link"),
+        (tarfile.LNKTYPE, "a hard link"),
+        (tarfile.CHRTYPE, "a character device"),
+        (tarfile.BLKTYPE, "a block device"),
+        (tarfile.FIFOTYPE, "a named pipe"),
+        (tarfile.CONTTYPE, "a contiguous file"),
+        (tarfile.GNUTYPE_SPARSE, "a sparse file"),
+        (b"Z", "type b'Z'"),
+    ],
+)
+def test_link_device_or_sparse_file_is_refused_and_named(kind, words):
+    assert words in str(refused(tar(member("x", b"", type=kind, linkname="bundle.json"))))
+
+
+def test_gnu_long_name_and_global_header_are_refused():
+    assert "GNU long name" in str(refused(tar(member("n" * 120), format=tarfile.GNU_FORMAT)))
+    assert "global" in str(refused(tar(member("n"), format=tarfile.PAX_FORMAT, pax_headers={"comment": "x"})))
+
+
+@pytest.mark.parametrize("key", ["path", "linkpath", "size", "GNU.sparse.name"])
+def test_extended_header_that_changes_name_or_size_is_refused(key):
+    info, content = member("x")
+    info.pax_headers = {key: "1"}
+    assert key in str(refused(tar((info, content), format=tarfile.PAX_FORMAT)))
+
+
+def test_large_extended_header_is_refused_before_it_is_read():
+    info, content = member("x")
+    info.pax_headers = {"comment": "c" * tarball.MAX_PAX}
+    assert "size" in str(refused(tar((info, content), format=tarfile.PAX_FORMAT)))
+
+
+@pytest.mark.parametrize("record", [b"1 a=b\n", b"99 a=b\n", b"6 a=bX", b"no record", b"5 =b\n"])
+def test_extended_header_that_does_not_parse_is_refused(record):
+    info, content = member("x")
+    info.pax_headers = {"comment": "c"}
+    data = bytearray(tar((info, content), format=tarfile.PAX_FORMAT))
+    data[512:1024] = record.ljust(512, b"\0")
+    assert "does not parse" in str(refused(bytes(data)))
+
+
+def test_member_longer_than_the_tar_is_refused_before_it_is_read():
+    data = tar(member("x", b"y" * 100))
+    assert "longer than the tar" in str(refused(data[:600]))
+
+
+def test_directory_with_content_is_refused():
+    assert "size" in str(refused(tar(member("x", b"content", type=tarfile.DIRTYPE))[:512] + bytes(1024)))
+
+
+def forge(data: bytes, at: int, field: bytes) -> bytes:
+    """A header with one field replaced and the checksum made right again."""
+    header = bytearray(data[:512])
+    header[at : at + len(field)] = field
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return bytes(header) + data[512:]
+
+
+@pytest.mark.parametrize("size", [b"\x80" + b"\xff" * 11, b"-0000000001\0", b"9" * 12, bytes(12)])
+def test_size_that_is_no_octal_number_is_refused(size):
+    assert "size" in str(refused(forge(tar(member("x")), 124, size)))
+
+
+def test_name_twice_is_refused():
+    assert "twice" in str(refused(tar(member("a"), member("./a"))))
+
+
+def test_too_many_members_are_refused(monkeypatch):
+    monkeypatch.setattr(tarball, "MAX_MEMBERS", 3)
+    assert set(members(tar(*(member(f"m{i}") for i in range(3)))))
+    assert "too many" in str(refused(tar(*(member(f"m{i}") for i in range(4)))))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\0" * 100, b"x", b"x" * 512, b"\x1f\x8b" + b"x" * 600, tar(member("a"))[:1100]],
+    ids=["empty", "short NULs", "one byte", "text", "gzip", "cut header"],
+)
+def test_what_is_no_whole_tar_is_refused(data):
+    refused(data)
+
+
+@given(st.binary(max_size=2000), st.integers(0, 1100), st.binary(max_size=20))
+def test_arbitrary_bytes_give_members_or_a_bundle_error(data, at, patch):
+    whole = tar(member("bundle.json", b"{}"))
+    for candidate in (data, whole[:at] + patch + whole[at + len(patch) :]):
+        with contextlib.suppress(BundleError):
+            members(candidate)
