@@ -84,7 +84,7 @@ def notes(path: Path) -> list[str]:
 
 
 class RecordingDisk(Disk):
-    """Notes the name of every call, and what it was about."""
+    """Notes the name of every call. Nothing is really synced: no test here pulls the plug, and it takes time."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -107,11 +107,9 @@ class RecordingDisk(Disk):
 
     def fdatasync(self, fd: int) -> None:
         self.meet("fdatasync")
-        super().fdatasync(fd)
 
     def fsync(self, fd: int) -> None:
         self.meet("fsync")
-        super().fsync(fd)
 
     def ftruncate(self, fd: int, size: int) -> None:
         self.meet("ftruncate")
