@@ -1,0 +1,327 @@
+"""The derived index: ``index.sqlite``, for looking things up and for datasette. It is never trusted.
+
+It is built from ``ledger.jsonl`` alone and can be deleted at any time. A refresh reads only what was appended since
+the last one, provided that the last entry it knows still stands where it stood; otherwise it is built anew beside the
+old one and put in its place. The journal mode is SQLite's rollback journal, never WAL: whenever nobody writes, the one
+file is the whole index, and a copy of it loses nothing. Plugins of sqlite-utils are not loaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import sqlite_utils
+
+from k3_ledger.ledger.core.chain import entry_identity
+from k3_ledger.ledger.core.framing import parse_line
+from k3_ledger.ledger.writer.disk import Staging, storage_errors
+from k3_ledger.ledger.writer.state import place_of, read_line, whole_lines
+from k3_ledger.schemas.errors import LedgerError, StoreError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from sqlite_utils.db import Table
+
+    from k3_ledger.ledger.writer.store import Ledger
+
+SCHEMA_VERSION = 1
+"""Changed whenever tables change; an index of another version is built anew."""
+WAIT_S = 5.0
+"""Seconds to wait for another program that writes to the index."""
+
+_TABLES: dict[str, dict[str, type]] = {
+    "entries": {
+        "entry": int, "identity": str, "kind": str, "key": str, "time": str, "prev": str,
+        "byte_offset": int, "length": int, "body": str,
+    },
+    "runs": {
+        "entry": int, "series": int, "bundle": str, "role": str, "subject": str, "version": str, "model": str,
+        "quant": str, "node": str, "round": str, "metric": str, "unit": str, "actor": str, "observer": str,
+        "context": int, "context_filled": int, "batch": int, "processes": int, "samples": int, "count": int,
+        "duration_ns": int,
+    },
+    "keys": {
+        "entry": int, "action": str, "role": str, "name": str, "key_id": str, "public_key": str, "replaces": str,
+        "revoked_from": int, "reason": str,
+    },
+    "artifacts": {"entry": int, "sha256": str, "name": str, "size": int, "media_type": str},
+}  # fmt: skip
+_INDEXED: dict[str, type] = {"version": int, "entries": int, "size": int, "last_offset": int, "last_identity": str}
+_RATES = """
+select entry, subject, actor, node, model, metric, unit, context, batch, samples,
+       count * 1e9 / duration_ns as per_second
+from runs
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """What a refresh did.
+
+    Attributes:
+        entries: entries in the index now.
+        added: entries that were added.
+        rebuilt: whether the index was built anew.
+    """
+
+    entries: int
+    added: int
+    rebuilt: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """Up to where the log is indexed: number of entries, byte offset behind them, and the last one's place."""
+
+    entries: int
+    size: int
+    last_offset: int
+    last_identity: str
+
+
+def refresh_index(ledger: Ledger, *, rebuild: bool = False) -> Refreshed:
+    """Bring ``index.sqlite`` up to the log as it is now. A torn tail is left out.
+
+    Raises:
+        StoreError: the index cannot be written there; the log cannot be read.
+        LedgerError: a line of the log is not an entry.
+    """
+    path = ledger.index_path
+    with _log(ledger) as (read, size):
+        if not rebuild and path.exists() and not _sidecar(path).exists():
+            with contextlib.suppress(sqlite3.DatabaseError), _connect(path) as db:
+                mark = _known(db, read, size)
+                if mark is not None:
+                    with _writing(path):
+                        added = _fill(db, read, size, mark)
+                    return Refreshed(mark.entries + added, added, rebuilt=False)
+        with storage_errors(path, "build the index"), Staging(ledger.disk, ledger.staging_path) as staged:
+            with _writing(staged.path), _connect(staged.path) as db:
+                # Nobody sees this file before it is whole and synced, so SQLite need not protect it.
+                db.execute("pragma journal_mode = off")
+                db.execute("pragma synchronous = off")
+                _create(db)
+                added = _fill(db, read, size, _Mark(0, 0, 0, ""))
+            # What another program left beside the old index does not belong to the new one.
+            for suffix in ("-wal", "-shm", "-journal"):
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+            staged.publish(path)
+    return Refreshed(added, added, rebuilt=True)
+
+
+@contextlib.contextmanager
+def open_index(ledger: Ledger) -> Iterator[sqlite_utils.Database]:
+    """The index, refreshed; where it cannot be written (read-only medium), a fresh one in memory.
+
+    Raises:
+        LedgerError: a line of the log is not an entry, or the log cannot be read.
+    """
+    try:
+        refresh_index(ledger)
+    except StoreError as error:
+        if error.code not in (Code.READ_ONLY, Code.ACCESS_DENIED, Code.DISK_FULL, Code.INDEX_UNUSABLE):
+            raise
+        with _log(ledger) as (read, size), _connect(":memory:") as db:
+            _create(db)
+            _fill(db, read, size, _Mark(0, 0, 0, ""))
+            yield db
+    else:
+        with _connect(ledger.index_path) as db:
+            yield db
+
+
+def find_entry(ledger: Ledger, db: sqlite_utils.Database, name: str) -> dict[str, Any]:
+    """One entry by its index or by (the beginning of) its identity, read from the log and not from the index.
+
+    Returns:
+        The index's row, with ``line``: the line's bytes, whose identity was computed again.
+
+    Raises:
+        StoreError: no entry or several have that name, or the index is not about this log any more.
+    """
+    if name.isdecimal() and len(name) < 16:
+        rows = list(_table(db, "entries").rows_where("entry = ?", [int(name)]))
+    else:
+        rows = list(_table(db, "entries").rows_where("identity >= ? and identity < ?", [name, name + "g"], limit=2))
+    if len(rows) != 1 or not name:
+        raise StoreError(
+            Code.NO_SUCH_ENTRY,
+            f"{'several entries have' if len(rows) > 1 else 'no entry has'} the index or identity {name!r}",
+            position=Position(source=str(ledger.log_path)),
+        )
+    row: dict[str, Any] = rows[0]
+    with _log(ledger) as (read, _):
+        raw = read(row["length"], row["byte_offset"])
+    line = parse_line(raw, place_of(row["entry"], row["byte_offset"]))
+    if entry_identity(line.entry).hex() != row["identity"]:
+        raise StoreError(
+            Code.INDEX_UNUSABLE,
+            "the index names another entry than the one that stands in the log",
+            position=place_of(row["entry"], row["byte_offset"]),
+            expected=row["identity"],
+            found=entry_identity(line.entry).hex(),
+        )
+    return {**row, "line": raw}
+
+
+@contextlib.contextmanager
+def _log(ledger: Ledger) -> Iterator[tuple[Callable[[int, int], bytes], int]]:
+    """The log for reading: ``read(count, offset)``, and its size."""
+    with storage_errors(ledger.log_path, "read the ledger"):
+        file = ledger.log_path.open("rb")
+    with file:
+
+        def read(count: int, offset: int) -> bytes:
+            file.seek(offset)
+            return file.read(count)
+
+        yield read, file.seek(0, 2)
+
+
+@contextlib.contextmanager
+def _connect(path: Path | str) -> Iterator[sqlite_utils.Database]:
+    connection = sqlite3.connect(path, timeout=WAIT_S)
+    try:
+        yield sqlite_utils.Database(connection, execute_plugins=False)
+    finally:
+        connection.close()
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Turn SQLite's refusals into an error that names the file and the cure."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        reason = str(error)
+        code, hint = Code.INDEX_UNUSABLE, "look at who may write to the directory and how much room it has"
+        if "readonly" in reason:
+            code, hint = Code.READ_ONLY, "the index is only a convenience: copy the ledger to where you can write"
+        elif "full" in reason:
+            code, hint = Code.DISK_FULL, "free space on that file system, then try again"
+        elif "locked" in reason or "locking" in reason:
+            hint = "another program holds the index, or its file system has no locks: close it, or copy the ledger"
+        raise StoreError(
+            code, "the index cannot be written", position=Position(source=str(path)), found=reason, hint=hint
+        ) from error
+
+
+def _sidecar(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def _table(db: sqlite_utils.Database, name: str) -> Table:
+    return cast("Table", db[name])
+
+
+def _create(db: sqlite_utils.Database) -> None:
+    for name, columns in _TABLES.items():
+        key = {"entries": "entry", "runs": ("entry", "series")}.get(name)
+        foreign = [] if name == "entries" else [("entry", "entries", "entry")]
+        _table(db, name).create(columns, pk=key, foreign_keys=foreign)
+    _table(db, "entries").create_index(["identity"], unique=True)
+    _table(db, "entries").create_index(["kind"])
+    for name in ("keys", "artifacts"):
+        _table(db, name).create_index(["entry"])
+    _table(db, "artifacts").create_index(["sha256"])
+    _table(db, "indexed").create(_INDEXED, pk="version")
+    db.create_view("rates", _RATES)
+
+
+def _known(db: sqlite_utils.Database, read: Callable[[int, int], bytes], size: int) -> _Mark | None:
+    """What the index covers, if that is still the beginning of this log."""
+    if "indexed" not in db.table_names():
+        return None
+    rows = list(_table(db, "indexed").rows_where("version = ?", [SCHEMA_VERSION]))
+    if not rows or rows[0]["size"] > size:
+        return None
+    mark = _Mark(rows[0]["entries"], rows[0]["size"], rows[0]["last_offset"], rows[0]["last_identity"])
+    raw = read(mark.size - mark.last_offset, mark.last_offset)
+    try:
+        found = entry_identity(parse_line(raw.removesuffix(b"\n")).entry).hex()
+    except LedgerError:
+        return None
+    return mark if found == mark.last_identity and raw.endswith(b"\n") else None
+
+
+def _fill(db: sqlite_utils.Database, read: Callable[[int, int], bytes], size: int, mark: _Mark) -> int:
+    """Index the lines behind ``mark``, block by block. Returns how many there were."""
+    index, end, last, identity = mark.entries, mark.size, mark.last_offset, mark.last_identity
+    for offset, block in whole_lines(read, mark.size, size):
+        if end == mark.size:
+            _forget_behind(db, mark)
+        rows: dict[str, list[dict[str, Any]]] = {name: [] for name in _TABLES}
+        at = offset
+        for raw in block.split(b"\n")[:-1]:
+            identity = _add_rows(rows, raw, index, at)
+            last, index, at = at, index + 1, at + len(raw) + 1
+        for name, found in rows.items():
+            _table(db, name).insert_all(found)
+        end = at
+        _table(db, "indexed").upsert(
+            {
+                "version": SCHEMA_VERSION,
+                "entries": index,
+                "size": end,
+                "last_offset": last,
+                "last_identity": identity,
+            },
+            pk="version",
+        )
+    return index - mark.entries
+
+
+def _forget_behind(db: sqlite_utils.Database, mark: _Mark) -> None:
+    """Remove rows of a refresh that did not live to say how far it came."""
+    with db.conn:
+        for name in reversed(_TABLES):
+            _table(db, name).delete_where("entry >= ?", [mark.entries])
+
+
+def _add_rows(rows: dict[str, list[dict[str, Any]]], raw: bytes, index: int, offset: int) -> str:
+    place = place_of(index, offset)
+    line = parse_line(raw, place)
+    entry = read_line(line, place)
+    identity = entry_identity(line.entry).hex()
+    # Behind the body come members of fixed form only, so the last mark is the one that ends it.
+    body = line.entry[len(b'{"body":') : line.entry.rfind(b',"index":')]
+    rows["entries"].append(
+        {
+            "entry": index, "identity": identity, "kind": entry.kind, "key": entry.key, "time": entry.time,
+            "prev": entry.prev, "byte_offset": offset, "length": len(raw), "body": body.decode(),
+        }
+    )  # fmt: skip
+    if entry.kind == "run":
+        rows["runs"] += _runs(index, entry.body)
+    elif entry.kind == "key":
+        rows["keys"].append({"entry": index, **{name: getattr(entry.body, name) for name in list(_TABLES["keys"])[1:]}})
+    for artifact in getattr(entry.body, "artifacts", ()):
+        rows["artifacts"].append(
+            {
+                "entry": index, "sha256": artifact.sha256, "name": artifact.name, "size": artifact.size,
+                "media_type": artifact.media_type,
+            }
+        )  # fmt: skip
+    return identity
+
+
+def _runs(index: int, body: Any) -> Iterator[dict[str, Any]]:
+    """One row a series: what was measured, flattened, with sums instead of samples."""
+    for number, series in enumerate(body.timing):
+        yield {
+            "entry": index, "series": number, "bundle": body.bundle, "role": body.role,
+            "subject": body.subject.name, "version": body.subject.version,
+            "model": body.model.name if body.model else None, "quant": body.model.quant if body.model else None,
+            "node": body.machine.node.name, "round": body.round, "metric": series.metric, "unit": series.unit,
+            "actor": series.actor, "observer": series.observer, "context": series.context,
+            "context_filled": series.context_filled, "batch": series.batch, "processes": series.processes,
+            "samples": len(series.samples), "count": sum(sample.count for sample in series.samples),
+            "duration_ns": sum(sample.duration_ns for sample in series.samples),
+        }  # fmt: skip
