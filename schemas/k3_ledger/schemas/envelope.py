@@ -34,6 +34,14 @@ SIGNING_ROLES: Final[dict[str, frozenset[str]]] = {
     "note": frozenset({"root", "log", "runner", "judge", "witness"}),
 }
 """Which roles may sign an entry of each kind. Checkpoints are signed by the ``log`` role."""
+REFERENCES: Final[dict[str, tuple[str, ...]]] = {
+    "verdict": ("target",),
+    "pin": ("source",),
+    "supersede": ("target", "replacement"),
+    "round": ("frontier", "runs"),
+    "merge": ("run",),
+}
+"""Body fields that hold identities of earlier entries, by kind."""
 
 
 def schema_of(kind: str) -> str:

@@ -212,6 +212,42 @@ def test_further_semantics_can_refuse_an_entry(ledger):
     assert notes(ledger.log_path) == ["fine"]
 
 
+def supersede(target: str, replacement: str | None = None) -> dict[str, Any]:
+    return {"target": target, "reason": "measured again", "replacement": replacement}
+
+
+def test_entry_that_names_earlier_entries_is_taken(ledger):
+    identities = [entry["identity"] for entry in read_entries(ledger.log_path)]
+    with ledger.writer(JUDGE) as writer:
+        for identity in identities:
+            writer.append("supersede", supersede(identity))
+        last = writer.append("note", note("x")).identity
+        writer.append("supersede", supersede(identities[0], last))
+
+
+def test_entry_may_name_one_in_front_of_it_in_the_same_group(ledger, tmp_path):
+    twin = new_ledger(tmp_path / "twin")
+    with twin.writer(JUDGE) as writer:
+        coming = writer.append("note", note("x"), time=TIME).identity
+    with ledger.writer(JUDGE) as writer:
+        writer.append_many([Draft("note", note("x"), TIME), Draft("supersede", supersede(coming))])
+    with twin.writer(JUDGE) as writer, pytest.raises(LedgerError):
+        writer.append_many([Draft("supersede", supersede("1" * 64)), Draft("note", note("x"))])
+
+
+@pytest.mark.parametrize("which", ["unknown", "origin", "replacement"])
+def test_entry_that_names_what_does_not_exist_is_refused(ledger, which):
+    first = read_entries(ledger.log_path)[0]
+    body = {
+        "unknown": supersede("0" * 64),
+        "origin": supersede(first["prev"]),
+        "replacement": supersede(first["identity"], "0" * 64),
+    }[which]
+    error = refused(ledger, "supersede", body)
+    assert error.code is Code.REFERENCE_UNKNOWN
+    assert error.finding.position.field == ("body.replacement" if which == "replacement" else "body.target")
+
+
 # ---------------------------------------------------------------------------------------------- what is in the way
 
 

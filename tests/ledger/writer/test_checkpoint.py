@@ -21,6 +21,7 @@ from tests.ledger.writer.support import (
     append_notes,
     new_ledger,
     public,
+    read_entries,
 )
 
 LOG = SIGNERS["log"]
@@ -175,7 +176,8 @@ def test_head_is_not_signed_over_an_entry_that_its_key_could_not_sign(ledger, mo
     with monkeypatch.context() as patched:
         patched.setattr(Writer, "_check_allowed", lambda *_: None)
         with ledger.writer(SIGNERS["runner"]) as writer:
-            writer.append("supersede", {"target": "0" * 64, "reason": "none", "replacement": None})
+            target = read_entries(ledger.log_path)[0]["identity"]
+            writer.append("supersede", {"target": target, "reason": "none", "replacement": None})
     append_notes(ledger, "behind it")
     with pytest.raises(LedgerError) as caught:
         make_checkpoint(ledger, LOG)

@@ -16,6 +16,7 @@ from k3_ledger.ledger.core.chain import SIGN_PREFIX, genesis_prev, leaf_hash
 from k3_ledger.ledger.core.ed25519 import check_signature
 from k3_ledger.ledger.core.framing import HEAD, check_not_glued, parse_line
 from k3_ledger.ledger.core.merkle import CompactRange
+from k3_ledger.schemas.envelope import REFERENCES
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position, Severity
@@ -33,14 +34,6 @@ if TYPE_CHECKING:
 LOG_NAME = "ledger.jsonl"
 SPECIAL_KINDS = frozenset({"genesis", "key"})
 """Kinds that change which keys count; the joiner applies them in log order."""
-REFERENCES: dict[str, tuple[str, ...]] = {
-    "verdict": ("target",),
-    "pin": ("source",),
-    "supersede": ("target", "replacement"),
-    "round": ("frontier", "runs"),
-    "merge": ("run",),
-}
-"""Body fields that hold identities of earlier entries, by kind."""
 
 
 @dataclass(slots=True)

@@ -26,9 +26,9 @@ from k3_ledger.ledger.core.chain import entry_identity, signed_message
 from k3_ledger.ledger.core.framing import format_line, parse_line
 from k3_ledger.ledger.writer.disk import Disk, storage_error, write_all
 from k3_ledger.ledger.writer.logfile import LogFile
-from k3_ledger.ledger.writer.state import Head, LogState, find_lines, read_entry, scan
+from k3_ledger.ledger.writer.state import Head, LogState, find_lines, known_identities, read_entry, scan
 from k3_ledger.schemas import canonical
-from k3_ledger.schemas.envelope import MAX_ENTRY, SIGNING_ROLES, format_entry_around
+from k3_ledger.schemas.envelope import MAX_ENTRY, REFERENCES, SIGNING_ROLES, format_entry_around
 from k3_ledger.schemas.errors import LedgerError, SchemaError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -212,8 +212,24 @@ class Writer:
             for finding in () if self._check is None else self._check(typed):
                 raise refusal(finding)
             keyring = self._keyring_after(typed, batch.state)
+            batch.take_references(typed)
             batch.add(entry, format_line(entry, self._signer.sign(signed_message(entry))), keyring)
+        self._check_references(batch, state)
         return batch
+
+    def _check_references(self, batch: _Batch, state: LogState) -> None:
+        """Refuse entries that name an entry which does not stand before them: verify would, for ever."""
+        if not batch.wanted:
+            return
+        missing = batch.wanted.keys() - known_identities(self._log.read, state, batch.wanted.keys())
+        for target in missing:
+            raise LedgerError(
+                Code.REFERENCE_UNKNOWN,
+                "the entry names an entry that does not stand before it",
+                position=batch.wanted[target],
+                expected="the identity of an earlier entry",
+                found=target,
+            )
 
     def _entry(self, draft: Draft, state: LogState) -> bytes:
         self._check_allowed(draft.kind, state)
@@ -324,12 +340,23 @@ class _Batch:
         self.state = state
         self.lines: list[bytes] = []
         self.receipts: list[Receipt] = []
+        self.wanted: dict[str, Position] = {}
+        self._identities: set[str] = set()
+
+    def take_references(self, entry: Any) -> None:
+        """Note which earlier entries an entry names, unless they are in this very batch."""
+        for field in REFERENCES.get(entry.kind, ()):
+            value = getattr(entry.body, field)
+            for target in (value,) if isinstance(value, str) else value or ():
+                if target not in self._identities:
+                    self.wanted.setdefault(target, Position(index=entry.index, field=f"body.{field}"))
 
     def add(self, entry: bytes, line: bytes, keyring: Keyring) -> None:
         index, offset = self.state.entries, self.state.size
         identity = entry_identity(entry).hex()
         self.lines += (line, b"\n")
         self.receipts.append(Receipt(index, identity, offset))
+        self._identities.add(identity)
         head = Head(index, identity, offset, hashlib.sha256(line).digest())
         self.state = LogState(self.state.origin, offset + len(line) + 1, head, keyring)
 

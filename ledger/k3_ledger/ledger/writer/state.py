@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import hashlib
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from k3_ledger.ledger.core.framing import Line
     from k3_ledger.ledger.core.lines import Tail
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 LOG_NAME = "ledger.jsonl"
 BLOCK = 4 << 20
 """Bytes read at a time while scanning."""
+_PREV = re.compile(rb'"prev":"([0-9a-f]{64})"')
 TAMPERED_HINT = "run `k3-ledger verify`; restore the file from a copy that verifies (recover is for torn tails only)"
 KEY_MARK = b'"kind":"key"'
 """Every canonical ``key`` entry holds these bytes; inside a string the quotation marks would be escaped."""
@@ -189,6 +191,15 @@ def find_lines(read: Read, size: int, mark: bytes) -> Iterator[tuple[Position, b
         for before, begin, end in _marked(block, mark):
             yield place_of(lines + before, offset + begin), block[begin:end]
         lines += block.count(b"\n")
+
+
+def known_identities(read: Read, state: LogState, wanted: Collection[str]) -> set[str]:
+    """Which of the ``wanted`` identities are those of entries up to ``state``. Reads the log once."""
+    found = {state.head.identity}.intersection(wanted)
+    for _, block in whole_lines(read, 0, state.size):
+        # An entry names its predecessor: every identity but the last stands in the line behind it.
+        found.update(match for match in map(bytes.decode, _PREV.findall(block)) if match in wanted)
+    return found - {genesis_prev(state.origin).hex()}
 
 
 def _marked(block: bytes, mark: bytes) -> Iterator[tuple[int, int, int]]:
