@@ -9,6 +9,7 @@ file is the whole index, and a copy of it loses nothing. Plugins of sqlite-utils
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -135,6 +136,50 @@ def open_index(ledger: Ledger) -> Iterator[sqlite_utils.Database]:
     else:
         with _connect(ledger.index_path) as db:
             yield db
+
+
+def list_entries(db: sqlite_utils.Database, *, kind: str | None = None, limit: int = 0) -> list[dict[str, Any]]:
+    """The newest ``limit`` entries (0: all), oldest first, each with a ``summary`` of its body."""
+    where, values = (None, []) if kind is None else ("kind = ?", [kind])
+    rows = list(
+        _table(db, "entries").rows_where(
+            where, values, select="entry, identity, kind, key, time, body", order_by="entry desc", limit=limit or None
+        )
+    )
+    return [{**row, "summary": _plain(_summary(row["kind"], json.loads(row.pop("body"))))} for row in reversed(rows)]
+
+
+def _plain(text: str) -> str:
+    """Text that cannot steer a terminal."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
+
+
+def _summary(kind: str, body: dict[str, Any]) -> str:
+    """What an entry is about, in a few words."""
+    match kind:
+        case "genesis":
+            return str(body["origin"])
+        case "key":
+            return f"{body['action']} {body['role']} key {body['name']}"
+        case "run":
+            subject = body["subject"]
+            return f"{subject['name']} {', '.join(sorted({series['metric'] for series in body['timing']}))}"
+        case "failed":
+            return f"{body['subject']['name']} at {body['stage']}: {body['reason']}"
+        case "verdict":
+            return f"{body['tier']} by {body['rule']} for {body['target'][:16]}…"
+        case "rule" | "round":
+            return str(body[kind])
+        case "pin" | "merge":
+            return f"{body['slot']} {body.get('value') or body['commit'][:12]}"
+        case "import":
+            return f"{body['format']} {body['foreign_id']}"
+        case "supersede":
+            return f"{body['target'][:16]}…: {body['reason']}"
+        case "witness":
+            return str(body["witness"])
+        case _:
+            return " ".join(body["text"].split())[:80]
 
 
 def find_entry(ledger: Ledger, db: sqlite_utils.Database, name: str) -> dict[str, Any]:

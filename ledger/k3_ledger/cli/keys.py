@@ -1,0 +1,248 @@
+"""``k3-ledger keygen`` and ``k3-ledger key``: key files, and which keys a ledger knows."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from k3_ledger.ledger.writer.append import Receipt
+    from k3_ledger.ledger.writer.keys import Signer
+    from k3_ledger.ledger.writer.store import Ledger
+
+ROLES = ("root", "log", "runner", "judge", "witness")
+
+LedgerOption = Annotated[Path, typer.Option("--ledger", "-l", help="Ledger directory.")]
+KeyOption = Annotated[
+    Path, typer.Option("--key", "-k", help="Private key file (PKCS#8 PEM, mode 0600).", show_default=False)
+]
+PassphraseOption = Annotated[
+    Path | None, typer.Option("--passphrase-file", help="File whose first line opens the key file.")
+]
+TimeOption = Annotated[
+    str | None, typer.Option("--time", help="Claimed UTC time, YYYY-MM-DDTHH:MM:SSZ; the clock's when omitted.")
+]
+WaitOption = Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for another writer.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+KEYGEN_HELP = """Make Ed25519 key pairs.
+
+Each PATH becomes a private key (PKCS#8 PEM, mode 0600); its public half stands beside it as NAME.pub.pem. Nothing is
+ever overwritten.
+"""
+ENROL_HELP = "Enrol a key: from the next entry on, what it signs counts. Signed by the root key."
+ROTATE_HELP = "Replace a key by a new one of the same role. Entries of the old key stay valid. Signed by the root key."
+REVOKE_HELP = """Revoke a key. Signed by the root key.
+
+Entries in front of the revocation stay valid, unless --from says since which entry the key was not its owner's: what
+it signed from there on counts for nothing.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("keygen", help=KEYGEN_HELP)(keygen)
+    group = typer.Typer(no_args_is_help=True, help="List, enrol, rotate and revoke the keys of a ledger.")
+    group.command("ls", help="List the keys of a ledger.")(list_keys)
+    group.command("enrol", help=ENROL_HELP)(enrol)
+    group.command("rotate", help=ROTATE_HELP)(rotate)
+    group.command("revoke", help=REVOKE_HELP)(revoke)
+    app.add_typer(group, name="key")
+
+
+def load_key(path: Path, passphrase_file: Path | None) -> Signer:
+    """A signer from a key file; asks for its passphrase on a terminal.
+
+    Raises:
+        KeyFileError: the file cannot be used as it is.
+    """
+    from k3_ledger.ledger.writer.keys import load_signer
+    from k3_ledger.schemas.errors import KeyFileError
+    from k3_ledger.schemas.findings import Code
+
+    if passphrase_file is not None:
+        return load_signer(path, read_passphrase(passphrase_file))
+    try:
+        return load_signer(path)
+    except KeyFileError as error:
+        if error.code is not Code.KEY_FILE_PASSPHRASE or not sys.stdin.isatty():
+            raise
+    return load_signer(path, typer.prompt(f"passphrase of {path}", hide_input=True, err=True).encode())
+
+
+def read_passphrase(path: Path) -> bytes:
+    """First line of a file, without its line ending.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    from k3_ledger.cli.sources import read_small
+
+    return read_small(path, 4096).split(b"\n")[0].removesuffix(b"\r")
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def keygen(
+    paths: Annotated[list[Path], typer.Argument(help="Private key files to make.", show_default=False)],
+    passphrase_file: Annotated[
+        Path | None, typer.Option("--passphrase-file", help="File whose first line encrypts the keys.")
+    ] = None,
+    ask: Annotated[bool, typer.Option("--passphrase", help="Ask for a passphrase that encrypts the keys.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Make key pairs."""
+    from k3_ledger.ledger.writer.keys import keygen as make
+    from k3_ledger.ledger.writer.keys import public_path
+
+    passphrase = None if passphrase_file is None else read_passphrase(passphrase_file)
+    if ask:
+        passphrase = typer.prompt("passphrase", hide_input=True, confirmation_prompt=True, err=True).encode()
+    if passphrase == b"":
+        raise typer.BadParameter("an empty passphrase protects nothing", param_hint="--passphrase-file")
+    made = []
+    for path in paths:
+        public = make(path, passphrase)
+        made.append(
+            {
+                "path": str(path),
+                "public_path": str(public_path(path)),
+                "key_id": public.key_id,
+                "public_key": public.hex,
+            }
+        )
+        if not as_json:
+            typer.echo(f"{path}: public key {public.hex}")
+    if as_json:
+        print_json({"keys": made})
+
+
+def list_keys(ledger: LedgerOption = Path(), as_json: JsonOption = False) -> None:
+    """Print every key that was ever enrolled."""
+    from dataclasses import asdict
+
+    from k3_ledger.ledger.writer.roster import enrolled_keys
+    from k3_ledger.ledger.writer.store import Ledger
+
+    keys = enrolled_keys(Ledger.open(ledger))
+    if as_json:
+        print_json({"keys": [asdict(key) for key in keys]})
+        return
+    for key in keys:
+        life = f"from entry {key.enrolled}" + ("" if key.retired is None else f", retired by entry {key.retired}")
+        typer.echo(f"{key.role:<8}{key.name:<16}{key.key_id}  {life}")
+
+
+def enrol(
+    role: Annotated[str, typer.Argument(help=f"One of {', '.join(ROLES)}.", show_default=False)],
+    public_key: Annotated[str, typer.Argument(help="Public key: a .pub.pem file or 64 hex digits.", show_default=False)],
+    key: KeyOption,
+    ledger: LedgerOption = Path(),
+    name: Annotated[str | None, typer.Option(help="What to call it; the file's name when omitted.")] = None,
+    passphrase_file: PassphraseOption = None,
+    time: TimeOption = None,
+    wait: WaitOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Append the entry that enrols a key."""
+    from k3_ledger.ledger.writer.store import Ledger, enrolment
+
+    body = enrolment(new_key(role, public_key, name))
+    _append_key(Ledger.open(ledger), load_key(key, passphrase_file), body, time, wait, as_json)
+
+
+def rotate(
+    old: Annotated[
+        str, typer.Argument(help="Key to replace: its name, key id, or .pub.pem file.", show_default=False)
+    ],
+    public_key: Annotated[str, typer.Argument(help="New public key: a .pub.pem file or 64 hex digits.", show_default=False)],
+    key: KeyOption,
+    ledger: LedgerOption = Path(),
+    name: Annotated[str | None, typer.Option(help="What to call it; the file's name when omitted.")] = None,
+    passphrase_file: PassphraseOption = None,
+    time: TimeOption = None,
+    wait: WaitOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Append the entry that replaces a key."""
+    from k3_ledger.ledger.writer.roster import find_key
+    from k3_ledger.ledger.writer.store import Ledger, enrolment
+
+    opened = Ledger.open(ledger)
+    replaced = find_key(opened, old)
+    body = {**enrolment(new_key(replaced.role, public_key, name)), "action": "rotate", "replaces": replaced.key_id}
+    _append_key(opened, load_key(key, passphrase_file), body, time, wait, as_json)
+
+
+def revoke(
+    which: Annotated[
+        str, typer.Argument(metavar="KEY", help="Key to revoke: its name, key id, or .pub.pem file.", show_default=False)
+    ],
+    key: KeyOption,
+    ledger: LedgerOption = Path(),
+    reason: Annotated[str | None, typer.Option(help="Why, for the record.")] = None,
+    since: Annotated[
+        int | None, typer.Option("--from", min=0, help="First entry that counts for nothing (compromise).")
+    ] = None,
+    passphrase_file: PassphraseOption = None,
+    time: TimeOption = None,
+    wait: WaitOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Append the entry that revokes a key."""
+    from k3_ledger.ledger.writer.roster import find_key
+    from k3_ledger.ledger.writer.store import Ledger
+
+    opened = Ledger.open(ledger)
+    revoked = find_key(opened, which)
+    body = {
+        "action": "revoke",
+        "role": revoked.role,
+        "key_id": revoked.key_id,
+        "public_key": revoked.public_key,
+        "name": revoked.name,
+        "replaces": None,
+        "revoked_from": since,
+        "reason": reason,
+        "endorsements": [],
+    }
+    _append_key(opened, load_key(key, passphrase_file), body, time, wait, as_json)
+
+
+def new_key(role: str, spec: str, name: str | None) -> Any:
+    """A key to enrol, from words on a command line.
+
+    Raises:
+        KeyFileError: the public key cannot be read.
+    """
+    from k3_ledger.ledger.writer.keys import load_public_key
+    from k3_ledger.ledger.writer.store import NewKey
+
+    if role not in ROLES:
+        raise typer.BadParameter(f"{role!r} is not one of {', '.join(ROLES)}", param_hint="ROLE")
+    public = load_public_key(spec)
+    given = name or (f"{role}-{public.key_id[:8]}" if spec == public.hex else Path(spec).name.split(".")[0])
+    return NewKey(role, given, public)  # type: ignore[arg-type] # checked above
+
+
+def _append_key(
+    ledger: Ledger, signer: Signer, body: dict[str, object], time: str | None, wait: float, as_json: bool
+) -> None:
+    with ledger.writer(signer, lock_timeout_s=wait) as writer:
+        receipt = writer.append("key", body, time=time)
+    print_receipt(receipt, f"{body['action']} {body['role']} key {body['name']}", as_json=as_json)
+
+
+def print_receipt(receipt: Receipt, what: str, *, as_json: bool) -> None:
+    """Say which entry was appended."""
+    if as_json:
+        print_json({"index": receipt.index, "identity": receipt.identity, "byte_offset": receipt.byte_offset})
+    else:
+        typer.echo(f"entry {receipt.index} {receipt.identity}: {what}")

@@ -1,0 +1,310 @@
+"""Commands of the operator: make a ledger, append, seal, sign its head, recover it, look things up in it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from k3_ledger.cli.keys import (
+    JsonOption,
+    KeyOption,
+    LedgerOption,
+    PassphraseOption,
+    TimeOption,
+    WaitOption,
+    load_key,
+    new_key,
+    print_json,
+    print_receipt,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from k3_ledger.schemas.findings import Finding
+
+MAX_BODY = 1 << 20
+"""Longest hand-written body that is read, in bytes."""
+
+INIT_HELP = """Make a ledger: its genesis entry and the enrolment of its first keys.
+
+DIRECTORY may exist, a ledger in it may not. ORIGIN is the log's name for itself, for ever, such as example.org/bench.
+"""
+APPEND_HELP = """Append one entry of any kind but genesis and run receipts from bundles (see seal).
+
+The body is JSON in any spacing and key order; fields that may be null or empty may be left out. When the command says
+so, the entry is on stable storage.
+"""
+SEAL_HELP = """Seal measurement bundles: store their artifacts, append their receipts.
+
+A bundle is a directory (or an uncompressed tar of it) with bundle.json and blobs/SHA256. Everything in it is read and
+re-hashed first. Sealing a bundle twice adds nothing and names the entry that holds it.
+"""
+CHECKPOINT_HELP = """Sign the head of the ledger as it is now, and keep it.
+
+The root is computed over the whole log; entries that no earlier head covers are verified first. A smaller head or a
+fork is never signed. When nothing is new, nothing is signed.
+"""
+RECOVER_HELP = """Cut a torn tail off, keeping its bytes in recovered/.
+
+Only what a write that was cut short leaves behind is cut. Tampering is refused, and so is a ledger that is shorter than
+a checkpoint says.
+"""
+INDEX_HELP = """Bring index.sqlite up to date: for ls, show, SQL and datasette. It is derived and never trusted."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("init", help=INIT_HELP)(init)
+    app.command("append", help=APPEND_HELP)(append)
+    app.command("seal", help=SEAL_HELP)(seal)
+    app.command("checkpoint", help=CHECKPOINT_HELP)(checkpoint)
+    app.command("recover", help=RECOVER_HELP)(recover)
+    app.command("index", help=INDEX_HELP)(index)
+    app.command("ls", help="List entries, as the index has them.")(ls)
+    app.command("show", help="Print one entry, read from the log itself.")(show)
+
+
+def init(
+    directory: Annotated[Path, typer.Argument(help="Where the ledger goes.", show_default=False)],
+    origin: Annotated[str, typer.Option(help="Name of the log.", show_default=False)],
+    key: KeyOption,
+    enrol: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ROLE=FILE", help="Enrol a public key (log, runner, judge, witness); may be repeated."),
+    ] = None,
+    passphrase_file: PassphraseOption = None,
+    time: TimeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a ledger."""
+    from k3_ledger.ledger.writer.store import Ledger
+
+    keys = []
+    for spec in enrol or ():
+        role, mark, public = spec.partition("=")
+        if not mark:
+            raise typer.BadParameter(f"{spec!r} is not ROLE=FILE", param_hint="--enrol")
+        keys.append(new_key(role, public, None))
+    signer = load_key(key, passphrase_file)
+    Ledger.create(directory, origin=origin, root=signer, keys=keys, time=time)
+    if as_json:
+        print_json(
+            {"ledger": str(directory), "origin": origin, "root_public_key": signer.public_key.hex(), "entries": 1 + len(keys)}
+        )
+        return
+    typer.echo(f"{directory}: ledger {origin}, {1 + len(keys)} entries")
+    typer.echo(f"root public key {signer.public_key.hex()}")
+
+
+def append(
+    kind: Annotated[str, typer.Argument(help="Kind of entry.", show_default=False)],
+    body: Annotated[str, typer.Option("--body", "-b", help="File with the body as JSON; - is stdin.", show_default=False)],
+    key: KeyOption,
+    ledger: LedgerOption = Path(),
+    artifact: Annotated[
+        list[Path] | None, typer.Option(help="Store this file by its digest first; may be repeated.")
+    ] = None,
+    passphrase_file: PassphraseOption = None,
+    time: TimeOption = None,
+    wait: WaitOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Append one entry."""
+    from k3_ledger.ledger.writer.append import Draft
+    from k3_ledger.ledger.writer.blobs import put_blob
+    from k3_ledger.ledger.writer.store import Ledger
+    from k3_ledger.schemas.envelope import SIGNING_ROLES
+    from k3_ledger.schemas.validate import read_body
+
+    kinds = [name for name in SIGNING_ROLES if name != "genesis"]
+    if kind not in kinds:
+        raise typer.BadParameter(f"{kind!r} is not one of {', '.join(kinds)}", param_hint="KIND")
+    opened = Ledger.open(ledger)
+    signer = load_key(key, passphrase_file)
+    value = read_body(kind, _read_body(body)).model_dump(mode="json", by_alias=True)
+    with opened.writer(signer, lock_timeout_s=wait, check=faults) as writer:
+        writer.rehearse([Draft(kind, value, time)])
+        for path in artifact or ():
+            with _open_file(path) as file:
+                blob = put_blob(opened, file)
+            typer.echo(f"{path}: {blob.sha256}, {blob.size} bytes", err=True)
+        receipt = writer.append(kind, value, time=time)
+    print_receipt(receipt, kind, as_json=as_json)
+
+
+def faults(entry: Any) -> Iterator[Finding]:
+    """What verify would report about the semantics of an entry: found here, it is never appended."""
+    from k3_ledger.schemas.findings import Finding
+    from k3_ledger.schemas.outcomes import Position
+    from k3_ledger.verify.receipts import check_run
+
+    if entry.kind == "run":
+        for fault in check_run(entry.body):
+            place = Position(index=entry.index, field=fault.field)
+            yield Finding(fault.code, fault.message, place, fault.expected, fault.found)
+
+
+def _read_body(name: str) -> bytes:
+    from k3_ledger.cli.sources import read_small
+
+    return sys.stdin.buffer.read(MAX_BODY + 1) if name == "-" else read_small(Path(name), MAX_BODY)
+
+
+def _open_file(path: Path) -> Any:
+    from k3_ledger.cli.sources import unreadable
+
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def seal(
+    bundles: Annotated[list[Path], typer.Argument(help="Bundle directories or tars.", show_default=False)],
+    key: KeyOption,
+    ledger: LedgerOption = Path(),
+    passphrase_file: PassphraseOption = None,
+    time: TimeOption = None,
+    wait: WaitOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Seal bundles, one after the other."""
+    from k3_ledger.ledger.writer.seal import seal as seal_bundle
+    from k3_ledger.ledger.writer.store import Ledger
+
+    opened = Ledger.open(ledger)
+    done = []
+    with opened.writer(load_key(key, passphrase_file), lock_timeout_s=wait, check=faults) as writer:
+        for path in bundles:
+            sealed = seal_bundle(opened, path, writer, time=time)
+            done.append(
+                {
+                    "bundle": str(path),
+                    "index": sealed.index,
+                    "identity": sealed.identity,
+                    "added": sealed.added,
+                    "artifacts_added": sealed.artifacts_added,
+                }
+            )
+            if not as_json:
+                what = f"sealed {path}" if sealed.added else f"{path} was sealed already; nothing was appended"
+                typer.echo(f"entry {sealed.index} {sealed.identity}: {what}, {sealed.artifacts_added} artifacts stored")
+    if as_json:
+        print_json({"sealed": done})
+
+
+def checkpoint(
+    key: KeyOption,
+    ledger: LedgerOption = Path(),
+    passphrase_file: PassphraseOption = None,
+    wait: WaitOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Sign the head of the ledger."""
+    from k3_ledger.cli.terminal import progress_bar
+    from k3_ledger.ledger.writer.checkpoint import make_checkpoint
+    from k3_ledger.ledger.writer.store import Ledger
+
+    opened = Ledger.open(ledger)
+    signer = load_key(key, passphrase_file)
+    with progress_bar(opened.log_path.stat().st_size, "checking") as progress:
+        made = make_checkpoint(opened, signer, lock_timeout_s=wait, progress=progress)
+    head = made.checkpoint
+    if as_json:
+        print_json({"origin": head.origin, "size": head.size, "root": head.root.hex(), "added": made.added})
+        return
+    said = "signed" if made.added else "nothing is new; signed already"
+    typer.echo(f"head of {head.size} entries, root {head.root.hex()}: {said}")
+
+
+def recover(
+    ledger: LedgerOption = Path(),
+    wait: WaitOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Cut a torn tail off."""
+    from k3_ledger.ledger.writer.recover import recover as recover_ledger
+    from k3_ledger.ledger.writer.store import Ledger
+
+    done = recover_ledger(Ledger.open(ledger), lock_timeout_s=wait)
+    if as_json:
+        print_json(
+            {
+                "entries": done.entries,
+                "offset": done.offset,
+                "cut": done.cut,
+                "kept": None if done.kept is None else str(done.kept),
+                "complete": done.complete,
+            }
+        )
+        return
+    if not done.cut:
+        typer.echo(f"nothing is torn: {done.entries} entries, {done.offset} bytes")
+        return
+    typer.echo(f"cut {done.cut} bytes off at byte {done.offset}, kept in {done.kept}; {done.entries} entries are whole")
+    if done.complete:
+        typer.echo("note: they are one complete entry that was never acknowledged; append it again if you want it")
+
+
+def index(
+    ledger: LedgerOption = Path(),
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Build it anew.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Refresh the index."""
+    from k3_ledger.ledger.writer.index import refresh_index
+    from k3_ledger.ledger.writer.store import Ledger
+
+    opened = Ledger.open(ledger)
+    done = refresh_index(opened, rebuild=rebuild)
+    if as_json:
+        print_json({"entries": done.entries, "added": done.added, "rebuilt": done.rebuilt})
+        return
+    how = "built anew" if done.rebuilt else f"{done.added} added"
+    typer.echo(f"{opened.index_path}: {done.entries} entries, {how}")
+
+
+def ls(
+    ledger: LedgerOption = Path(),
+    kind: Annotated[str | None, typer.Option(help="Only entries of this kind.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="The newest so many; 0 is all.")] = 20,
+    as_json: JsonOption = False,
+) -> None:
+    """List entries."""
+    from k3_ledger.ledger.writer.index import list_entries, open_index
+    from k3_ledger.ledger.writer.store import Ledger
+
+    with open_index(Ledger.open(ledger)) as db:
+        rows = list_entries(db, kind=kind, limit=limit)
+    if as_json:
+        print_json({"entries": rows})
+        return
+    for row in rows:
+        typer.echo(f"{row['entry']:>8}  {row['time']}  {row['kind']:<10}{row['identity'][:16]}…  {row['summary']}".rstrip())
+
+
+def show(
+    entry: Annotated[str, typer.Argument(help="Index, or identity or its beginning.", show_default=False)],
+    ledger: LedgerOption = Path(),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the entry as JSON with its identity and place.")] = False,
+) -> None:
+    """Print one entry."""
+    from k3_ledger.ledger.writer.index import find_entry, open_index
+    from k3_ledger.ledger.writer.store import Ledger
+    from k3_ledger.ledger.core.framing import parse_line
+
+    opened = Ledger.open(ledger)
+    with open_index(opened) as db:
+        row = find_entry(opened, db, entry)
+    value = json.loads(parse_line(row["line"]).entry)
+    if as_json:
+        print_json({"identity": row["identity"], "byte_offset": row["byte_offset"], "entry": value})
+        return
+    typer.echo(f"entry {row['entry']} {row['identity']}")
+    print_json(value)
+    typer.echo("note: shown, not verified; `k3-ledger verify` checks signatures and chain", err=True)

@@ -1,0 +1,94 @@
+"""The keys of a ledger as people name them: by name, key id, public key or key file."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from k3_ledger.ledger.core.framing import parse_line
+from k3_ledger.ledger.core.keyring import FOREVER
+from k3_ledger.ledger.writer.disk import storage_errors
+from k3_ledger.ledger.writer.keys import load_public_key
+from k3_ledger.ledger.writer.state import KEY_MARK, find_lines, read_line, scan_to_tail
+from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Position
+
+if TYPE_CHECKING:
+    from k3_ledger.ledger.writer.store import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class EnrolledKey:
+    """One key of a ledger.
+
+    Attributes:
+        name: what its enrolment calls it.
+        role: what it may sign.
+        key_id: lower-case hexadecimal SHA-256 of the raw public key.
+        public_key: lower-case hexadecimal raw public key.
+        enrolled: index of the entry that enrolled it; its entries count behind that.
+        retired: index of the entry that rotated or revoked it, or None while it is valid.
+    """
+
+    name: str
+    role: str
+    key_id: str
+    public_key: str
+    enrolled: int
+    retired: int | None
+
+
+def enrolled_keys(ledger: Ledger) -> list[EnrolledKey]:
+    """Every key that was ever enrolled, in the order of enrolment.
+
+    Raises:
+        LedgerError: the log cannot be read, or a line that says so is damaged.
+    """
+    with storage_errors(ledger.log_path, "read the ledger"), ledger.log_path.open("rb") as file:
+
+        def read(count: int, offset: int) -> bytes:
+            return os.pread(file.fileno(), count, offset)
+
+        size = file.seek(0, os.SEEK_END)
+        state, _ = scan_to_tail(read, size)
+        names = {}
+        for place, raw in find_lines(read, state.size, KEY_MARK):
+            entry = read_line(parse_line(raw, place), place)
+            if entry.kind == "key":
+                names.setdefault(entry.body.key_id, entry.body.name)
+    return [
+        EnrolledKey(
+            names.get(key_id, "root"),
+            life.role,
+            key_id,
+            life.public_key.hex(),
+            max(life.enrolled, 0),
+            None if life.retired == FOREVER else life.retired,
+        )
+        for key_id, life in state.keyring.lives.items()
+    ]
+
+
+def find_key(ledger: Ledger, spec: str) -> EnrolledKey:
+    """The valid key that ``spec`` names: its name, its key id, its public key, or the file that holds that.
+
+    Raises:
+        LedgerError: no valid key of this ledger, or several, are named so.
+        KeyFileError: ``spec`` is neither and is not a public key file.
+    """
+    keys = [key for key in enrolled_keys(ledger) if key.retired is None]
+    found = [key for key in keys if spec in (key.name, key.key_id, key.public_key)]
+    if not found and os.path.sep in spec or spec.endswith(".pem"):
+        wanted = load_public_key(spec).key_id
+        found = [key for key in keys if key.key_id == wanted]
+    if len(found) != 1:
+        raise LedgerError(
+            Code.KEY_UNKNOWN,
+            f"{'several valid keys are' if found else 'no valid key of this ledger is'} named {spec!r}",
+            position=Position(source=str(ledger.log_path)),
+            expected="one of " + ", ".join(f"{key.name} ({key.role} {key.key_id[:16]}…)" for key in keys),
+            hint="give the key id in full; `k3-ledger key ls` shows it" if found else "see `k3-ledger key ls`",
+        )
+    return found[0]
