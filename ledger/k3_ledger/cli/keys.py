@@ -20,6 +20,14 @@ LedgerOption = Annotated[Path, typer.Option("--ledger", "-l", help="Ledger direc
 KeyOption = Annotated[
     Path, typer.Option("--key", "-k", help="Private key file (PKCS#8 PEM, mode 0600).", show_default=False)
 ]
+NewKeyArgument = Annotated[
+    str, typer.Argument(help="New public key: a .pub.pem file or 64 hex digits.", show_default=False)
+]
+OldKeyArgument = Annotated[
+    str,
+    typer.Argument(metavar="KEY", help="A key of the ledger: its name, key id or .pub.pem file.", show_default=False),
+]
+NameOption = Annotated[str | None, typer.Option(help="What to call the key; the file's name when omitted.")]
 PassphraseOption = Annotated[
     Path | None, typer.Option("--passphrase-file", help="File whose first line opens the key file.")
 ]
@@ -142,10 +150,12 @@ def list_keys(ledger: LedgerOption = Path(), as_json: JsonOption = False) -> Non
 
 def enrol(
     role: Annotated[str, typer.Argument(help=f"One of {', '.join(ROLES)}.", show_default=False)],
-    public_key: Annotated[str, typer.Argument(help="Public key: a .pub.pem file or 64 hex digits.", show_default=False)],
+    public_key: Annotated[
+        str, typer.Argument(help="Public key: a .pub.pem file or 64 hex digits.", show_default=False)
+    ],
     key: KeyOption,
     ledger: LedgerOption = Path(),
-    name: Annotated[str | None, typer.Option(help="What to call it; the file's name when omitted.")] = None,
+    name: NameOption = None,
     passphrase_file: PassphraseOption = None,
     time: TimeOption = None,
     wait: WaitOption = 30.0,
@@ -159,13 +169,13 @@ def enrol(
 
 
 def rotate(
-    old: Annotated[
-        str, typer.Argument(help="Key to replace: its name, key id, or .pub.pem file.", show_default=False)
+    old: Annotated[str, typer.Argument(help="Key to replace: its name, key id, or .pub.pem file.", show_default=False)],
+    public_key: Annotated[
+        str, typer.Argument(help="New public key: a .pub.pem file or 64 hex digits.", show_default=False)
     ],
-    public_key: Annotated[str, typer.Argument(help="New public key: a .pub.pem file or 64 hex digits.", show_default=False)],
     key: KeyOption,
     ledger: LedgerOption = Path(),
-    name: Annotated[str | None, typer.Option(help="What to call it; the file's name when omitted.")] = None,
+    name: NameOption = None,
     passphrase_file: PassphraseOption = None,
     time: TimeOption = None,
     wait: WaitOption = 30.0,
@@ -182,9 +192,7 @@ def rotate(
 
 
 def revoke(
-    which: Annotated[
-        str, typer.Argument(metavar="KEY", help="Key to revoke: its name, key id, or .pub.pem file.", show_default=False)
-    ],
+    old: OldKeyArgument,
     key: KeyOption,
     ledger: LedgerOption = Path(),
     reason: Annotated[str | None, typer.Option(help="Why, for the record.")] = None,
@@ -201,8 +209,8 @@ def revoke(
     from k3_ledger.ledger.writer.store import Ledger
 
     opened = Ledger.open(ledger)
-    revoked = find_key(opened, which)
-    body = {
+    revoked = find_key(opened, old)
+    body: dict[str, object] = {
         "action": "revoke",
         "role": revoked.role,
         "key_id": revoked.key_id,

@@ -94,7 +94,12 @@ def init(
     Ledger.create(directory, origin=origin, root=signer, keys=keys, time=time)
     if as_json:
         print_json(
-            {"ledger": str(directory), "origin": origin, "root_public_key": signer.public_key.hex(), "entries": 1 + len(keys)}
+            {
+                "ledger": str(directory),
+                "origin": origin,
+                "root_public_key": signer.public_key.hex(),
+                "entries": 1 + len(keys),
+            }
         )
         return
     typer.echo(f"{directory}: ledger {origin}, {1 + len(keys)} entries")
@@ -103,7 +108,9 @@ def init(
 
 def append(
     kind: Annotated[str, typer.Argument(help="Kind of entry.", show_default=False)],
-    body: Annotated[str, typer.Option("--body", "-b", help="File with the body as JSON; - is stdin.", show_default=False)],
+    body: Annotated[
+        str, typer.Option("--body", "-b", help="File with the body as JSON; - is stdin.", show_default=False)
+    ],
     key: KeyOption,
     ledger: LedgerOption = Path(),
     artifact: Annotated[
@@ -285,18 +292,22 @@ def ls(
         print_json({"entries": rows})
         return
     for row in rows:
-        typer.echo(f"{row['entry']:>8}  {row['time']}  {row['kind']:<10}{row['identity'][:16]}…  {row['summary']}".rstrip())
+        typer.echo(
+            f"{row['entry']:>8}  {row['time']}  {row['kind']:<10}{row['identity'][:16]}…  {row['summary']}".rstrip()
+        )
 
 
 def show(
     entry: Annotated[str, typer.Argument(help="Index, or identity or its beginning.", show_default=False)],
     ledger: LedgerOption = Path(),
-    as_json: Annotated[bool, typer.Option("--json", help="Print the entry as JSON with its identity and place.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the entry as JSON with its identity and place.")
+    ] = False,
 ) -> None:
     """Print one entry."""
+    from k3_ledger.ledger.core.framing import parse_line
     from k3_ledger.ledger.writer.index import find_entry, open_index
     from k3_ledger.ledger.writer.store import Ledger
-    from k3_ledger.ledger.core.framing import parse_line
 
     opened = Ledger.open(ledger)
     with open_index(opened) as db:

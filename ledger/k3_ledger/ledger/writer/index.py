@@ -146,7 +146,11 @@ def list_entries(db: sqlite_utils.Database, *, kind: str | None = None, limit: i
             where, values, select="entry, identity, kind, key, time, body", order_by="entry desc", limit=limit or None
         )
     )
-    return [{**row, "summary": _plain(_summary(row["kind"], json.loads(row.pop("body"))))} for row in reversed(rows)]
+    found = []
+    for row in reversed(rows):
+        body = json.loads(row.pop("body"))
+        found.append({**row, "summary": _plain(_SUMMARIES[row["kind"]](body))})
+    return found
 
 
 def _plain(text: str) -> str:
@@ -154,32 +158,22 @@ def _plain(text: str) -> str:
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
-def _summary(kind: str, body: dict[str, Any]) -> str:
-    """What an entry is about, in a few words."""
-    match kind:
-        case "genesis":
-            return str(body["origin"])
-        case "key":
-            return f"{body['action']} {body['role']} key {body['name']}"
-        case "run":
-            subject = body["subject"]
-            return f"{subject['name']} {', '.join(sorted({series['metric'] for series in body['timing']}))}"
-        case "failed":
-            return f"{body['subject']['name']} at {body['stage']}: {body['reason']}"
-        case "verdict":
-            return f"{body['tier']} by {body['rule']} for {body['target'][:16]}…"
-        case "rule" | "round":
-            return str(body[kind])
-        case "pin" | "merge":
-            return f"{body['slot']} {body.get('value') or body['commit'][:12]}"
-        case "import":
-            return f"{body['format']} {body['foreign_id']}"
-        case "supersede":
-            return f"{body['target'][:16]}…: {body['reason']}"
-        case "witness":
-            return str(body["witness"])
-        case _:
-            return " ".join(body["text"].split())[:80]
+_SUMMARIES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "genesis": lambda body: str(body["origin"]),
+    "key": lambda body: f"{body['action']} {body['role']} key {body['name']}",
+    "run": lambda body: f"{body['subject']['name']} {', '.join(sorted({s['metric'] for s in body['timing']}))}",
+    "failed": lambda body: f"{body['subject']['name']} at {body['stage']}: {body['reason']}",
+    "verdict": lambda body: f"{body['tier']} by {body['rule']} for {body['target'][:16]}…",
+    "rule": lambda body: str(body["rule"]),
+    "round": lambda body: str(body["round"]),
+    "pin": lambda body: f"{body['slot']} {body['value']} {body['unit']}",
+    "merge": lambda body: f"{body['slot']} at {body['commit'][:12]}",
+    "import": lambda body: f"{body['format']} {body['foreign_id']}",
+    "supersede": lambda body: f"{body['target'][:16]}…: {body['reason']}",
+    "witness": lambda body: str(body["witness"]),
+    "note": lambda body: " ".join(body["text"].split())[:80],
+}
+"""What an entry of each kind is about, in a few words."""
 
 
 def find_entry(ledger: Ledger, db: sqlite_utils.Database, name: str) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def enrolled_keys(ledger: Ledger) -> list[EnrolledKey]:
 
         size = file.seek(0, os.SEEK_END)
         state, _ = scan_to_tail(read, size)
-        names = {}
+        names: dict[str, str] = {}
         for place, raw in find_lines(read, state.size, KEY_MARK):
             entry = read_line(parse_line(raw, place), place)
             if entry.kind == "key":
@@ -80,7 +80,7 @@ def find_key(ledger: Ledger, spec: str) -> EnrolledKey:
     """
     keys = [key for key in enrolled_keys(ledger) if key.retired is None]
     found = [key for key in keys if spec in (key.name, key.key_id, key.public_key)]
-    if not found and os.path.sep in spec or spec.endswith(".pem"):
+    if (not found and os.path.sep in spec) or spec.endswith(".pem"):
         wanted = load_public_key(spec).key_id
         found = [key for key in keys if key.key_id == wanted]
     if len(found) != 1:

@@ -1,0 +1,350 @@
+"""The operator's commands, run as a person would: words in, words and an exit code out."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from typing import Any, NamedTuple
+
+import pytest
+
+import k3_ledger.cli
+from tests.ledger.writer.support import (
+    OPENING,
+    SIGNERS,
+    TIME,
+    append_notes,
+    new_ledger,
+    notes,
+    read_entries,
+    write_bundle,
+)
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """``run("ls", "-l", "ledger")`` in a scratch folder: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: object, stdin: bytes = b"") -> Done:
+        monkeypatch.setattr(sys, "argv", ["k3-ledger", *map(str, words)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            k3_ledger.cli.main()
+        out, err = capsys.readouterr()
+        code = caught.value.code
+        assert code is None or isinstance(code, int)
+        return Done(code or 0, out, err)
+
+    return run
+
+
+@pytest.fixture
+def keys(run):
+    done = run("keygen", "root.pem", "log.pem", "runner.pem", "judge.pem", "spare.pem", "--json")
+    assert done.code == 0
+    return {key["path"].removesuffix(".pem"): key for key in done.json["keys"]}
+
+
+@pytest.fixture
+def ledger(run, keys, tmp_path):
+    enrol = [word for role in ("log", "runner", "judge") for word in ("--enrol", f"{role}={role}.pub.pem")]
+    done = run("init", "ledger", "--origin", "example.org/bench", "-k", "root.pem", *enrol, "--time", TIME)
+    assert done.code == 0
+    return tmp_path / "ledger"
+
+
+def test_keygen_prints_public_keys_and_never_overwrites(run, keys, tmp_path):
+    assert keys["root"]["public_path"] == "root.pub.pem"
+    before = (tmp_path / "root.pem").read_bytes()
+    done = run("keygen", "root.pem")
+    assert (done.code, done.out) == (2, "")
+    assert "K3L-KEY-FILE-EXISTS" in done.err
+    assert "hint:" in done.err
+    assert (tmp_path / "root.pem").read_bytes() == before
+    assert run("keygen", "more.pem").out.startswith("more.pem: public key ")
+
+
+def test_key_file_with_a_passphrase_is_opened_from_a_file(run, tmp_path):
+    (tmp_path / "pass").write_bytes(b"correct horse\r\nsecond line\n")
+    assert run("keygen", "root.pem", "--passphrase-file", "pass").code == 0
+    words = ("init", "ledger", "--origin", "o", "--key", "root.pem")
+    refused = run(*words)
+    assert refused.code == 2
+    assert "--passphrase-file" in refused.err
+    assert run(*words, "--passphrase-file", "pass").code == 0
+
+
+def test_passphrase_is_asked_for_on_a_terminal(run, tmp_path, monkeypatch):
+    typed: list[str] = []
+
+    def prompt(text: str, **options: Any) -> str:
+        assert options["hide_input"]
+        typed.append(text)
+        return "typed"
+
+    monkeypatch.setattr("typer.prompt", prompt)
+    assert run("keygen", "root.pem", "--passphrase").code == 0
+
+    class Terminal(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return True
+
+    from k3_ledger.cli.keys import load_key
+
+    monkeypatch.setattr(sys, "stdin", Terminal(io.BytesIO()))
+    assert load_key(tmp_path / "root.pem", None).public_key
+    assert typed == ["passphrase", f"passphrase of {tmp_path / 'root.pem'}"]
+
+
+def test_empty_passphrase_is_a_usage_error(run, tmp_path):
+    (tmp_path / "pass").write_bytes(b"\n")
+    assert run("keygen", "root.pem", "--passphrase-file", "pass").code == 2
+    assert not (tmp_path / "root.pem").exists()
+
+
+def test_init_makes_a_ledger_that_verifies_under_its_root_key(run, ledger, keys):
+    assert len(read_entries(ledger / "ledger.jsonl")) == 4
+    assert run("verify", "ledger", "--root-key", keys["root"]["public_key"]).code == 0
+    again = run("init", "ledger", "--origin", "x", "-k", "root.pem")
+    assert again.code == 2
+    assert "K3L-STORE-EXISTS" in again.err
+
+
+def test_init_says_what_it_made_as_json(run, keys):
+    done = run(
+        "init", "other", "--origin", "o", "-k", "root.pem", "--enrol", f"log={keys['log']['public_key']}", "--json"
+    )
+    assert done.json == {
+        "ledger": "other", "origin": "o", "root_public_key": keys["root"]["public_key"], "entries": 2,
+    }  # fmt: skip
+    assert [key["name"] for key in run("key", "ls", "-l", "other", "--json").json["keys"]] == [
+        "root",
+        f"log-{keys['log']['key_id'][:8]}",
+    ]
+
+
+@pytest.mark.parametrize("enrol", ["log.pub.pem", "captain=log.pub.pem"])
+def test_enrolment_that_names_no_role_is_a_usage_error(run, keys, enrol, tmp_path):
+    assert run("init", "l", "--origin", "o", "-k", "root.pem", "--enrol", enrol).code == 2
+    assert not (tmp_path / "l").exists()
+
+
+def test_hand_written_body_is_completed_and_appended(run, ledger):
+    done = run("append", "note", "-b", "-", "-k", "judge.pem", "-l", "ledger", stdin=b'{ "text" : "by hand" }')
+    entry = read_entries(ledger / "ledger.jsonl")[-1]
+    assert done.out == f"entry 4 {entry['identity']}: note\n"
+    assert entry["body"] == {"text": "by hand", "artifacts": []}
+
+
+def test_append_as_json_names_the_place(run, ledger, tmp_path):
+    (tmp_path / "body.json").write_text('{"text": "x"}')
+    size = (ledger / "ledger.jsonl").stat().st_size
+    done = run("append", "note", "-b", "body.json", "-k", "judge.pem", "-l", "ledger", "--time", TIME, "--json")
+    assert done.json == {
+        "index": 4, "identity": read_entries(ledger / "ledger.jsonl")[-1]["identity"], "byte_offset": size,
+    }  # fmt: skip
+
+
+def test_artifact_of_an_appended_entry_is_stored_first(run, ledger, tmp_path):
+    from tests.ledger.writer.support import artifact
+
+    (tmp_path / "plot.txt").write_bytes(b"plot")
+    body = json.dumps({"text": "see the plot", "artifacts": [artifact(b"plot", "plot.txt")]}).encode()
+    words = ("append", "note", "-b", "-", "-k", "judge.pem", "-l", "ledger", "--artifact")
+    assert run(*words, "missing.txt", stdin=body).code == 3
+    assert run(*words, "plot.txt", stdin=body).code == 0
+    report = run("verify", "ledger", "--json").json
+    assert next(step for step in report["steps"] if step["name"] == "artifacts")["outcome"] == "pass"
+
+
+PIN = b'{"slot":"decode","value":"1.0","unit":"tps","source":"' + b"0" * 64 + b'"}'
+
+
+@pytest.mark.parametrize(
+    ("kind", "stdin", "says"),
+    [
+        ("note", b'{"text": 1.5}', (1, "K3L-JSON-FLOAT")),
+        ("note", b'{"text": "x", "text": "y"}', (1, "K3L-JSON-DUPLICATE-KEY")),
+        ("note", b'{"text": "x", "title": "x"}', (1, "K3L-SCHEMA-UNKNOWN-FIELD")),
+        ("genesis", b"{}", (2, "not one of")),
+        ("receipt", b"{}", (2, "not one of")),
+        ("pin", PIN, (1, "K3L-REFERENCE-UNKNOWN")),
+    ],
+)
+def test_bad_body_is_refused_with_words_and_nothing_is_appended(run, ledger, kind, stdin, says):
+    before = (ledger / "ledger.jsonl").read_bytes()
+    done = run("append", kind, "-b", "-", "-k", "judge.pem", "-l", "ledger", stdin=stdin)
+    assert (done.code, done.out) == (says[0], "")
+    assert says[1] in done.err
+    assert (ledger / "ledger.jsonl").read_bytes() == before
+
+
+def test_receipt_that_verify_would_refuse_is_not_sealed(run, ledger, tmp_path):
+    from tests.ledger.writer.support import bundle_body
+
+    body = bundle_body([])
+    body["timing"][0]["samples"].reverse()
+    write_bundle(tmp_path / "bundle", {}, body=body)
+    done = run("seal", "bundle", "-k", "runner.pem", "-l", "ledger")
+    assert done.code == 1
+    assert "K3L-RECEIPT-CLOCK" in done.err
+    assert len(read_entries(ledger / "ledger.jsonl")) == 4
+
+
+def test_sealing_twice_says_so_and_adds_nothing(run, ledger, tmp_path):
+    write_bundle(tmp_path / "bundle", {"samples.csv": b"1,2,3\n"})
+    first = run("seal", "bundle", "-k", "runner.pem", "-l", "ledger", "--json").json["sealed"][0]
+    assert (first["index"], first["added"], first["artifacts_added"]) == (4, True, 1)
+    again = run("seal", "bundle", "-k", "runner.pem", "-l", "ledger")
+    assert again.code == 0
+    assert f"entry 4 {first['identity']}: bundle was sealed already; nothing was appended" in again.out
+    assert run("verify", "ledger").code == 0
+
+
+def test_checkpoint_covers_the_log_and_is_made_once(run, ledger):
+    made = run("checkpoint", "-k", "log.pem", "-l", "ledger", "--json").json
+    assert (made["size"], made["added"], made["origin"]) == (4, True, "example.org/bench")
+    assert "nothing is new" in run("checkpoint", "-k", "log.pem", "-l", "ledger").out
+    report = run("verify", "ledger", "--json").json
+    assert report["head"]["root"] == made["root"]
+    assert report["findings"] == []
+
+
+def test_wrong_key_for_a_checkpoint_is_refused(run, ledger):
+    done = run("checkpoint", "-k", "judge.pem", "-l", "ledger")
+    assert done.code == 1
+    assert "K3L-KEY-WRONG-ROLE" in done.err
+
+
+def test_torn_tail_stops_append_with_its_own_exit_code_until_recover(run, ledger):
+    size = (ledger / "ledger.jsonl").stat().st_size
+    with (ledger / "ledger.jsonl").open("ab") as file:
+        file.write(b'{"entry":{"bo')
+    append = ("append", "note", "-b", "-", "-k", "judge.pem", "-l", "ledger")
+    refused = run(*append, stdin=b'{"text":"x"}')
+    assert refused.code == run("verify", "ledger").code == 5
+    assert "k3-ledger recover" in refused.err
+    done = run("recover", "-l", "ledger")
+    assert done.out == (
+        f"cut 13 bytes off at byte {size}, kept in ledger/recovered/{size}-13.torn; 4 entries are whole\n"
+    )
+    assert run("recover", "-l", "ledger").out == f"nothing is torn: 4 entries, {size} bytes\n"
+    assert run(*append, stdin=b'{"text":"x"}').code == 0
+
+
+def test_recover_says_when_the_cut_bytes_are_a_whole_entry(run, ledger):
+    append_notes_with(run, "whole")
+    data = (ledger / "ledger.jsonl").read_bytes()
+    (ledger / "ledger.jsonl").write_bytes(data[:-1])
+    done = run("recover", "-l", "ledger")
+    assert "never acknowledged" in done.out
+    (ledger / "ledger.jsonl").write_bytes(data[:-1])
+    assert run("recover", "-l", "ledger", "--json").json == {
+        "entries": 4, "offset": len(data) - len(data.split(b"\n")[-2]) - 1, "cut": len(data.split(b"\n")[-2]),
+        "kept": str(next((ledger.relative_to(ledger.parent) / "recovered").iterdir())), "complete": True,
+    }  # fmt: skip
+
+
+def append_notes_with(run, *texts: str) -> None:
+    for text in texts:
+        body = json.dumps({"text": text}).encode()
+        assert run("append", "note", "-b", "-", "-k", "judge.pem", "-l", "ledger", stdin=body).code == 0
+
+
+def test_tampering_is_not_recovered(run, ledger):
+    append_notes_with(run, "genuine")
+    path = ledger / "ledger.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"genuine", b"forgery"))
+    done = run("recover", "-l", "ledger")
+    assert done.code == run("verify", "ledger").code == 1
+    assert "K3L-SIGNATURE-MISMATCH" in done.err
+
+
+def test_ls_and_show_find_entries(run, ledger):
+    append_notes_with(run, "first", "a \x1b[31mred\x1b[0m word")
+    listed = run("ls", "-l", "ledger").out.splitlines()
+    assert [line.split()[2] for line in listed] == ["genesis", "key", "key", "key", "note", "note"]
+    assert listed[1].endswith("enrol log key log")
+    assert "\x1b" not in listed[5]
+    rows = run("ls", "-l", "ledger", "--kind", "note", "-n", "1", "--json").json["entries"]
+    assert [row["entry"] for row in rows] == [5]
+    identity = rows[0]["identity"]
+    by_index = run("show", "5", "-l", "ledger", "--json").json
+    assert by_index["identity"] == identity
+    assert by_index["entry"]["body"]["text"] == "a \x1b[31mred\x1b[0m word"
+    shown = run("show", identity[:12], "-l", "ledger")
+    assert shown.out.startswith(f"entry 5 {identity}\n")
+    assert "not verified" in shown.err
+    for nothing in ("99", "f" * 64, "-"):
+        assert run("show", nothing, "-l", "ledger").code == 2
+
+
+def test_index_says_what_it_did(run, ledger):
+    assert run("index", "-l", "ledger").out == "ledger/index.sqlite: 4 entries, built anew\n"
+    append_notes_with(run, "x")
+    assert run("index", "-l", "ledger", "--json").json == {"entries": 5, "added": 1, "rebuilt": False}
+    assert run("index", "-l", "ledger", "--rebuild", "--json").json["rebuilt"]
+
+
+def test_key_is_rotated_by_name_and_revoked_by_file(run, ledger, keys):
+    assert run("key", "rotate", "judge", "spare.pub.pem", "-k", "root.pem", "-l", "ledger").code == 0
+    append = ("append", "note", "-b", "-", "-l", "ledger")
+    late = run(*append, "-k", "judge.pem", stdin=b'{"text":"x"}')
+    assert late.code == 1
+    assert "K3L-KEY-RETIRED" in late.err
+    assert run(*append, "-k", "spare.pem", stdin=b'{"text":"x"}').code == 0
+    words = ("key", "revoke", "./spare.pub.pem", "-k", "root.pem", "-l", "ledger", "--reason", "lost", "--from", "5")
+    assert run(*words, "--json").json["index"] == 6
+    listed = run("key", "ls", "-l", "ledger").out
+    assert "retired by entry 4" in listed
+    assert "retired by entry 6" in listed
+    assert run("verify", "ledger", "--json").json["counts"] == {"K3L-KEY-DISOWNED": 1}
+    assert run(*words).code == 1
+
+
+def test_key_is_enrolled_later(run, ledger, keys):
+    done = run("key", "enrol", "witness", "spare.pub.pem", "-k", "root.pem", "-l", "ledger", "--name", "w-1")
+    assert done.out.endswith("enrol witness key w-1\n")
+    assert run("key", "enrol", "captain", "spare.pub.pem", "-k", "root.pem", "-l", "ledger").code == 2
+
+
+@pytest.mark.parametrize("words", [("ls",), ("show", "0"), ("index",), ("recover",), ("key", "ls")])
+def test_missing_ledger_is_named(run, words):
+    done = run(*words, "-l", "nowhere")
+    assert (done.code, done.out) == (3, "")
+    assert "nowhere/ledger.jsonl" in done.err
+    assert done.err.startswith("error: ")
+    assert "hint: " in done.err
+
+
+def test_second_writer_gives_up_after_the_wait_it_was_given(run, ledger):
+    from k3_ledger.ledger.writer.disk import Disk
+    from k3_ledger.ledger.writer.logfile import LogFile
+
+    log = LogFile(Disk(), ledger / "ledger.jsonl")
+    with log.locked():
+        done = run("append", "note", "-b", "-", "-k", "judge.pem", "-l", "ledger", "--wait", "0", stdin=b'{"text":"x"}')
+    log.close()
+    assert done.code == 3
+    assert "K3L-LOCK-BUSY" in done.err
+
+
+def test_ledger_in_the_current_directory_needs_no_option(run, tmp_path, monkeypatch):
+    ledger = new_ledger(tmp_path / "here")
+    append_notes(ledger, "x", signer=SIGNERS["judge"])
+    monkeypatch.chdir(ledger.root)
+    assert len(run("ls").out.splitlines()) == OPENING + 1
+    assert notes(ledger.log_path) == ["x"]
