@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from k3_ledger.schemas.measurement import Artifact, FailedMeasurement, RunMeasurement
 from k3_ledger.schemas.models import FailedBundle, RunBundle
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-SCHEMA = "k3-ledger/bundle/1"
+SCHEMA: Final = "k3-ledger/bundle/1"
 
 
 def describe_artifact(name: str, data: bytes, media_type: str) -> Artifact:

@@ -153,7 +153,8 @@ def _round_q8_0(values: Floats) -> Floats:
     # Rounded with the float32 scale, multiplied back with its float16 rounding: both as the kernel does it.
     inverse = np.divide(np.float32(1), scale, out=np.zeros_like(scale), where=scale > 0)
     codes = np.rint(blocks * inverse)
-    return (codes * scale.astype(np.float16).astype(np.float32)).reshape(values.shape)
+    rounded: Floats = codes * scale.astype(np.float16).astype(np.float32)
+    return rounded.reshape(values.shape)
 
 
 def _round_q8_k(values: Floats) -> Floats:
