@@ -1,22 +1,19 @@
 """Verification against its floor: a bare libsodium loop over the same messages with the same number of processes.
 
-    python benchmarks/verify.py [--receipts 100000] [--processes 2] [--rounds 5] [--json FILE]
+    python benchmarks/verify.py [--receipts 100000] [--processes 2] [--rounds 5] [--bundle FOLDER]
 
-Builds a ledger of run receipts of about 1.5 KB with one checkpoint, then alternates (A) `check_log` over the directory
-and (B) the bare loop: `crypto_sign_open` over messages that are already split and in memory. Prints the median of each,
-the ratio A/B round by round, the same for the whole command `k3-ledger verify`, and the peak memory of the command's
-largest process.
+Builds a ledger of run receipts of about 1.5 KB, then alternates three actors: ``check_log`` over the directory in this
+process and its workers, the whole command ``k3-ledger verify`` timed from outside, and the floor: `crypto_sign_open`
+over messages that are already split and in memory. Also prints the peak memory of the command's largest process.
 """
 
 from __future__ import annotations
 
-import argparse
 import base64
 import hashlib
 import json
 import multiprocessing
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,6 +21,7 @@ import time
 from pathlib import Path
 
 import nacl.bindings
+from common import Recorder, finish, parser
 from nacl.signing import SigningKey
 
 from k3_ledger.cli.sources import DirectorySource
@@ -104,8 +102,8 @@ def _bare(pairs: list[tuple[bytes, bytes]], ready: object, start: object) -> Non
         opened(signed, public_key)
 
 
-def bare_loop(pairs: list[tuple[bytes, bytes]], processes: int) -> float:
-    """Seconds that ``processes`` forked processes need for all signatures, messages already in memory."""
+def bare_loop(pairs: list[tuple[bytes, bytes]], processes: int) -> tuple[int, int]:
+    """(start, duration) in nanoseconds of ``processes`` forked processes opening all signatures from memory."""
     context = multiprocessing.get_context("fork")
     ready, start = context.Semaphore(0), context.Event()
     shares = [pairs[i::processes] for i in range(processes)]
@@ -114,11 +112,11 @@ def bare_loop(pairs: list[tuple[bytes, bytes]], processes: int) -> float:
         worker.start()
     for _ in workers:
         ready.acquire()
-    begin = time.perf_counter()
+    begin = time.monotonic_ns()
     start.set()
     for worker in workers:
         worker.join()
-    return time.perf_counter() - begin
+    return begin, time.monotonic_ns() - begin
 
 
 def signed_messages(path: Path) -> list[tuple[bytes, bytes]]:
@@ -138,53 +136,48 @@ def signed_messages(path: Path) -> list[tuple[bytes, bytes]]:
     return pairs
 
 
-def run_command(path: Path, processes: int) -> tuple[int, int]:
-    """(nanoseconds, peak bytes of the largest process) of `k3-ledger verify` as a whole command."""
+def run_command(path: Path, processes: int) -> int:
+    """Run `k3-ledger verify` as a whole command; peak bytes of its largest process."""
     command = [sys.executable, "-m", "k3_ledger.cli", "verify", str(path), "--processes", str(processes)]
-    begin = time.perf_counter_ns()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
-    spent = time.perf_counter_ns() - begin
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0, process.returncode
-    return spent, usage.ru_maxrss * 1024
+    return usage.ru_maxrss * 1024
+
+
+def check_once(path: Path, processes: int) -> None:
+    """Verify the directory through the library."""
+    report = check_log(DirectorySource(path), options=Options(processes=processes))
+    assert report.exit_code == 0, report.findings
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--receipts", type=int, default=100_000)
-    parser.add_argument("--bytes", type=int, default=1500, help="aimed-at bytes of a line")
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", type=Path, help="write raw samples (nanoseconds) here")
-    options = parser.parse_args()
+    """Measure, print, and leave a bundle when asked to."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--receipts", type=int, default=100_000)
+    arguments.add_argument("--bytes", type=int, default=1500, help="aimed-at bytes of a line")
+    arguments.add_argument("--processes", type=int, default=2)
+    options = arguments.parse_args()
+    recorder = Recorder("verify", "receipt")
+    peak = 0
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)
         build(path, options.receipts, options.bytes)
         size = (path / "ledger.jsonl").stat().st_size
         pairs = signed_messages(path)
-        print(f"{len(pairs)} entries, {size / len(pairs):.0f} bytes a line, {options.processes} processes")
-        samples: dict[str, list[int]] = {"verify": [], "floor": [], "command": [], "peak_bytes": []}
-        for _ in range(options.rounds):
-            begin = time.perf_counter_ns()
-            report = check_log(DirectorySource(path), options=Options(processes=options.processes))
-            samples["verify"].append(time.perf_counter_ns() - begin)
-            assert report.exit_code == 0, report.findings
-            samples["floor"].append(int(bare_loop(pairs, options.processes) * 1e9))
-            spent, peak = run_command(path, options.processes)
-            samples["command"].append(spent)
-            samples["peak_bytes"].append(peak)
-        for name in ("verify", "command"):
-            ratios = [a / b for a, b in zip(samples[name], samples["floor"], strict=True)]
-            print(
-                f"{name:8} {statistics.median(samples[name]) / 1e9:7.3f} s   floor "
-                f"{statistics.median(samples['floor']) / 1e9:7.3f} s   ratio median {statistics.median(ratios):.3f} "
-                f"({min(ratios):.3f} to {max(ratios):.3f})"
-            )
-        print(f"peak memory of the command's largest process: {max(samples['peak_bytes']) / 2**20:.0f} MiB")
-        if options.json:
-            options.json.write_text(json.dumps({"receipts": len(pairs), "bytes": size, "samples": samples}))
+        count = len(pairs)
+        print(f"{count} entries, {size / count:.0f} bytes a line, {options.processes} processes")
+        for _ in range(options.rounds + recorder.warmup):
+            start, duration = bare_loop(pairs, options.processes)
+            recorder.add("floor", count, start, duration, observer="controller", processes=options.processes)
+            recorder.record("subject", count, lambda: check_once(path, options.processes), processes=options.processes)
+            start = time.monotonic_ns()
+            peak = max(peak, run_command(path, options.processes))
+            duration = time.monotonic_ns() - start
+            recorder.add("subject", count, start, duration, observer="controller", processes=options.processes)
+        print(f"peak memory of the command's largest process: {peak / 2**20:.0f} MiB")
+    finish([recorder], "k3-ledger-verify", options)
 
 
 if __name__ == "__main__":
