@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from k3_ledger.engine.fit import state_bytes
 from k3_ledger.engine.linear import Matrix, Numerics
 from k3_ledger.engine.model import ExpertUse, Model, Options, load_model
 from k3_ledger.engine.parity.compare import log_softmax
 from k3_ledger.engine.reference import Reference
 from k3_ledger.engine.sampling import Greedy, Seeded
-from k3_ledger.engine.state import state_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

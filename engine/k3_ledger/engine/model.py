@@ -26,6 +26,7 @@ from k3_ledger.engine.sampling import Greedy, Sampler
 from k3_ledger.engine.state import State, new_state
 from k3_ledger.engine.weights import Weights, open_weights
 from k3_ledger.kernels.dispatch import Backend, Runs, select
+from k3_ledger.schemas.models import ExpertLoad
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,6 +60,10 @@ class ExpertUse:
     def max_load(self) -> int:
         """Tokens sent to the busiest expert of any layer."""
         return max((max(load.values()) for load in self.loads.values()), default=0)
+
+    def record(self, experts: int) -> ExpertLoad:
+        """As a receipt holds it."""
+        return ExpertLoad(experts=experts, distinct=self.distinct, max_load=self.max_load, tokens=self.tokens)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What one sequence keeps between tokens, and what it costs in bytes."""
+"""What one sequence keeps between tokens. What it costs in bytes is :mod:`k3_ledger.engine.fit`'s to say."""
 
 from __future__ import annotations
 
@@ -55,28 +55,3 @@ def new_state(config: K3Config, capacity: int, *, device: torch.device, dtype: t
             windows[layer] = torch.zeros((1, config.taps - 1, 3 * config.inner), device=device)
             memory[layer] = torch.zeros((1, config.heads, config.head, config.head), device=device)
     return State(0, capacity, rows, windows, memory)
-
-
-@dataclass(frozen=True, slots=True)
-class StateBytes:
-    """Bytes of one sequence's state, by part."""
-
-    cache: int
-    windows: int
-    memory: int
-
-    @property
-    def total(self) -> int:
-        """All parts."""
-        return self.cache + self.windows + self.memory
-
-
-def state_bytes(config: K3Config, capacity: int, *, element: int) -> StateBytes:
-    """Bytes that :func:`new_state` takes; ``element`` is the size of one cached value."""
-    mla = sum(config.mla)
-    kda = config.layers - mla
-    return StateBytes(
-        cache=mla * capacity * config.cached_row * element,
-        windows=kda * (config.taps - 1) * 3 * config.inner * 4,
-        memory=kda * config.heads * config.head**2 * 4,
-    )

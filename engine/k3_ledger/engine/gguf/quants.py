@@ -143,8 +143,8 @@ def round_activations(x: npt.NDArray[np.floating], storage: Storage) -> Floats:
 
 def _round_bf16(values: Floats) -> Floats:
     bits = values.view(np.uint32)
-    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
-    return rounded.view(np.float32)
+    rounded: npt.NDArray[np.uint32] = (bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
+    return np.asarray(rounded.view(np.float32))
 
 
 def _round_q8_0(values: Floats) -> Floats:
@@ -153,8 +153,7 @@ def _round_q8_0(values: Floats) -> Floats:
     # Rounded with the float32 scale, multiplied back with its float16 rounding: both as the kernel does it.
     inverse = np.divide(np.float32(1), scale, out=np.zeros_like(scale), where=scale > 0)
     codes = np.rint(blocks * inverse)
-    rounded: Floats = codes * scale.astype(np.float16).astype(np.float32)
-    return rounded.reshape(values.shape)
+    return np.asarray((codes * scale.astype(np.float16).astype(np.float32)).reshape(values.shape), dtype=np.float32)
 
 
 def _round_q8_k(values: Floats) -> Floats:

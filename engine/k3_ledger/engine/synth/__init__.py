@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from k3_ledger.engine.synth.presets import PRESETS, preset
+from k3_ledger.engine.synth.presets import PRESETS, is_synthetic_name, materialise, preset
 from k3_ledger.engine.synth.spec import SynthSpec
 from k3_ledger.engine.synth.write import write_synthetic
 
-__all__ = ["PRESETS", "SynthSpec", "preset", "write_synthetic"]
+__all__ = ["PRESETS", "SynthSpec", "is_synthetic_name", "materialise", "preset", "write_synthetic"]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from k3_ledger.engine.synth.spec import SynthSpec
+from k3_ledger.engine.synth.write import write_synthetic
 
+PREFIX: Final = "synth:"
 _TINY: Final = SynthSpec(
     layers=6,
     hidden=64,
@@ -67,7 +70,26 @@ PRESETS: Final[dict[str, SynthSpec]] = {
 
 def preset(name: str, **changes: Any) -> SynthSpec:
     """The preset ``name`` (with or without a leading ``synth:``), with some fields changed."""
-    spec = PRESETS.get(name.removeprefix("synth:"))
+    spec = PRESETS.get(name.removeprefix(PREFIX))
     if spec is None:
         raise ValueError(f"no preset named {name!r}: one of {', '.join(PRESETS)}")
     return replace(spec, **changes)
+
+
+def is_synthetic_name(name: str) -> bool:
+    """Whether a model argument names a preset (``synth:tiny``) rather than a file."""
+    return name.startswith(PREFIX)
+
+
+def materialise(name: str, folder: Path) -> Path:
+    """Path of the model that ``name`` stands for; a preset is written into ``folder`` unless it is there already.
+
+    The same preset always has the same bytes, so a file that is there is the file that would be written.
+    """
+    if not is_synthetic_name(name):
+        return Path(name)
+    spec = preset(name)
+    path = folder / f"{name.removeprefix(PREFIX)}-{spec.seed}.gguf"
+    if not path.exists():
+        write_synthetic(spec, path)
+    return path

@@ -86,6 +86,7 @@ class Tokenizer:
 
     Attributes:
         tokens: spelling of every token, by id.
+        types: kind of every token, by id (:class:`TokenType`).
         bos, eos, pad: special ids; ``eos`` is what ends a turn.
         add_bos: whether the file asks for ``bos`` in front of a prompt.
     """
@@ -98,7 +99,7 @@ class Tokenizer:
             self._fail("tokenizer.ggml.pre", f"is {pre!r}, not {PRE!r}")
         self.tokens = self._strings("tokenizer.ggml.tokens")
         self._ranks = self._merges(self._strings("tokenizer.ggml.merges"))
-        self._types = self._token_types()
+        self.types = self._token_types()
         self._ids = {token: index for index, token in enumerate(self.tokens)}
         self.bos = self._special("bos_token_id")
         self.eos = self._special("eos_token_id")
@@ -146,8 +147,13 @@ class Tokenizer:
 
     def _marked(self, *kinds: TokenType) -> tuple[tuple[str, int], ...]:
         """Tokens that are cut out of the text whole, longest first."""
-        found = [(token, i) for i, token in enumerate(self.tokens) if self._types[i] in kinds and token]
+        found = [(token, i) for i, token in enumerate(self.tokens) if self.types[i] in kinds and token]
         return tuple(sorted(found, key=lambda item: (-len(item[0]), item[1])))
+
+    def ordinary(self) -> list[int]:
+        """Ids of tokens that are text of more than one byte: what random prompts are drawn from."""
+        normal = (i for i, kind in enumerate(self.types) if kind == TokenType.NORMAL)
+        return [i for i in normal if len(self.tokens[i]) > 1] or list(range(len(self.tokens)))
 
     def encode(self, text: str | bytes, *, special: bool = False) -> list[int]:
         """Ids of ``text``, without ``bos``.
@@ -201,7 +207,7 @@ class Tokenizer:
         alphabet = _bytes_of_alphabet()
         out = bytearray()
         for index in ids:
-            kind = self._types[index]
+            kind = self.types[index]
             if kind == TokenType.USER_DEFINED:
                 out += self.tokens[index].encode()
             elif kind == TokenType.NORMAL:

@@ -1,0 +1,147 @@
+"""What a model needs in memory, and whether a node has it. Needs no torch: it is arithmetic on the header."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final
+
+from k3_ledger.schemas.errors import ModelError
+from k3_ledger.schemas.findings import Code
+
+if TYPE_CHECKING:
+    from k3_ledger.engine.config import K3Config
+    from k3_ledger.engine.weights import Weights
+
+ELEMENT_BYTES: Final = {"float32": 4, "bfloat16": 2, "float16": 2}
+_LIVE_ROWS: Final = 6
+"""Rows as wide as the widest product that a layer holds at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateBytes:
+    """Bytes of one sequence's state, by part."""
+
+    cache: int
+    windows: int
+    memory: int
+
+    @property
+    def total(self) -> int:
+        """All parts."""
+        return self.cache + self.windows + self.memory
+
+
+def state_bytes(config: K3Config, context: int, *, element: int) -> StateBytes:
+    """Bytes of a state with room for ``context`` tokens; ``element`` is the size of one cached value."""
+    mla = sum(config.mla)
+    kda = config.layers - mla
+    return StateBytes(
+        cache=mla * context * config.cached_row * element,
+        windows=kda * (config.taps - 1) * 3 * config.inner * 4,
+        memory=kda * config.heads * config.head**2 * 4,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Bytes that running a model takes.
+
+    Attributes:
+        weights: as loaded: dense in the wished type, routed experts as stored when packed.
+        cache: latent rows of the whole context.
+        state: convolution windows and KDA memory.
+        buffers: activations of one chunk, and the largest tensor once more while it is loaded or unpacked.
+    """
+
+    weights: int
+    cache: int
+    state: int
+    buffers: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.weights + self.cache + self.state + self.buffers
+
+    def as_dict(self) -> dict[str, int]:
+        """JSON form."""
+        return {**asdict(self), "total": self.total}
+
+
+def _widest(config: K3Config) -> int:
+    return max(
+        3 * config.inner,
+        config.dense_width,
+        config.shared * config.expert_width,
+        config.heads * (config.cached_row + config.value),
+        config.hidden,
+    )
+
+
+def needs(weights: Weights, *, context: int, dtype: str = "float32", packed: bool = False, chunk: int = 64) -> Needs:
+    """Bytes that the model takes at a context length.
+
+    Args:
+        weights: the checked file.
+        context: tokens of one sequence, at least 1.
+        dtype: ``float32``, ``bfloat16`` or ``float16``.
+        packed: routed experts stay as stored.
+        chunk: tokens taken together in prefill.
+    """
+    element, config = ELEMENT_BYTES[dtype], weights.config
+    held = largest = 0
+    for name, info in weights.tensors.items():
+        count = math.prod(info.shape)
+        kept_as_stored = packed and "_exps." in name
+        full = len(info.shape) == 1 or name == "token_embd.weight" or "ffn_gate_inp" in name
+        held += info.size if kept_as_stored else count * (4 if full else element)
+        largest = max(largest, 0 if kept_as_stored else count * 4)
+    if packed:
+        used = min(config.experts, chunk * config.top_k)
+        largest = max(largest, 3 * used * config.expert_width * config.latent * element)
+    rows = chunk * 4 * (config.hidden * (config.banks + 4) + _LIVE_ROWS * _widest(config))
+    scores = chunk * config.heads * context * 4
+    state = state_bytes(config, context, element=element)
+    return Needs(
+        weights=held,
+        cache=state.cache,
+        state=state.windows + state.memory,
+        buffers=rows + scores + config.vocabulary * 4 + largest,
+    )
+
+
+def host_memory() -> int:
+    """Bytes of main memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def require_fit(need: Needs, available: int) -> None:
+    """Demands that the model fits.
+
+    Raises:
+        ModelError: MODEL_DOES_NOT_FIT, with the bytes that are short.
+    """
+    if need.total > available:
+        raise ModelError(
+            Code.MODEL_DOES_NOT_FIT,
+            f"the model needs {need.total} bytes, {need.total - available} more than there are",
+            expected=f"at most {available} bytes",
+            found=", ".join(f"{part} {size}" for part, size in need.as_dict().items()),
+        )
+
+
+def check_context(config: K3Config, context: int) -> None:
+    """Demands that the file announces the context.
+
+    Raises:
+        ModelError: MODEL_DOES_NOT_FIT.
+    """
+    if context > config.context:
+        raise ModelError(
+            Code.MODEL_DOES_NOT_FIT,
+            f"a context of {context} tokens is longer than the file announces",
+            expected=f"at most {config.context}",
+            found=str(context),
+        )

@@ -1,0 +1,68 @@
+"""Grades this engine on a file, against llama.cpp or against its own float64."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from k3_ledger.engine.linear import Numerics
+from k3_ledger.engine.model import Model, Options
+from k3_ledger.engine.parity.sources import ModelSource, ReferenceSource
+from k3_ledger.engine.parity.suite import Graded, Suite, grade
+from k3_ledger.engine.reference import Reference
+from k3_ledger.engine.weights import open_weights
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from k3_ledger.engine.parity.rows import LogitSource
+    from k3_ledger.engine.weights import Weights
+
+
+def reference_for(weights: Weights, path: Path, context: int, *, own: bool) -> LogitSource:
+    """llama.cpp on the same file, or our own float64 (which is not independent).
+
+    Raises:
+        ImportError: llama.cpp was asked for and PyPI ``xllamacpp`` is not installed.
+    """
+    if own:
+        return ReferenceSource(Reference(weights))
+    from k3_ledger.engine.parity.llamacpp import LlamaCpp  # noqa: PLC0415 (an extra: only who grades needs it)
+
+    return LlamaCpp(path, weights.tokenizer(), weights.config.vocabulary, context=context)
+
+
+def emulates(weights: Weights) -> bool:
+    """Whether llama.cpp would round activations on this file: any matrix that is not F32."""
+    return any(info.storage.name != "F32" for info in weights.tensors.values())
+
+
+def grade_file(
+    path: Path,
+    *,
+    depths: tuple[int, ...],
+    rows: int,
+    chunk: int,
+    fast: bool = False,
+    own: bool = False,
+    way: Literal["prefill", "decode", "both"] = "both",
+) -> Graded:
+    """Loads the model and grades it on the CPU.
+
+    On files with quantised matrices the candidate emulates llama.cpp's rounding of activations, because that is part
+    of what the reference computes.
+
+    Args:
+        path: the model file.
+        depths: ascending context lengths.
+        rows: positions graded at each.
+        chunk: chunk width of prefill.
+        fast: grade the fast path.
+        own: grade against the float64 specification.
+        way: prefill, decode or both.
+    """
+    with open_weights(path) as weights:
+        numerics = Numerics(deterministic=not fast, emulate=not own and emulates(weights))
+        candidate = ModelSource(Model(weights, Options(numerics=numerics)), chunk)
+        reference = reference_for(weights, path, depths[-1], own=own)
+        usable = weights.tokenizer().ordinary()
+        return grade(candidate, reference, Suite(depths=depths, rows=rows), usable, path=way, chunk=chunk)

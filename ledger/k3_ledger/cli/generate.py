@@ -1,0 +1,65 @@
+"""``k3-ledger generate``: text from a model, streamed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+HELP = """Continue a text with a K3-shaped model, on this machine, streamed as it comes.
+
+MODEL is a GGUF file, or a synthetic model by name (`synth:tiny`), which has random weights and writes nonsense.
+Greedy unless --temperature is above 0; a drawn text repeats for its seed, which is printed to stderr.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("generate", help=HELP)(generate)
+
+
+def generate(
+    model: Annotated[str, typer.Argument(help="A GGUF file, or synth:PRESET.", show_default=False)],
+    text: Annotated[str, typer.Argument(help="What to continue.", show_default=False)],
+    tokens: Annotated[int, typer.Option(min=1, help="Most tokens to write.")] = 64,
+    temperature: Annotated[float, typer.Option(min=0, help="0 is greedy.")] = 0.0,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of a drawn text.", show_default="a new one")] = None,
+    chunk: Annotated[int, typer.Option(min=1, help="Chunk width of prefill.")] = 64,
+    device: Annotated[str, typer.Option(help="Torch device.")] = "cpu",
+    dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
+    packed: Annotated[bool, typer.Option(help="Keep routed experts as they are stored.")] = False,
+    fast: Annotated[bool, typer.Option(help="Take chunks as one product: faster, not bit-identical.")] = False,
+) -> None:
+    """Stream the text to stdout."""
+    import secrets
+    import tempfile
+    from pathlib import Path
+
+    import torch
+
+    from k3_ledger.engine.linear import Numerics
+    from k3_ledger.engine.model import Model, Options
+    from k3_ledger.engine.sampling import Greedy, Seeded
+    from k3_ledger.engine.synth import materialise
+    from k3_ledger.engine.text import stream_text
+    from k3_ledger.engine.weights import open_weights
+
+    types = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+    if dtype not in types:
+        raise typer.BadParameter(f"{dtype} is none of {', '.join(types)}", param_hint="--dtype")
+    options = Options(device=device, numerics=Numerics(types[dtype], deterministic=not fast), packed=packed)
+    sampler: Greedy | Seeded = Greedy()
+    if temperature > 0:
+        sampler = Seeded(secrets.randbits(32) if seed is None else seed, temperature)
+        typer.echo(f"seed {sampler.seed}", err=True)
+    with tempfile.TemporaryDirectory(prefix="k3-ledger-") as folder:
+        try:
+            path = materialise(model, Path(folder))
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="MODEL") from error
+        with open_weights(path) as weights:
+            tokenizer = weights.tokenizer()
+            loaded = Model(weights, options)
+    for piece in stream_text(loaded, tokenizer, text, tokens, sampler=sampler, chunk=chunk):
+        typer.echo(piece, nl=False)
+    typer.echo()

@@ -1,0 +1,205 @@
+"""``k3-ledger model``: synthesise, inspect and check model files, and grade the engine on one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from k3_ledger.engine.fit import Needs
+
+GIB = 1 << 30
+MEASURED_BYTES = 64 << 20
+"""Synthetic files up to this size have the spread of their routers measured after writing."""
+
+PathArgument = Annotated[Path, typer.Argument(help="A GGUF file, or any part of a split one.", show_default=False)]
+AllowMissing = Annotated[
+    list[str] | None,
+    typer.Option(help="Optional key or tensor (vocab_size, attn_gate …) that may be absent; may be repeated."),
+]
+AllowUnknown = Annotated[
+    list[str] | None, typer.Option(help="Tensor that may stand in the file without a role; may be repeated.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Context = Annotated[int, typer.Option(min=1, help="Tokens of context to plan for.")]
+Dtype = Annotated[str, typer.Option(help="Type of weights and activations: float32, bfloat16 or float16.")]
+Packed = Annotated[bool, typer.Option(help="Keep routed experts as they are stored.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command group to the application."""
+    group = typer.Typer(no_args_is_help=True, help="Model files: synthesise, inspect, check, grade.")
+    group.command("synth")(synth)
+    group.command("inspect")(inspect)
+    group.command("check")(check)
+    group.command("parity")(parity)
+    app.add_typer(group, name="model")
+
+
+def _print(data: dict[str, Any], *, as_json: bool) -> None:
+    """Prints one level of fields, or JSON."""
+    if as_json:
+        typer.echo(json.dumps(data, indent=2))
+        return
+    width = max(map(len, data))
+    for key, value in data.items():
+        if isinstance(value, dict):
+            shown: Iterable[str] = (f"{name} {item}" for name, item in value.items())
+            typer.echo(f"{key:<{width}}  {', '.join(shown)}")
+        elif isinstance(value, list):
+            typer.echo(f"{key:<{width}}  {', '.join(map(str, value))}")
+        else:
+            typer.echo(f"{key:<{width}}  {value}")
+
+
+def synth(
+    out: Annotated[Path, typer.Argument(help="File to write.", show_default=False)],
+    preset: Annotated[str, typer.Option(help="Sizes to start from (tiny, parity26, real-period …).")] = "tiny",
+    layers: Annotated[int | None, typer.Option(min=1, help="Number of layers.")] = None,
+    experts: Annotated[int | None, typer.Option(min=1, help="Number of routed experts.")] = None,
+    hidden: Annotated[int | None, typer.Option(min=1, help="Width of the residual stream.")] = None,
+    vocabulary: Annotated[int | None, typer.Option(min=260, help="Number of tokens.")] = None,
+    quant: Annotated[str | None, typer.Option(help="Storage outside the routed experts: F32, BF16, Q8_0 …")] = None,
+    expert_quant: Annotated[str | None, typer.Option(help="Storage of the routed experts: MXFP4, IQ1_S …")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed: the same arguments give the same bytes.")] = 0,
+    measure: Annotated[
+        bool | None, typer.Option(help="Measure how routing spreads.", show_default="for files up to 64 MiB")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a random-weight K3 model of any size, as a stream.
+
+    The same arguments give the same bytes on any machine. How evenly its routers spread a prompt over the experts is
+    measured after writing, because the speed of a mixture is a speed at some spread.
+    """
+    from dataclasses import replace
+
+    from k3_ledger.cli.terminal import progress_bar
+    from k3_ledger.engine.synth import preset as preset_of
+    from k3_ledger.engine.synth import write_synthetic
+    from k3_ledger.engine.synth.write import synthetic_size
+    from k3_ledger.engine.weights import open_weights
+
+    changes: dict[str, Any] = {
+        "layers": layers,
+        "experts": experts,
+        "hidden": hidden,
+        "vocabulary": vocabulary,
+        "storage": quant,
+        "expert_storage": expert_quant,
+    }
+    try:
+        spec = replace(preset_of(preset, seed=seed), **{k: v for k, v in changes.items() if v is not None})
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    done = 0
+    with progress_bar(synthetic_size(spec), "writing") as bar:
+
+        def advance(written: int) -> None:
+            nonlocal done
+            done += written
+            if bar is not None:
+                bar(done)
+
+        size = write_synthetic(spec, out, progress=advance)
+    with open_weights(out) as weights:
+        answer: dict[str, Any] = {"file": str(out), "bytes": size, "sha256": weights.digest(), "quant": weights.quant}
+        if size <= MEASURED_BYTES if measure is None else measure:
+            from k3_ledger.engine.spread import measure_spread
+
+            answer["expert_load"] = measure_spread(weights).model_dump()
+    _print(answer, as_json=as_json)
+
+
+def inspect(
+    path: PathArgument,
+    digest: Annotated[bool, typer.Option(help="Hash the file too.")] = False,
+    allow_missing: AllowMissing = None,
+    allow_unknown: AllowUnknown = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what a model file holds. A file that is not a whole K3 model is refused."""
+    from k3_ledger.engine.describe import describe
+    from k3_ledger.engine.weights import open_weights
+
+    with open_weights(
+        path, allow_missing=frozenset(allow_missing or ()), allow_unknown=frozenset(allow_unknown or ())
+    ) as weights:
+        answer = describe(weights)
+        if digest:
+            answer["sha256"] = weights.digest()
+    _print(answer, as_json=as_json)
+
+
+def check(
+    path: PathArgument,
+    context: Context = 4096,
+    memory_gib: Annotated[
+        float | None, typer.Option("--memory", help="GiB that the node has.", show_default="this machine's")
+    ] = None,
+    dtype: Dtype = "float32",
+    packed: Packed = False,
+    weights_too: Annotated[
+        bool, typer.Option("--weights/--no-weights", help="Decode every weight and refuse NaN and infinities.")
+    ] = True,
+    allow_missing: AllowMissing = None,
+    allow_unknown: AllowUnknown = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check that a model file is whole and finite, and that it fits a node at a context length."""
+    from k3_ledger.engine.fit import ELEMENT_BYTES, check_context, host_memory, needs, require_fit
+    from k3_ledger.engine.weights import open_weights
+
+    if dtype not in ELEMENT_BYTES:
+        raise typer.BadParameter(f"{dtype} is none of {', '.join(ELEMENT_BYTES)}", param_hint="--dtype")
+    with open_weights(
+        path, allow_missing=frozenset(allow_missing or ()), allow_unknown=frozenset(allow_unknown or ())
+    ) as weights:
+        check_context(weights.config, context)
+        weights.tokenizer()
+        need: Needs = needs(weights, context=context, dtype=dtype, packed=packed)
+        available = host_memory() if memory_gib is None else int(memory_gib * GIB)
+        require_fit(need, available)
+        if weights_too:
+            for name in weights.tensors:
+                weights.load(name)
+    answer = {
+        "file": str(path),
+        "quant": weights.quant,
+        "context": context,
+        "needs_bytes": need.as_dict(),
+        "available_bytes": available,
+        "weights": "finite" if weights_too else "not checked",
+        "outcome": "fits",
+    }
+    _print(answer, as_json=as_json)
+
+
+def parity(
+    path: PathArgument,
+    depth: Annotated[list[int] | None, typer.Option(help="Context length to grade; may be repeated.")] = None,
+    rows: Annotated[int, typer.Option(min=1, help="Positions graded at each depth.")] = 4,
+    chunk: Annotated[int, typer.Option(min=1, help="Chunk width of prefill.")] = 64,
+    fast: Annotated[bool, typer.Option(help="Grade the fast path instead of the bit-identical one.")] = False,
+    bound: Annotated[
+        float | None, typer.Option(help="Nats by which no log-probability may differ.", show_default="none")
+    ] = None,
+    own: Annotated[bool, typer.Option(help="Grade against our own float64 instead of llama.cpp.")] = False,
+) -> None:
+    """Grade the engine against llama.cpp on a file: KL and top-1 over nested depths, as a receipt records them.
+
+    The record is printed as JSON. Graded against our own float64 it is marked and can never earn a tier.
+    """
+    from k3_ledger.engine.grading import grade_file
+
+    graded = grade_file(path, depths=tuple(depth or (4, 16, 64)), rows=rows, chunk=chunk, fast=fast, own=own)
+    typer.echo(graded.record.model_dump_json(indent=2))
+    for finding in graded.findings:
+        typer.echo(f"{finding.severity}: {finding.message} [{finding.code.id}]", err=True)
+    if bound is not None:
+        graded.require(bound)
