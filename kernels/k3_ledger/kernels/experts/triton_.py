@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 ROWS: Final = 16
 """Rows a tile."""
-COLUMNS: Final = 64
-"""Output columns a program."""
 COMBINE: Final = 1024
+"""Values a program of the combine."""
 
 
 class Plan(NamedTuple):
@@ -136,6 +135,13 @@ def _combine(parts, ids, weights, out, slots, M, blocks, first_expert, held, exp
     tl.store(out + token * M + column, total, mask=column < M)
 
 
+def tiles(dtype: torch.dtype) -> dict[str, int]:
+    """Output columns and inner values a program takes at once, and how it is launched; never by tokens."""
+    if dtype == torch.float32:
+        return {"COLUMNS": 32, "INNER": 32, "num_warps": 4, "num_stages": 3}
+    return {"COLUMNS": 64, "INNER": 64, "num_warps": 4, "num_stages": 4}
+
+
 def experts(
     x: Tensor,
     ids: Tensor,
@@ -154,18 +160,17 @@ def experts(
     held, width, latent = gate.shape
     pairs = tokens * slots
     order, expert, begin, rows = plan(ids, first_expert=first_expert, held=held)
-    tiles = expert.numel()
+    count = expert.numel()
     hidden = torch.empty((pairs, width), dtype=x.dtype, device=x.device)
     parts = torch.empty((pairs, latent), dtype=torch.float32, device=x.device)
     out = torch.empty((tokens, latent), dtype=torch.float32, device=x.device)
-    inner = 32 if x.dtype == torch.float32 else 64
-    shape = {"ROWS": ROWS, "COLUMNS": COLUMNS, "INNER": inner, "num_warps": 4, "num_stages": 3}
-    _up[(tiles * triton.cdiv(width, COLUMNS),)](
-        x, gate, up, hidden, order, expert, begin, rows, tiles, slots, latent, width,
+    shape = {"ROWS": ROWS, **tiles(x.dtype)}
+    _up[(count * triton.cdiv(width, shape["COLUMNS"]),)](
+        x, gate, up, hidden, order, expert, begin, rows, count, slots, latent, width,
         float(beta), float(linear_beta), **shape,
     )  # fmt: skip
-    _down[(tiles * triton.cdiv(latent, COLUMNS),)](
-        hidden, down, parts, order, expert, begin, rows, tiles, latent, width, **shape
+    _down[(count * triton.cdiv(latent, shape["COLUMNS"]),)](
+        hidden, down, parts, order, expert, begin, rows, count, latent, width, **shape
     )
     blocks = triton.cdiv(latent, COMBINE)
     _combine[(tokens * blocks,)](

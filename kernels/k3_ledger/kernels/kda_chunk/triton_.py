@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 SUB: Final = 16
 """Key channels whose pair decays are held at once."""
-VALUES: Final = 32
-"""Value columns a program of the scan."""
+SCAN_TILE: Final = {"BLOCK": 16, "num_warps": 8}
+"""Value columns a program of the scan takes, and how it is launched."""
 
 
 @triton.jit
@@ -182,8 +182,7 @@ def kda_chunk(
         0.0 if lower_bound is None else float(lower_bound), float(l2_eps),
         SUB=SUB, BOUNDED=lower_bound is not None, **sizes,
     )  # fmt: skip
-    block = min(VALUES, padded_values)
-    _scan[(items * triton.cdiv(values, block),)](
-        w, u, m, q_plus, k_rest, last, state, out, tokens, heads, chunks, BLOCK=block, **sizes
+    _scan[(items * triton.cdiv(values, SCAN_TILE["BLOCK"]),)](
+        w, u, m, q_plus, k_rest, last, state, out, tokens, heads, chunks, **sizes, **SCAN_TILE
     )
     return out

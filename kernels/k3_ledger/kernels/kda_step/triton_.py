@@ -17,8 +17,8 @@ from k3_ledger.kernels.language import log_decay, narrow, program_id, sigmoid
 if TYPE_CHECKING:
     from torch import Tensor
 
-VALUES: Final = 32
-"""Value columns a program."""
+TILE: Final = {"BV": 32, "num_warps": 4}
+"""Value columns a program takes, and how it is launched."""
 
 
 @triton.jit
@@ -74,9 +74,9 @@ def kda_step(
     values = v.shape[3]
     out = torch.empty_like(v)
     if batch * heads:
-        _kda_step[(batch * heads * triton.cdiv(values, VALUES),)](
+        _kda_step[(batch * heads * triton.cdiv(values, TILE["BV"]),)](
             q, k, v, f, beta, a, dt_bias, state, out, tokens, heads,
             0.0 if lower_bound is None else float(lower_bound), float(l2_eps),
-            K=width, V=values, BK=triton.next_power_of_2(width), BV=VALUES, BOUNDED=lower_bound is not None,
+            K=width, V=values, BK=triton.next_power_of_2(width), BOUNDED=lower_bound is not None, **TILE,
         )  # fmt: skip
     return out

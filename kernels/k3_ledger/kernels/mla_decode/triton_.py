@@ -66,22 +66,30 @@ def _mla_slices(
     tl.store(latents + place[:, None] * V + column[None, :], latent, mask=mask)
 
 
+def tiles(dtype: torch.dtype, heads: int) -> dict[str, int]:
+    """Heads and rows a program takes at once, and how it is launched; never by tokens or context."""
+    if dtype == torch.float32:
+        return {"BH": 16, "BN": 16, "num_warps": 4, "num_stages": 2}
+    if heads <= 16:
+        return {"BH": 16, "BN": 32, "num_warps": 4, "num_stages": 2}
+    return {"BH": 32, "BN": 32, "num_warps": 8, "num_stages": 2}
+
+
 def mla_slices(
     query: Tensor, cache: Tensor, lengths: Tensor, *, value_dim: int, scale: float, slice_rows: int
 ) -> Slices:
     """As :func:`.naive.mla_slices`, accumulated in float32."""
     batch, tokens, heads, width = query.shape
     slices = triton.cdiv(cache.shape[1], slice_rows)
-    shape = (slices, batch, tokens, heads)
-    peak, total = (torch.empty(shape, dtype=torch.float32, device=query.device) for _ in range(2))
-    latent = torch.empty((*shape, value_dim), dtype=torch.float32, device=query.device)
-    wide = query.dtype == torch.float32
-    head_block = 16 if wide or heads <= 16 else 32
-    _mla_slices[(batch * tokens * slices * triton.cdiv(heads, head_block),)](
+    kept = (slices, batch, tokens, heads)
+    peak, total = (torch.empty(kept, dtype=torch.float32, device=query.device) for _ in range(2))
+    latent = torch.empty((*kept, value_dim), dtype=torch.float32, device=query.device)
+    shape = tiles(query.dtype, heads)
+    _mla_slices[(batch * tokens * slices * triton.cdiv(heads, shape["BH"]),)](
         query, cache, lengths, peak, total, latent,
         tokens, batch * tokens, slices, slice_rows, cache.stride(0), cache.stride(1), float(scale),
-        H=heads, R=width, V=value_dim, BH=head_block, BV=max(16, triton.next_power_of_2(value_dim)),
-        BP=max(16, triton.next_power_of_2(width - value_dim)), BN=16 if wide else 32, num_warps=4, num_stages=2,
+        H=heads, R=width, V=value_dim, BV=max(16, triton.next_power_of_2(value_dim)),
+        BP=max(16, triton.next_power_of_2(width - value_dim)), **shape,
     )  # fmt: skip
     return Slices(peak, total, latent)
 

@@ -64,18 +64,24 @@ def _mla_prefill(
     tl.store(out + target, result, mask=present & (column < V)[None, :])
 
 
+def tiles(dtype: torch.dtype) -> dict[str, int]:
+    """Tokens and rows a program takes at once, and how it is launched; never by tokens or context."""
+    if dtype == torch.float32:
+        return {"BT": 32, "BS": 32, "num_warps": 8, "num_stages": 2}
+    return {"BT": 128, "BS": 64, "num_warps": 8, "num_stages": 2}
+
+
 def mla_prefill(query: Tensor, key: Tensor, key_pe: Tensor, value: Tensor, *, start: int, scale: float) -> Tensor:
     """As :func:`.naive.mla_prefill`, accumulated in float32."""
     batch, tokens, heads = query.shape[:3]
     rows, nope, rest, values = key.shape[1], key.shape[3], key_pe.shape[2], value.shape[3]
     out = torch.empty((batch, tokens, heads, values), dtype=query.dtype, device=query.device)
-    wide = query.dtype == torch.float32
-    block = 32 if wide else 64
+    shape = tiles(query.dtype)
     if batch * heads:
-        _mla_prefill[(batch * heads * triton.cdiv(tokens, block),)](
+        _mla_prefill[(batch * heads * triton.cdiv(tokens, shape["BT"]),)](
             query, key, key_pe, value, out, tokens, rows, heads, start, float(scale),
-            N=nope, P=rest, V=values, BT=block, BS=block,
+            N=nope, P=rest, V=values,
             BN=max(16, triton.next_power_of_2(nope)), BP=max(16, triton.next_power_of_2(rest)),
-            BV=max(16, triton.next_power_of_2(values)), num_warps=4, num_stages=2,
+            BV=max(16, triton.next_power_of_2(values)), **shape,
         )  # fmt: skip
     return out
