@@ -84,6 +84,7 @@ def test_the_error_points_at_the_character_that_is_wrong():
         pytest.param(LINE + b"  \t", "TRAILING_SPACE", len(LINE), id="trailing spaces"),
         pytest.param(LINE[:20] + b"\0\0" + LINE[22:-1], "NUL_BYTES", 20, id="NUL bytes"),
         pytest.param(LINE[:40] + LINE + b" ", "GLUED_LINES", 40, id="torn write, then an append"),
+        pytest.param(LINE[:1] + LINE + b" ", "GLUED_LINES", 1, id="one byte written, then an append"),
         pytest.param(LINE + b"x" + LINE[:-1], "GLUED_LINES", len(LINE) + 1, id="line feed overwritten"),
         pytest.param(LINE.decode().encode("utf-16"), "UTF16", 0, id="UTF-16 with a byte order mark"),
         pytest.param(LINE.decode().encode("utf-16-le"), "UTF16", 0, id="UTF-16 little endian"),
@@ -123,6 +124,10 @@ def test_an_unfinished_write_may_look_well_framed_and_its_cause_is_still_found(r
         assert error.finding.position.byte_offset == 1000 + at
 
 
+def test_the_number_of_nul_bytes_is_told():
+    assert "holds 9 NUL bytes" in str(refusal(check_not_glued, LINE[:20] + bytes(9) + LINE[29:]))
+
+
 def test_crlf_is_explained_as_rewritten_line_endings_not_as_tampering():
     message = str(refusal(parse_line, LINE + b"\r"))
     assert "line endings were rewritten" in message
@@ -142,6 +147,8 @@ def test_the_longest_line_is_65535_bytes():
     assert parse_line(format_line(b"a" * room, SIG)).sig == SIG
     assert code_of(format_line, b"a" * (room + 1), SIG) == "LINE_TOO_LONG"
     assert code_of(parse_line, b'{"entry":' + b"a" * (room + 1) + LINE[-98:]) == "LINE_TOO_LONG"
+    assert code_of(parse_line, b"a" * framing.MAX_LINE) == "LINE_HEAD"
+    assert code_of(parse_line, b"a" * (framing.MAX_LINE + 1)) == "LINE_TOO_LONG"
 
 
 @pytest.mark.parametrize("length", [0, 63, 65])
@@ -157,6 +164,8 @@ def test_without_a_known_place_the_error_has_none():
 def test_long_input_is_shortened_in_messages():
     found = refusal(parse_line, b"x" * 5000).finding.found
     assert found == "x" * 9
+    assert framing.show(b"x" * 40) == "x" * 40
+    assert framing.show(b"x" * 41) == "x" * 40 + "… (41 bytes)"
     assert framing.show(b"\x00\xff" * 30).endswith("… (60 bytes)")
     assert framing.show(b'{"a":1}') == '{"a":1}'
 
@@ -167,3 +176,10 @@ def test_long_input_is_shortened_in_messages():
 )
 def test_tail_prefix_counts_what_a_tail_may_begin_with(data, length):
     assert tail_prefix(data) == length
+
+
+@pytest.mark.parametrize("last", range(4))
+def test_tails_end_in_one_of_four_characters_and_padding(last):
+    tail = format_line(b"", bytes([*range(63), last]))[-98:]
+    assert tail_prefix(tail) == 98
+    assert tail_prefix(tail[:93] + bytes([tail[93] + 1]) + tail[94:]) == 93

@@ -88,7 +88,7 @@ def parse_line(raw: bytes, position: Position = NOWHERE) -> Line:
             sig = strict_base64.decode(raw[_SPELLING])
         except ValueError:
             raise explain_line(raw, position) from None
-        if len(sig) == SIGNATURE_LEN and _HEAD_LEN + TAIL_LEN <= len(raw) <= MAX_LINE:
+        if len(sig) == SIGNATURE_LEN and len(raw) <= MAX_LINE:  # HEAD holds no comma: it cannot reach into the tail
             return Line(raw[_HEAD_LEN:-TAIL_LEN], sig, raw)
     raise explain_line(raw, position)
 
