@@ -194,9 +194,10 @@ def test_other_documents_are_refused(data, field):
     assert error.finding.position == Position(source="x.proof", field=field)
 
 
-def test_more_than_sixteen_entries_are_refused():
-    entry = DOCUMENT["entries"][0]
+def test_more_than_sixty_four_entries_are_refused():
+    entry = DOCUMENT["entries"][0] | {"inclusion": ["0" * 64] * 64}
     entries = [entry | {"index": index} for index in range(MAX_ENTRIES + 1)]
+    assert MAX_ENTRIES == 64
     assert code_of(parse_proof, document(entries=entries)) == "PROOF_FILE"
     assert code_of(parse_proof, document(entries=entries[:-1])) is None
 

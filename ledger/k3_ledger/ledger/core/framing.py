@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from k3_ledger.ledger.core import strict_base64
+from k3_ledger.schemas import envelope
 from k3_ledger.schemas.errors import MalformedError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import NOWHERE, Position
@@ -32,7 +33,7 @@ TAIL_LEN: Final = 98
 """Bytes of ``,"sig":"`` + 88 base64 characters + ``"}``."""
 SIGNATURE_LEN: Final = 64
 """Bytes of a raw Ed25519 signature."""
-MAX_LINE: Final = 65_535
+MAX_LINE: Final = envelope.MAX_LINE
 """Most bytes in a line, its LF not counted: tile entry bundles write lengths in 16 bits."""
 
 BOM: Final = b"\xef\xbb\xbf"
