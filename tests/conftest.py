@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from tests.support import DATA_VARIABLE, MISSING_DATA, ROOT, data_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+
+# How long one example takes depends on what else the machine does: that is no property of the code under test.
+settings.register_profile("suite", deadline=None, print_blob=True)
+settings.load_profile("suite")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,0 +1,207 @@
+"""What the lint reports: a fault, the region of inputs it holds in, whether that is reached, and a smallest witness."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+from k3_ledger.rescore.exact import format_exact
+from k3_ledger.schemas.outcomes import ExitCode, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from k3_ledger.rescore.rules.parameters import Rule
+
+SIGNAL_MULTIPLE: Final = Fraction(10)
+"""How many times the jitter a clock's signal should be: the metrologist's ten to one. Two loads that differ by the
+jitter then move the reading by at most a fifth."""
+
+
+class Fault(enum.StrEnum):
+    """What can be wrong with a rule."""
+
+    ANCHOR_OVER_GAIN = "anchor-over-gain"
+    CAP_OVER_GAIN = "cap-over-gain"
+    ANCHOR_DISCOUNT = "anchor-discount"
+    ANCHOR_INERT = "anchor-inert"
+    CREDIT_NOT_MONOTONE = "credit-not-monotone"
+    LOSS_IS_CREDITED = "loss-is-credited"
+    TIER_UNREACHABLE = "tier-unreachable"
+    NO_CLOCK = "no-clock"
+    ONE_SIDED_CLOCK = "one-sided-clock"
+    CLOCK_REFUSES_HONEST = "clock-refuses-honest"
+    MARGIN_WITHOUT_JITTER = "margin-without-jitter"
+    MARGIN_DROWNS = "margin-drowns"
+    CEILING_ABOVE_CROSSOVER = "ceiling-above-crossover"
+    CEILING_OF_OTHER_METRIC = "ceiling-of-other-metric"
+    CEILING_EXPIRES = "ceiling-expires"
+    TOP1_BAR_INERT = "top1-bar-inert"
+    BAR_REFUSES_ALL = "bar-refuses-all"
+    SOFT_BAR_INERT = "soft-bar-inert"
+    SUITE_OF_ONE_DEPTH = "suite-of-one-depth"
+    NO_RATCHET = "no-ratchet"
+    RATCHET_INERT = "ratchet-inert"
+    RATCHET_ON_NOISE = "ratchet-on-noise"
+    RATCHET_REFUSES_EQUAL = "ratchet-refuses-equal"
+    GUARD_PIN_FIXED = "guard-pin-fixed"
+    GUARD_REFUSES_PIN = "guard-refuses-pin"
+    GUARD_INERT = "guard-inert"
+    COUNTEREXAMPLE = "counterexample"
+
+
+MEANINGS: Final[Mapping[Fault, str]] = {
+    Fault.ANCHOR_OVER_GAIN: "once the frontier passes the reference, the anchor credits more than was gained",
+    Fault.CAP_OVER_GAIN: "once the frontier passes cap times the reference, credit is cap times the gain",
+    Fault.ANCHOR_DISCOUNT: "while the frontier is below the reference, the anchor credits less than was gained",
+    Fault.ANCHOR_INERT: "the anchor can no longer bind, until the metric or the reference moves",
+    Fault.CREDIT_NOT_MONOTONE: "more speed does not earn more credit",
+    Fault.LOSS_IS_CREDITED: "a run slower than the frontier earns a tier",
+    Fault.TIER_UNREACHABLE: "no significant gain can end in this tier",
+    Fault.NO_CLOCK: "nothing outside the program bounds the number it prints",
+    Fault.ONE_SIDED_CLOCK: "a program that does the same work whatever it is asked passes",
+    Fault.CLOCK_REFUSES_HONEST: "a claim that equals the clock is refused, or jitter within the rule refuses it",
+    Fault.MARGIN_WITHOUT_JITTER: "a fixed margin whose jitter nobody states: nobody knows when it drowns",
+    Fault.MARGIN_DROWNS: "above this speed the margin is worth too few times the jitter",
+    Fault.CEILING_ABOVE_CROSSOVER: "from the crossover to the ceiling jitter alone passes for work",
+    Fault.CEILING_OF_OTHER_METRIC: "the ceiling of one metric is taken from the reference of another",
+    Fault.CEILING_EXPIRES: "from this frontier on no run can both gain enough and be admitted",
+    Fault.TOP1_BAR_INERT: "over so few rows no input tells this bar from another",
+    Fault.BAR_REFUSES_ALL: "no input passes the bar",
+    Fault.SOFT_BAR_INERT: "the warning can never be seen: what it would warn of is refused",
+    Fault.SUITE_OF_ONE_DEPTH: "one prompt length decides, so the cache is never graded",
+    Fault.NO_RATCHET: "divergence may creep up to the bar, merge by merge, in silence",
+    Fault.RATCHET_INERT: "the ratchet can refuse nothing that the bar does not refuse",
+    Fault.RATCHET_ON_NOISE: "the ratchet refuses ratios of numbers far beneath the bar",
+    Fault.RATCHET_REFUSES_EQUAL: "a build that agrees exactly as well as the frontier is refused or warned of",
+    Fault.GUARD_PIN_FIXED: "the guarded metric may fall by all that it rose since the pin was written",
+    Fault.GUARD_REFUSES_PIN: "the pinned value itself is refused",
+    Fault.GUARD_INERT: "the guard passes whatever is measured",
+    Fault.COUNTEREXAMPLE: "a search found an input that no other finding accounts for",
+}
+"""One line of explanation for each fault."""
+
+
+class Reach(enum.StrEnum):
+    """How near a fault is, judged by the rule's own pins and by what the rule admits."""
+
+    LIVE = "live"
+    REACHABLE = "reachable"
+    BEYOND = "beyond"
+
+
+_SEVERITY: Final = {Reach.LIVE: Severity.ERROR, Reach.REACHABLE: Severity.WARNING, Reach.BEYOND: Severity.NOTE}
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The values of one input for which a fault holds.
+
+    Attributes:
+        variable: ``frontier``, ``claim``, ``guarded`` …; what the bounds are values of.
+        least: lower bound; None for none.
+        above: True when ``least`` itself is outside.
+        most: upper bound; None for none.
+        below: True when ``most`` itself is outside.
+        step: distance between two values the rule can tell apart; bounds are shown on it.
+        unit: of the bounds.
+    """
+
+    variable: str
+    least: Fraction | None = None
+    above: bool = False
+    most: Fraction | None = None
+    below: bool = False
+    step: Fraction = Fraction(1, 100)
+    unit: str = "tok/s"
+
+    def covers(self, value: Fraction) -> bool:
+        """Whether the fault holds at ``value``."""
+        over = self.least is None or value > self.least or (value == self.least and not self.above)
+        return over and (self.most is None or value < self.most or (value == self.most and not self.below))
+
+    @property
+    def first(self) -> Fraction | None:
+        """Smallest value on the rule's own grid inside the region; None where there is no lower bound."""
+        if self.least is None:
+            return None
+        whole = self.least // self.step
+        return (whole if whole * self.step == self.least and not self.above else whole + 1) * self.step
+
+    @property
+    def last(self) -> Fraction | None:
+        """Greatest value on the rule's own grid inside the region; None where there is no upper bound."""
+        if self.most is None:
+            return None
+        whole = self.most // self.step
+        return (whole - 1 if whole * self.step == self.most and self.below else whole) * self.step
+
+    def __str__(self) -> str:
+        unit = f" {self.unit}" if self.unit else ""
+        parts = []
+        if self.first is not None:
+            parts.append(f"{self.variable} >= {format_exact(self.first)}{unit}")
+        if self.last is not None:
+            name = "" if parts else f"{self.variable} "
+            parts.append(f"{name}<= {format_exact(self.last)}{unit}")
+        return " and ".join(parts) or f"any {self.variable}"
+
+
+@dataclass(frozen=True, slots=True)
+class LintFinding:
+    """One fault of one rule.
+
+    Attributes:
+        message: this occurrence with its numbers, one lower-case sentence.
+        witness: names and exact text of the smallest inputs that show it.
+        shows: what the witness comes to.
+        note: True for what is worth knowing and no fault by itself.
+    """
+
+    fault: Fault
+    reach: Reach
+    region: Region
+    message: str
+    witness: tuple[tuple[str, str], ...] = ()
+    shows: str = ""
+    note: bool = False
+
+    @property
+    def severity(self) -> Severity:
+        """Error when live, warning when the rule lets it be reached, note otherwise."""
+        return Severity.NOTE if self.note else _SEVERITY[self.reach]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the reader of a rule may know beyond it.
+
+    Attributes:
+        jitter: seconds that two equal runs differ by, as measured; None to take the rule's own word.
+        signal_multiple: how many times the jitter a clock's signal should be.
+        measured: newest values by ``metric@context``; without one the rule's own pins say where the frontier is.
+    """
+
+    jitter: Fraction | None = None
+    signal_multiple: Fraction = SIGNAL_MULTIPLE
+    measured: Mapping[str, Fraction] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LintReport:
+    """All findings on one rule."""
+
+    rule: Rule
+    findings: tuple[LintFinding, ...]
+
+    @property
+    def faults(self) -> frozenset[Fault]:
+        """Faults that are errors or warnings: notes do not count."""
+        return frozenset(finding.fault for finding in self.findings if finding.severity is not Severity.NOTE)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """1 when anything is live or reachable, 0 otherwise."""
+        return ExitCode.FALSE if self.faults else ExitCode.VERIFIED

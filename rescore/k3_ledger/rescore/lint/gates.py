@@ -1,0 +1,120 @@
+"""Checks on the bars of agreement, the ratchet and the guard."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+from k3_ledger.rescore.exact import format_exact, format_percent
+from k3_ledger.rescore.lint.findings import Fault, LintFinding, Reach, Region
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from k3_ledger.rescore.lint.context import Context
+
+NOISE_SHARE: Final = Fraction(1, 100)
+"""A divergence beneath this share of the bar is noise: a ratio of two such numbers says nothing."""
+GUARD_GROWTH: Final = 2
+"""A fixed guard has gone stale once it admits this many times the loss it states."""
+
+
+def check_agreement(context: Context) -> Iterator[LintFinding]:
+    """Every fault of the bars on agreement and of the suite."""
+    rule = context.rule.correctness
+    if rule.top1 > 1:
+        region = Region("top1", unit="")
+        yield LintFinding(Fault.BAR_REFUSES_ALL, Reach.LIVE, region, f"top1 must be {format_exact(rule.top1)} of 1")
+    elif rule.top1 <= 0:
+        message = f"top1 must be {format_exact(rule.top1)}, which everything is"
+        yield LintFinding(Fault.TOP1_BAR_INERT, Reach.LIVE, Region("top1", unit=""), message)
+    elif rule.top1 < 1:
+        best_miss = Fraction(rule.rows - 1, rule.rows)
+        if best_miss < rule.top1:
+            region = Region("bar", best_miss, above=True, most=Fraction(1), unit="")
+            rows = f"{rule.rows} row{'s' if rule.rows > 1 else ''}"
+            message = (
+                f"over {rows} a depth, top1 {format_exact(rule.top1)} acts like 1: "
+                f"the nearest miss is {format_exact(best_miss)}"
+            )
+            witness = (("top1", format_exact(best_miss)), ("other_bar", "1"))
+            shows = "the same outcome under either bar, as has every input"
+            yield LintFinding(Fault.TOP1_BAR_INERT, Reach.LIVE, region, message, witness, shows)
+    if rule.kl < 0:
+        message = f"kl must not pass {format_exact(rule.kl)}, and is never below 0"
+        yield LintFinding(Fault.BAR_REFUSES_ALL, Reach.LIVE, Region("kl", unit="nats"), message)
+    if rule.kl_soft >= rule.kl:
+        message = (
+            f"a warning above {format_exact(rule.kl_soft)} is never seen: above {format_exact(rule.kl)} is refused"
+        )
+        yield LintFinding(Fault.SOFT_BAR_INERT, Reach.LIVE, Region("kl", unit="nats"), message)
+    if len(set(rule.depths)) <= 1:
+        depths = ", ".join(str(depth) for depth in rule.depths) or "no"
+        message = f"agreement is graded at {depths} token{'s' if rule.depths != (1,) else ''} alone"
+        yield LintFinding(Fault.SUITE_OF_ONE_DEPTH, Reach.LIVE, Region("depth", unit="tokens"), message)
+
+
+def check_ratchet(context: Context) -> Iterator[LintFinding]:
+    """Every fault of the ratchet."""
+    bar, rule = context.rule.correctness.kl, context.rule.ratchet
+    region = Region("kl", unit="nats")
+    if rule is None:
+        message = f"any divergence up to {format_exact(bar)} passes, whatever the frontier's is"
+        yield LintFinding(Fault.NO_RATCHET, Reach.LIVE, region, message)
+        return
+    from_kl = max(rule.floor, rule.block_from)
+    if from_kl >= bar:
+        message = f"blocks from kl {format_exact(from_kl)} on, where the bar {format_exact(bar)} already refuses"
+        witness = (("kl", format_exact(bar)),)
+        shows = "the only divergence the ratchet can refuse by itself" if from_kl == bar else "never blocked"
+        yield LintFinding(Fault.RATCHET_INERT, Reach.LIVE, region, message, witness, shows)
+    elif from_kl < NOISE_SHARE * bar:
+        message = (
+            f"blocks from kl {format_exact(from_kl)} on: a ratio of numbers "
+            f"under {format_percent(NOISE_SHARE, 0)} % of the bar {format_exact(bar)}"
+        )
+        yield LintFinding(Fault.RATCHET_ON_NOISE, Reach.LIVE, region, message)
+    if min(rule.block, rule.warn) < 1:
+        message = f"a build equal to the frontier is {'blocked' if rule.block < 1 else 'warned of'}"
+        yield LintFinding(Fault.RATCHET_REFUSES_EQUAL, Reach.LIVE, region, message)
+    elif rule.warn >= rule.block:
+        message = (
+            f"a warning above {format_exact(rule.warn)}x is never seen: above {format_exact(rule.block)}x is refused"
+        )
+        yield LintFinding(Fault.SOFT_BAR_INERT, Reach.LIVE, region, message)
+
+
+def check_guard(context: Context) -> Iterator[LintFinding]:
+    """Every fault of the guard on the second metric."""
+    rule = context.rule.guard
+    if rule is None:
+        return
+    if rule.least > 1:
+        message = f"{rule.metric} must be {format_exact(rule.least)} of its own pin"
+        yield LintFinding(Fault.GUARD_REFUSES_PIN, Reach.LIVE, context.region("guarded"), message)
+    if rule.least <= 0:
+        message = f"{rule.metric} must be {format_exact(rule.least)} of its pin, which everything is"
+        yield LintFinding(Fault.GUARD_INERT, Reach.LIVE, context.region("guarded"), message)
+    pin = context.pinned("guard", rule.metric, rule.context)
+    if rule.pin == "reconciled" or not 0 < rule.least < 1:
+        return
+    if pin is None:
+        message = f"{rule.metric} is held against a pin that the rule does not carry"
+        yield LintFinding(Fault.GUARD_INERT, Reach.LIVE, context.region("guarded"), message)
+        return
+    now = context.value_of(rule.metric, rule.context)
+    allowed = GUARD_GROWTH * (1 - rule.least)
+    least = rule.least * pin / (1 - allowed) if allowed < 1 else None
+    if least is None:
+        return
+    region = context.region("guarded", least)
+    at = now if now is not None and region.covers(now) else region.first
+    assert at is not None
+    admits = format_percent(1 - rule.least * pin / at)
+    message = (
+        f"pinned at {format_exact(pin)} for good: the floor {format_exact(rule.least * pin)} "
+        f"admits a loss of {admits} % against a measured {format_exact(at)}"
+    )
+    witness = (("guarded", format_exact(rule.least * pin)), ("measured", format_exact(at)))
+    shows = f"passes, {admits} % below what was measured"
+    yield LintFinding(Fault.GUARD_PIN_FIXED, context.reach(region, now, None), region, message, witness, shows)

@@ -1,0 +1,147 @@
+"""Every fault that history fixed is found in the rules before the fix, from the rule alone, and not after it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from k3_ledger.rescore.exact import format_exact
+from k3_ledger.rescore.lint.findings import Fault, LintFinding, Reach, Settings
+from k3_ledger.rescore.lint.rule import lint
+from k3_ledger.rescore.rules.registry import RULES, find_rule
+from k3_ledger.rescore.rules.score import apply_arithmetic
+from k3_ledger.rescore.rules.verdict import Verdict
+from k3_ledger.schemas.outcomes import ExitCode, Severity
+from tests.rescore.runs import clock, run
+
+
+def finding(rule: str, fault: Fault, settings: Settings | None = None) -> LintFinding:
+    (found,) = [found for found in lint(find_rule(rule), settings).findings if found.fault is fault]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("fault", "before", "after"),
+    [
+        (Fault.NO_CLOCK, "v0.1.0@e2125da", "v0.1.0@4e11d5f"),
+        (Fault.ONE_SIDED_CLOCK, "v0.1.0@f777564", "v0.1.0@3bc3211"),
+        (Fault.MARGIN_WITHOUT_JITTER, "v0.1.0@f777564", "v0.1.0@3bc3211"),
+        (Fault.CEILING_ABOVE_CROSSOVER, "v0.1.0@3bc3211", "v0.2.0@58f6ec7"),
+        (Fault.NO_RATCHET, "v0.2.0@58f6ec7", "v0.2.0@0563a6c"),
+        (Fault.SUITE_OF_ONE_DEPTH, "v0.2.0@0563a6c", "v0.2.1@d28b5df"),
+        (Fault.CAP_OVER_GAIN, "v0.2.1@cee15a2", "v0.2.1@2fc6cb9"),
+        (Fault.ANCHOR_OVER_GAIN, "v0.2.1@cee15a2", "v0.2.1@2fc6cb9"),
+        (Fault.TIER_UNREACHABLE, "v0.2.1@cee15a2", "v0.2.1@2fc6cb9"),
+        (Fault.MARGIN_DROWNS, "v0.2.1@2fc6cb9", "v0.2.1@0bedd6f"),
+        (Fault.RATCHET_ON_NOISE, "v0.2.1@0bedd6f", "v0.2.1@def43b4"),
+        (Fault.ANCHOR_DISCOUNT, "v0.2.2@f561299", "v0.2.2@5adb692"),
+    ],
+)
+def test_a_fault_is_found_up_to_its_fix_and_not_after(fault: Fault, before: str, after: str) -> None:
+    assert fault in lint(find_rule(before)).faults
+    assert fault not in lint(find_rule(after)).faults
+    # All rules of the chain in between agree: the fault ends exactly where it was fixed.
+    chain = [name for name in RULES if "@" in name]
+    assert chain.index(after) == chain.index(before) + 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "fault", "region", "reach"),
+    [
+        ("v0.2.0", Fault.CAP_OVER_GAIN, "frontier >= 36.89 tok/s", Reach.REACHABLE),
+        ("v0.2.1@cee15a2", Fault.CAP_OVER_GAIN, "frontier >= 36.89 tok/s", Reach.REACHABLE),
+        ("v0.1.0", Fault.CAP_OVER_GAIN, "frontier >= 33.41 tok/s", Reach.REACHABLE),
+        ("v0.1.0", Fault.ANCHOR_OVER_GAIN, "frontier >= 16.71 tok/s and <= 33.4 tok/s", Reach.LIVE),
+        ("v0.2.0", Fault.ANCHOR_OVER_GAIN, "frontier >= 18.45 tok/s and <= 36.88 tok/s", Reach.LIVE),
+        ("v0.2.0", Fault.TIER_UNREACHABLE, "frontier >= 32.28 tok/s", Reach.LIVE),
+        ("v0.1.0", Fault.MARGIN_DROWNS, "claim >= 6.41 tok/s", Reach.LIVE),
+        ("v0.2.0", Fault.MARGIN_DROWNS, "claim >= 25.61 tok/s", Reach.LIVE),
+        ("v0.2.1", Fault.MARGIN_DROWNS, "claim >= 102.41 tok/s", Reach.BEYOND),
+        ("v0.1.0", Fault.CEILING_ABOVE_CROSSOVER, "claim >= 32 tok/s and <= 50.1 tok/s", Reach.LIVE),
+        ("v0.2.2", Fault.CEILING_ABOVE_CROSSOVER, "claim >= 512 tok/s and <= 719.4 tok/s", Reach.LIVE),
+        ("v0.2.2", Fault.CEILING_OF_OTHER_METRIC, "claim <= 719.4 tok/s", Reach.LIVE),
+        ("v0.2.0", Fault.CEILING_EXPIRES, "frontier >= 54.25 tok/s", Reach.REACHABLE),
+        ("v0.2.1", Fault.CEILING_EXPIRES, "frontier >= 90.41 tok/s", Reach.REACHABLE),
+        ("v0.2.2", Fault.GUARD_PIN_FIXED, "guarded >= 57.38 tok/s", Reach.REACHABLE),
+        ("v0.2.2@f561299", Fault.ANCHOR_DISCOUNT, "frontier <= 143.87 tok/s", Reach.LIVE),
+        ("v0.2.1", Fault.ANCHOR_INERT, "frontier >= 18.45 tok/s", Reach.LIVE),
+    ],
+)
+def test_the_region_is_stated_in_the_units_of_the_rule(rule: str, fault: Fault, region: str, reach: Reach) -> None:
+    found = finding(rule, fault)
+    assert (str(found.region), found.reach) == (region, reach)
+
+
+@pytest.mark.parametrize(("settings", "percent"), [("56.82", "19.0"), ("59.9", "23.2")])
+def test_the_first_guard_would_have_passed_a_collapse(settings: str, percent: str) -> None:
+    now = Settings(measured={"decode@131072": Fraction(settings)})
+    found = finding("v0.2.2@f561299", Fault.GUARD_PIN_FIXED, now)
+    assert found.reach is Reach.LIVE
+    assert f"admits a loss of {percent} % against a measured {settings}" in found.message
+
+
+def test_the_repinned_guard_admits_six_percent_against_what_was_measured_next() -> None:
+    now = Settings(measured={"decode@131072": Fraction("59.9")})
+    assert "admits a loss of 6.1 %" in finding("v0.2.2", Fault.GUARD_PIN_FIXED, now).message
+
+
+@pytest.mark.parametrize(("rule", "jitter", "claim"), [("v0.1.0", "7", "1.83"), ("v0.2.0", "17", "3.02")])
+def test_measured_jitter_moves_the_region(rule: str, jitter: str, claim: str) -> None:
+    region = finding(rule, Fault.MARGIN_DROWNS, Settings(jitter=Fraction(jitter))).region
+    assert str(region) == f"claim >= {claim} tok/s"
+    one = Settings(jitter=Fraction(jitter), signal_multiple=Fraction(1))
+    # Signal below one jitter at the speeds of the day: 128 tokens at 18.87 tok/s against 7 s, 512 at 40 against 17 s.
+    speed = {"v0.1.0": "18.87", "v0.2.0": "40"}[rule]
+    assert finding(rule, Fault.MARGIN_DROWNS, one).region.covers(Fraction(speed))
+
+
+def test_the_ceiling_was_about_to_refuse_main_itself() -> None:
+    now = Settings(measured={"decode@131072": Fraction("56.76")})
+    assert finding("v0.2.1@e6a1043", Fault.CEILING_EXPIRES, now).reach is Reach.LIVE
+    assert finding("v0.2.1", Fault.CEILING_EXPIRES, now).reach is Reach.REACHABLE
+
+
+def test_the_house_rules_have_no_finding_at_all() -> None:
+    for name in ("house-1.decode", "house-1.prefill"):
+        report = lint(find_rule(name))
+        assert report.findings == ()
+        assert report.exit_code is ExitCode.VERIFIED
+
+
+def test_every_release_has_something_live() -> None:
+    for name in ("v0.1.0", "v0.2.0", "v0.2.1", "v0.2.2"):
+        assert lint(find_rule(name)).exit_code is ExitCode.FALSE
+
+
+def test_notes_do_not_decide_the_exit_code() -> None:
+    inert = finding("v0.2.1", Fault.ANCHOR_INERT)
+    assert inert.severity is Severity.NOTE
+    assert Fault.ANCHOR_INERT not in lint(find_rule("v0.2.1")).faults
+
+
+def test_live_findings_come_first() -> None:
+    order = [found.reach for found in lint(find_rule("v0.2.0")).findings if not found.note]
+    assert order == sorted(order, key=list(Reach).index)
+
+
+@pytest.mark.parametrize("rule", [name for name in RULES if not name.startswith("house")])
+def test_a_witness_of_over_crediting_shows_it_in_a_verdict(rule: str) -> None:
+    for found in lint(find_rule(rule)).findings:
+        if found.fault not in {Fault.ANCHOR_OVER_GAIN, Fault.CAP_OVER_GAIN, Fault.ANCHOR_DISCOUNT}:
+            continue
+        given = dict(found.witness)
+        metric = find_rule(rule).scope.metric
+        # One rule scores the clock's number: 16 tokens in so many seconds stand for the speed there.
+        reading = clock(16, str(16 / Fraction(given["speed"]))) if rule == "v0.1.0@4e11d5f" else None
+        inputs = run(given["speed"], given["frontier"], given["reference"], metric=metric, clock=reading)
+        result = apply_arithmetic(find_rule(rule), inputs)
+        assert isinstance(result, Verdict)
+        assert result.credit is not None
+        assert result.gain is not None
+        assert (result.credit > result.gain) == (found.fault is not Fault.ANCHOR_DISCOUNT)
+        if found.fault is Fault.CAP_OVER_GAIN:
+            # One step less of frontier is outside the region.
+            assert found.region.first is not None
+            assert not found.region.covers(found.region.first - Fraction(1, 100))
+            assert format_exact(found.region.first) == given["frontier"]

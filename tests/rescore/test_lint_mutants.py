@@ -1,0 +1,251 @@
+"""Rules the lint has never seen: one change to a clean rule gives exactly its fault, and no change gives none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from k3_ledger.rescore.lint.findings import MEANINGS, Fault, Reach, Region, Settings
+from k3_ledger.rescore.lint.rule import lint
+from k3_ledger.rescore.lint.search import search
+from k3_ledger.rescore.rules.parameters import Ceiling, Clock, Credit, Guard, Ratchet
+from k3_ledger.rescore.rules.registry import RULES, find_rule
+
+if TYPE_CHECKING:
+    from k3_ledger.rescore.rules.parameters import Rule
+
+F = Fraction
+CLEAN = find_rule("house-1.decode")
+REFERENCE = ("reference:decode@131072/m/q/n", F(20))
+FRONTIER = ("frontier:decode@131072/m/q/n", F(30))
+GUARD = ("guard:prefill@32768/m/q/n", F(100))
+
+
+def changed(**parts: Any) -> Rule:
+    """The clean rule with parts replaced; a dict replaces fields of a part."""
+    fields = {
+        name: replace(getattr(CLEAN, name), **value) if isinstance(value, dict) else value
+        for name, value in parts.items()
+    }
+    return replace(CLEAN, **fields)
+
+
+def fixed_clock(**fields: Any) -> Clock:
+    return replace(Clock(("decode", "prefill"), "claim", 10_000, F("1.5"), F("1.5"), F(1)), **fields)
+
+
+MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
+    ("unchanged", CLEAN, set()),
+    ("pins alone", changed(pins=(FRONTIER, GUARD, REFERENCE)), set()),
+    (
+        "cap 2 with an anchor",
+        changed(credit=Credit(F(2)), pins=(REFERENCE, FRONTIER)),
+        {Fault.CAP_OVER_GAIN, Fault.ANCHOR_OVER_GAIN, Fault.TIER_UNREACHABLE},
+    ),
+    (
+        "cap 1.5, too little to skip a tier",
+        changed(credit=Credit(F("1.5")), pins=(REFERENCE, FRONTIER)),
+        {Fault.CAP_OVER_GAIN, Fault.ANCHOR_OVER_GAIN},
+    ),
+    (
+        "cap 1.75, which just skips one",
+        changed(credit=Credit(F("1.75")), pins=(REFERENCE, FRONTIER)),
+        {Fault.CAP_OVER_GAIN, Fault.ANCHOR_OVER_GAIN, Fault.TIER_UNREACHABLE},
+    ),
+    ("cap 1 with an anchor left behind", changed(credit=Credit(F(1)), pins=(REFERENCE, FRONTIER)), set()),
+    (
+        "anchored below the reference",
+        changed(credit=Credit(F(1)), pins=(REFERENCE, (FRONTIER[0], F(10)))),
+        {Fault.ANCHOR_DISCOUNT},
+    ),
+    ("anchored and nothing pinned", changed(credit=Credit(F(1))), {Fault.ANCHOR_DISCOUNT}),
+    ("half of the gain", changed(credit=Credit(F("0.5")), pins=(REFERENCE, FRONTIER)), {Fault.ANCHOR_DISCOUNT}),
+    ("cap 2 for another metric only", changed(credit=Credit(F(2), anchor_off=("decode",))), set()),
+    ("no credit", changed(credit=Credit(F(0))), {Fault.CREDIT_NOT_MONOTONE}),
+    ("credit for less", changed(credit=Credit(F(-1))), {Fault.CREDIT_NOT_MONOTONE}),
+    ("a loss is significant", changed(tiers={"significance": F("-0.01")}), {Fault.LOSS_IS_CREDITED}),
+    ("bars swapped", changed(tiers={"steps": (("XL", F("0.1")), ("L", F("0.18")))}), {Fault.TIER_UNREACHABLE}),
+    ("bars equal", changed(tiers={"steps": (("XL", F("0.1")), ("L", F("0.1")))}), {Fault.TIER_UNREACHABLE}),
+    ("a bar at the significance", changed(tiers={"steps": (("XL", F("0.02")),)}), {Fault.TIER_UNREACHABLE}),
+    ("a bar at zero", changed(tiers={"steps": (("XL", F(0)),), "significance": F(0)}), {Fault.TIER_UNREACHABLE}),
+    (
+        "any gain is significant, anchored",
+        changed(tiers={"significance": F(0)}, credit=Credit(F(1)), pins=(REFERENCE, FRONTIER)),
+        set(),
+    ),
+    ("no bars", changed(tiers={"steps": ()}), set()),
+    ("no clock", changed(clock=None), {Fault.NO_CLOCK}),
+    ("a clock for the other metric", changed(clock={"metrics": ("prefill",)}), {Fault.NO_CLOCK}),
+    ("one side", changed(clock={"clock_over_claim": None}), {Fault.ONE_SIDED_CLOCK}),
+    ("a bound under one", changed(clock={"claim_over_clock": F("0.9")}), {Fault.CLOCK_REFUSES_HONEST}),
+    ("bounds that exclude each other", changed(clock={"clock_over_claim": F("0.5")}), {Fault.CLOCK_REFUSES_HONEST}),
+    ("bounds tighter than the jitter", changed(clock={"claim_over_clock": F("1.19")}), {Fault.CLOCK_REFUSES_HONEST}),
+    ("bounds tighter below", changed(clock={"clock_over_claim": F("1.24")}), {Fault.CLOCK_REFUSES_HONEST}),
+    ("twice the jitter", changed(clock={"jitter_multiple": F(2)}), {Fault.CLOCK_REFUSES_HONEST}),
+    (
+        "less signal than the tolerance",
+        changed(clock={"jitter_multiple": F(1)}),
+        {Fault.CLOCK_REFUSES_HONEST, Fault.CEILING_ABOVE_CROSSOVER},
+    ),
+    ("nothing sizes the margin", changed(clock={"jitter_multiple": None}), {Fault.MARGIN_WITHOUT_JITTER}),
+    ("jitter from one repetition", changed(sampling={"repetitions": 1}), {Fault.MARGIN_WITHOUT_JITTER}),
+    ("jitter measured where nobody counts repetitions", changed(sampling=None), set()),
+    (
+        "a fixed margin, jitter unknown",
+        changed(clock=fixed_clock(jitter=None), pins=(FRONTIER,)),
+        {Fault.MARGIN_WITHOUT_JITTER},
+    ),
+    (
+        "a fixed margin and a ceiling that rises",
+        changed(clock=fixed_clock()),
+        {Fault.MARGIN_DROWNS, Fault.CEILING_ABOVE_CROSSOVER},
+    ),
+    ("a fixed margin without jitter at all", changed(clock=fixed_clock(jitter=F(0))), set()),
+    (
+        "a fixed margin that the rule checks against jitter",
+        changed(clock=fixed_clock(jitter_multiple=F(10))),
+        {Fault.MARGIN_DROWNS},
+    ),
+    (
+        "a fixed margin, one side",
+        changed(clock=fixed_clock(clock_over_claim=None)),
+        {Fault.MARGIN_DROWNS, Fault.ONE_SIDED_CLOCK},
+    ),
+    (
+        "a ceiling that stands still",
+        changed(ceiling=Ceiling(F(3), ("decode",), "own-reference"), pins=(REFERENCE, FRONTIER)),
+        {Fault.CEILING_EXPIRES},
+    ),
+    ("a ceiling nobody pinned", changed(ceiling=Ceiling(F(3), ("decode",), "own-reference")), set()),
+    ("a ceiling under the significance bar", changed(ceiling={"multiple": F("1.02")}), {Fault.CEILING_EXPIRES}),
+    (
+        "the other metric's ceiling from this one's reference",
+        changed(ceiling=Ceiling(F(3), ("prefill",), "scored-reference"), pins=(REFERENCE,)),
+        {Fault.CEILING_OF_OTHER_METRIC},
+    ),
+    (
+        "the same, nothing pinned",
+        changed(ceiling=Ceiling(F(3), ("prefill",), "scored-reference")),
+        {Fault.CEILING_OF_OTHER_METRIC},
+    ),
+    ("no ceiling", changed(ceiling=None), set()),
+    ("one row", changed(correctness={"rows": 1}), {Fault.TOP1_BAR_INERT}),
+    ("nineteen rows under a bar of 19 in 20", changed(correctness={"rows": 19}), {Fault.TOP1_BAR_INERT}),
+    ("twenty rows: one may miss", changed(correctness={"rows": 20}), set()),
+    ("a bar of one", changed(correctness={"top1": F(1), "rows": 1}), set()),
+    ("a bar of nothing", changed(correctness={"top1": F(0)}), {Fault.TOP1_BAR_INERT}),
+    ("a bar above one", changed(correctness={"top1": F("1.01")}), {Fault.BAR_REFUSES_ALL}),
+    (
+        "a negative divergence",
+        changed(correctness={"kl": F(-1), "kl_soft": F(-2)}, ratchet=None),
+        {Fault.BAR_REFUSES_ALL, Fault.NO_RATCHET},
+    ),
+    ("soft over hard", changed(correctness={"kl_soft": F("0.05")}), {Fault.SOFT_BAR_INERT}),
+    ("one depth", changed(correctness={"depths": (4,)}), {Fault.SUITE_OF_ONE_DEPTH}),
+    ("no depth", changed(correctness={"depths": ()}), {Fault.SUITE_OF_ONE_DEPTH}),
+    ("no ratchet", changed(ratchet=None), {Fault.NO_RATCHET}),
+    ("a ratchet from the bar on", changed(ratchet={"block_from": F("0.05")}), {Fault.RATCHET_INERT}),
+    ("a ratchet above the bar", changed(ratchet={"floor": F("0.06")}), {Fault.RATCHET_INERT}),
+    ("a ratchet on noise", changed(ratchet={"floor": F("0.0004"), "block_from": F(0)}), {Fault.RATCHET_ON_NOISE}),
+    ("an equal build is blocked", changed(ratchet={"block": F("0.9")}), {Fault.RATCHET_REFUSES_EQUAL}),
+    ("an equal build is warned of", changed(ratchet={"warn": F("0.9")}), {Fault.RATCHET_REFUSES_EQUAL}),
+    ("a warning nobody sees", changed(ratchet={"warn": F(2)}), {Fault.SOFT_BAR_INERT}),
+    ("a guard written down", changed(guard={"pin": "fixed"}, pins=(GUARD,)), {Fault.GUARD_PIN_FIXED}),
+    ("a guard written nowhere", changed(guard={"pin": "fixed"}), {Fault.GUARD_INERT}),
+    ("a guard that asks for more", changed(guard={"least": F("1.01")}), {Fault.GUARD_REFUSES_PIN}),
+    ("a guard that asks for nothing", changed(guard={"least": F(0)}), {Fault.GUARD_INERT}),
+    ("a guard of half", changed(guard={"pin": "fixed", "least": F("0.5")}, pins=(GUARD,)), set()),
+    ("no guard", changed(guard=None), set()),
+]
+
+
+@pytest.mark.parametrize(("rule", "faults"), [mutant[1:] for mutant in MUTANTS], ids=[mutant[0] for mutant in MUTANTS])
+def test_a_mutant_has_its_own_faults_and_no_others(rule: Rule, faults: set[Fault]) -> None:
+    assert lint(rule).faults == faults
+
+
+def test_every_fault_has_a_meaning_and_is_found_in_some_mutant() -> None:
+    assert set(MEANINGS) == set(Fault)
+    found = {fault for _, rule, _ in MUTANTS for fault in (finding.fault for finding in lint(rule).findings)}
+    assert set(Fault) - found == {Fault.COUNTEREXAMPLE}
+
+
+@pytest.mark.parametrize("name", [name for name in RULES if not name.startswith("house")])
+def test_a_renamed_rule_has_the_same_findings(name: str) -> None:
+    rule = find_rule(name)
+    assert lint(replace(rule, name="something-else")).findings == lint(rule).findings
+
+
+@pytest.mark.parametrize("name", [name for name in RULES if not name.startswith("house")])
+@pytest.mark.parametrize("factor", [F(10), F(1, 7)])
+def test_a_rescaled_rule_has_the_same_faults_in_rescaled_regions(name: str, factor: Fraction) -> None:
+    """Ten times the speed with a tenth of the jitter is the same situation."""
+    rule = find_rule(name)
+    clock = rule.clock and replace(rule.clock, jitter=rule.clock.jitter and rule.clock.jitter / factor)
+    scaled = replace(rule, clock=clock, pins=tuple((slot, value * factor) for slot, value in rule.pins))
+    before, after = lint(rule).findings, lint(scaled).findings
+    assert [found.fault for found in after] == [found.fault for found in before]
+    assert [found.reach for found in after] == [found.reach for found in before]
+    for old, new in zip(before, after, strict=True):
+        grows = factor if old.region.unit == "tok/s" else F(1)
+        assert new.region.least == (None if old.region.least is None else old.region.least * grows)
+        assert new.region.most == (None if old.region.most is None else old.region.most * grows)
+
+
+def test_the_search_finds_what_the_analysis_was_not_told_of() -> None:
+    from k3_ledger.rescore.lint.context import Context
+
+    rule = changed(credit=Credit(F(2)), pins=(REFERENCE, FRONTIER))
+    (over,) = search(Context(rule, Settings()), [])
+    assert (over.fault, over.shows) == (Fault.COUNTEREXAMPLE, "credit exceeds gain")
+    slope = changed(credit=Credit(F(-1)), pins=(REFERENCE, FRONTIER))
+    (less,) = search(Context(slope, Settings()), [])
+    assert less.shows == "less credit than for a slower run"
+
+
+def test_a_region_is_shown_on_the_rules_grid() -> None:
+    region = Region("frontier", F("36.887"), above=True, most=F("50"), below=True)
+    assert str(region) == "frontier >= 36.89 tok/s and <= 49.99 tok/s"
+    assert [region.covers(F(value)) for value in ("36.887", "36.8871", "49.9999", "50")] == [False, True, True, False]
+    assert str(Region("kl", unit="")) == "any kl"
+    assert str(Region("kl", F(1), unit="")) == "kl >= 1"
+    assert (Region("kl").first, Region("kl").last) == (None, None)
+
+
+def test_where_several_nodes_are_pinned_the_least_reference_counts() -> None:
+    rule = changed(credit=Credit(F(2)), pins=(REFERENCE, ("reference:decode@131072/m/q/other", F(10))))
+    (found,) = [found for found in lint(rule).findings if found.fault is Fault.CAP_OVER_GAIN]
+    assert str(found.region) == "frontier >= 20.000001 tok/s"
+
+
+def test_without_pins_regions_are_multiples_of_the_reference() -> None:
+    (found,) = [found for found in lint(changed(credit=Credit(F(2)))).findings if found.fault is Fault.CAP_OVER_GAIN]
+    assert str(found.region) == "frontier >= 2.000001 x the reference"
+    assert "(taken as 1: none is pinned)" in found.message
+
+
+def test_a_ceiling_from_a_guarded_metrics_own_reference() -> None:
+    pins = (("reference:prefill@32768/m/q/n", F(100)), REFERENCE)
+    ceiling = Ceiling(F(3), ("decode", "prefill"), "own-reference")
+    rule = changed(ceiling=ceiling, clock=fixed_clock(), pins=pins)
+    regions = {str(found.region) for found in lint(rule).findings if found.fault is Fault.CEILING_ABOVE_CROSSOVER}
+    assert regions == set()  # 60 and 300 tok/s are below the crossover of 6,667
+    short = replace(rule, clock=fixed_clock(margin=300))
+    regions = {str(found.region) for found in lint(short).findings if found.fault is Fault.CEILING_ABOVE_CROSSOVER}
+    assert regions == {"claim >= 200 tok/s and <= 300 tok/s"}
+    unguarded = replace(short, guard=None)
+    assert "claim >= 200 tok/s" in {str(found.region) for found in lint(unguarded).findings}
+
+
+def test_reach_of_a_region_the_frontier_has_left_behind() -> None:
+    rule = changed(credit=Credit(F(2)), pins=(REFERENCE, (FRONTIER[0], F(50))))
+    found = {each.fault: each.reach for each in lint(rule).findings}
+    assert (found[Fault.ANCHOR_OVER_GAIN], found[Fault.CAP_OVER_GAIN]) == (Reach.BEYOND, Reach.LIVE)
+
+
+def test_guards_and_ratchets_are_built_as_the_mutants_need() -> None:
+    assert isinstance(CLEAN.guard, Guard)
+    assert isinstance(CLEAN.ratchet, Ratchet)
