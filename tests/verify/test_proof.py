@@ -148,6 +148,15 @@ def test_one_changed_byte_anywhere_in_a_proof_is_exit_1() -> None:
         assert check(changed).exit_code == ExitCode.FALSE, at
 
 
+def test_a_receipt_that_contradicts_itself_does_so_in_a_proof_too() -> None:
+    ledger = Builder().open()
+    body = run_body()
+    body["timing"][0]["context_filled"] = 500
+    ledger.add("run", body, RUNNER)
+    report = check(prove(ledger, 4))
+    assert (set(report.counts), report.exit_code) == ({Code.RECEIPT_COUNTS}, ExitCode.FALSE)
+
+
 def test_a_key_entry_that_cannot_count_enrols_nobody_in_a_proof_either() -> None:
     ledger = Builder().open()
     ledger.add("key", key_body(Key("a"), "runner", key_id="0" * 64), ROOT)

@@ -4,7 +4,8 @@ Steps are those of a whole log, as far as one entry goes:
 
 1. framing, 2. schema and 4. signatures of every line in the file;
 5. keys: genesis pins the root, the key entries in the file enrol the signers of the subject and of the checkpoint;
-6. the checkpoint is signed by an enrolled log key, and every line is in the tree that it commits to.
+6. the checkpoint is signed by an enrolled log key, and every line is in the tree that it commits to;
+10. the subject, when it is a receipt, does not contradict itself.
 
 What a proof file cannot show is counted as not checked: the chain between the lines, and that nothing later revoked a
 key or superseded the entry.
@@ -25,6 +26,7 @@ from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.decode import decode
 from k3_ledger.verify.heads import head_faults, signed_head
+from k3_ledger.verify.receipts import check_run
 from k3_ledger.verify.report import FindingLog, Head, Report, VerificationError
 from k3_ledger.verify.scan import Scan
 from k3_ledger.verify.settle import check_demands, check_keys, make_report
@@ -56,6 +58,7 @@ def check_proof(data: bytes, name: str, policy: TrustPolicy | None = None) -> Re
     _check_signatures(scan, name, entries)
     check_keys(scan, policy)
     _check_head(scan, name, proof)
+    _check_subject(scan, name, proof.subject, entries[proof.subject])
     _say_what_is_missing(scan, proof, entries)
     check_demands(scan, policy)
     return make_report(f"{name}: entry {proof.subject}", policy, scan)
@@ -162,6 +165,19 @@ def _check_head(scan: Scan, name: str, proof: ProofFile) -> None:
     tally.failed += bool(found)
     for finding in found:
         scan.findings.add(finding)
+
+
+def _check_subject(scan: Scan, name: str, index: int, read: tuple[Any, bytes, bytes] | None) -> None:
+    """Step 10, as far as one receipt goes."""
+    if read is None or read[0].kind != "run":
+        return
+    tally = scan.tallies["receipts"]
+    tally.checked += 1
+    faults = list(check_run(read[0].body))
+    tally.failed += bool(faults)
+    for code, where, message, expected, found in faults:
+        place = Position(source=name, index=index, field=where)
+        scan.findings.add(Finding(code, message, place, expected, found))
 
 
 def _say_what_is_missing(scan: Scan, proof: ProofFile, entries: dict[int, tuple[Any, bytes, bytes] | None]) -> None:
