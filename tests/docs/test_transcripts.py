@@ -20,7 +20,7 @@ DOCUMENTS = sorted(
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_a_document_shows_what_its_commands_print(document: str, tmp_path: Path) -> None:
     transcripts.lay_out(tmp_path)
-    transcripts.run(transcripts.steps((ROOT / document).read_text(encoding="utf-8")), tmp_path)
+    transcripts.check(transcripts.run(transcripts.steps((ROOT / document).read_text(encoding="utf-8")), tmp_path))
 
 
 def block(body: str) -> str:
@@ -45,7 +45,7 @@ def block(body: str) -> str:
     ],
 )
 def test_what_a_command_prints_is_compared(body: str, tmp_path: Path) -> None:
-    transcripts.run(transcripts.steps(block(body)), tmp_path)
+    transcripts.check(transcripts.run(transcripts.steps(block(body)), tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -65,4 +65,18 @@ def test_what_a_command_prints_is_compared(body: str, tmp_path: Path) -> None:
 )
 def test_a_document_that_shows_something_else_fails(body: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(transcripts.TranscriptError, match=r"(?s).*" + says):
-        transcripts.run(transcripts.steps(block(body)), tmp_path)
+        transcripts.check(transcripts.run(transcripts.steps(block(body)), tmp_path))
+
+
+def test_a_document_is_recorded_again_where_it_no_longer_matches(tmp_path: Path) -> None:
+    old = (
+        block("$ echo 1 >&2; echo two\nwrong\nlines\n$ echo from 1 to 10\nfrom … to 10\n$ echo end \\\n> here")
+        + "after\n"
+    )
+    new = transcripts.recorded(old, transcripts.run(transcripts.steps(old), tmp_path))
+    assert (
+        new
+        == block("$ echo 1 >&2; echo two\n1\ntwo\n$ echo from 1 to 10\nfrom … to 10\n$ echo end \\\n> here\nend here")
+        + "after\n"
+    )
+    transcripts.check(transcripts.run(transcripts.steps(new), tmp_path))

@@ -9,11 +9,13 @@ stands for any text of one line, or, alone on a line, for any lines. A command t
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -43,11 +45,26 @@ TIMEOUT_SECONDS: Final = 240
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One command of a document and what the document says it prints."""
+    """One command of a document and what the document says it prints.
+
+    ``line`` is the line of the command, ``first`` and ``last`` bound the lines of its output: ``first <= n < last``,
+    all counted from 1.
+    """
 
     line: int
     command: str
     expected: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a step did."""
+
+    step: Step
+    printed: str
+    status: int
 
 
 class TranscriptError(AssertionError):
@@ -67,7 +84,8 @@ def steps(text: str) -> list[Step]:
         for number, line in enumerate([*token.content.splitlines(), "$ "], token.map[0] + 2):
             if line.startswith("$ "):
                 if command:
-                    found.append(Step(start, "\n".join(command), "\n".join(expected)))
+                    first = start + len(command)
+                    found.append(Step(start, "\n".join(command), "\n".join(expected), first, number))
                 command, expected, start = [line[2:]] if line[2:] else [], [], number
             elif line.startswith("> ") and command and not expected:
                 command.append(line[2:])
@@ -99,21 +117,23 @@ def lay_out(folder: Path) -> None:
     for part in ("docs/examples", "published"):
         if (ROOT / part).exists():
             shutil.copytree(ROOT / part, folder / part)
+    shutil.copy(ROOT / "README.md", folder)
 
 
-def run(found: list[Step], folder: Path) -> None:
-    """Run the steps in one shell inside ``folder``; the first that does not print what it should raises."""
+def run(found: list[Step], folder: Path) -> list[Ran]:
+    """Run the steps in one shell inside ``folder``."""
     mark = "k3-transcript-mark"
     script = ""
-    ran = [step for step in found if bare(step.command) not in ELSEWHERE]
-    for step in ran:
+    steps_here = [step for step in found if bare(step.command) not in ELSEWHERE]
+    for step in steps_here:
         command = REPLACED.get(bare(step.command), step.command)
         script += f"{{ {command}\n}} 2>&1; __status=$?; printf '\\n{mark} %s\\n' $__status; (exit $__status)\n"
     done = subprocess.run(
         ["bash", "-c", script],
         stdin=subprocess.DEVNULL,
         cwd=folder,
-        env={
+        env={name: value for name, value in os.environ.items() if name == "PYTHONPATH"}
+        | {
             "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
             "HOME": str(folder),
             "LANG": "C.UTF-8",
@@ -125,19 +145,51 @@ def run(found: list[Step], folder: Path) -> None:
         check=False,
     )
     results = re.findall(rf"(?s)(.*?)\n{mark} (\d+)\n", done.stdout)
-    if len(results) != len(ran):
-        raise TranscriptError(f"the shell stopped after {len(results)} of {len(ran)} commands:\n{done.stderr}")
-    for number, (step, (printed, status)) in enumerate(zip(ran, results, strict=True)):
-        if not matches(step.expected, printed):
-            shown = f"--- the document shows\n{step.expected}\n--- it printed\n{printed}"
+    if len(results) != len(steps_here):
+        raise TranscriptError(f"the shell stopped after {len(results)} of {len(steps_here)} commands:\n{done.stderr}")
+    return [Ran(step, printed, int(status)) for step, (printed, status) in zip(steps_here, results, strict=True)]
+
+
+def check(ran: list[Ran]) -> None:
+    """The first step that did not do what the document shows raises."""
+    following = [result.step.command for result in ran[1:]] + [""]
+    for result, after in zip(ran, following, strict=True):
+        step = result.step
+        if not matches(step.expected, result.printed):
+            shown = f"--- the document shows\n{step.expected}\n--- it printed\n{result.printed}"
             raise TranscriptError(f"line {step.line}: $ {step.command}\n{shown}")
-        following = ran[number + 1].command if number + 1 < len(ran) else ""
-        if status != "0" and not following.startswith("echo $?"):
+        if result.status and not after.startswith("echo $?"):
             raise TranscriptError(
-                f"line {step.line}: $ {step.command}\nexit status {status}, and no `echo $?` shows it"
+                f"line {step.line}: $ {step.command}\nexit status {result.status}, and no `echo $?` shows it"
             )
+
+
+def recorded(text: str, ran: list[Ran]) -> str:
+    """The document with the output of every step that does not match replaced by what it printed."""
+    lines = text.split("\n")
+    for result in reversed(ran):
+        step = result.step
+        if not matches(step.expected, result.printed):
+            printed = result.printed.strip("\n")
+            lines[step.first - 1 : step.last - 1] = printed.split("\n") if printed else []
+    return "\n".join(lines)
 
 
 def bare(command: str) -> str:
     """A command without its trailing comment."""
     return re.sub(r"\s+#.*", "", command).strip()
+
+
+def main(documents: list[str]) -> int:
+    """``python -m tests.docs.transcripts FILE…``: record again, in place, what documents show."""
+    for name in documents:
+        path = ROOT / name
+        text = path.read_text(encoding="utf-8")
+        with tempfile.TemporaryDirectory() as folder:
+            lay_out(Path(folder))
+            path.write_text(recorded(text, run(steps(text), Path(folder))), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
