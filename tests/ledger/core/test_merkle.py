@@ -57,13 +57,13 @@ def flipped(digest):
 
 
 def test_hashes_are_those_of_rfc_6962():
-    assert merkle.leaf_hash(b"data") == naive_merkle.leaf(b"data") == chain.leaf_hash(b"data")
+    assert chain.leaf_hash(b"data") == naive_merkle.leaf(b"data")
     assert merkle.node_hash(LEAVES[0], LEAVES[1]) == naive_merkle.root(LEAVES[:2])
     assert naive_merkle.root([]) == merkle.EMPTY_ROOT
 
 
 def test_a_leaf_is_never_taken_for_an_inner_node():
-    assert merkle.leaf_hash(LEAVES[0] + LEAVES[1]) != merkle.node_hash(LEAVES[0], LEAVES[1])
+    assert chain.leaf_hash(LEAVES[0] + LEAVES[1]) != merkle.node_hash(LEAVES[0], LEAVES[1])
 
 
 # -------------------------------------------------------------------------------------------------- compact ranges

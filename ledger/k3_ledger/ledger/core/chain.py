@@ -13,7 +13,7 @@ from typing import Final
 SIGN_PREFIX: Final = b"k3-ledger/entry/v1\n"
 """First bytes of every signed message: no signature that was made for something else can pass for an entry's."""
 LEAF_PREFIX: Final = b"\0"
-"""RFC 6962 section 2.1: tells leaves from inner nodes."""
+"""RFC 6962 section 2.1: tells leaves from inner nodes, whose prefix is another."""
 
 
 def entry_identity(entry: bytes) -> bytes:

@@ -1,8 +1,9 @@
 """The Merkle tree of RFC 6962 section 2.1: roots in O(log n) memory, proofs, and checkers that raise.
 
-A tree of ``n`` leaves commits to its leaves in order. Leaves are hashed as ``SHA-256(0x00 || data)``, inner nodes as
-``SHA-256(0x01 || left || right)``; the left child of a tree of ``n > 1`` leaves holds the largest power of two smaller
-than ``n`` of them; the root of the empty tree is ``SHA-256("")``.
+A tree of ``n`` leaves commits to its leaves in order. Leaves are hashed by
+:func:`k3_ledger.ledger.core.chain.leaf_hash`, inner nodes as ``SHA-256(0x01 || left || right)``; the left child of a
+tree of ``n > 1`` leaves holds the largest power of two smaller than ``n`` of them; the root of the empty tree is
+``SHA-256("")``.
 
 Three kinds of things are here.
 
@@ -24,7 +25,6 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NoReturn
 
-from k3_ledger.ledger.core.chain import LEAF_PREFIX
 from k3_ledger.schemas.errors import ProofError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import NOWHERE, Position
@@ -45,11 +45,6 @@ NODE_PREFIX: Final = b"\1"
 """RFC 6962 section 2.1: tells inner nodes from leaves."""
 EMPTY_ROOT: Final = hashlib.sha256(b"").digest()
 """Root of the tree without leaves."""
-
-
-def leaf_hash(data: bytes) -> bytes:
-    """Hash of one leaf."""
-    return hashlib.sha256(LEAF_PREFIX + data).digest()
 
 
 def node_hash(left: bytes, right: bytes) -> bytes:
