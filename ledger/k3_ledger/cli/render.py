@@ -38,9 +38,13 @@ def print_report(report: Report, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(report.as_dict(), indent=2, ensure_ascii=False))
         return
-    colour = sys.stdout.isatty()
+    colour = _is_terminal()
     for text, key in _lines(report):
         typer.echo(typer.style(text, fg=_COLOUR[key]) if colour and key is not None else text)
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()
 
 
 def _lines(report: Report) -> Iterator[tuple[str, Outcome | Severity | None]]:
