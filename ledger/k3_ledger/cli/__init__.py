@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from k3_ledger.cli import keys, proofs, store, verify
+from k3_ledger.cli import keys, proofs, rules, store, verify
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.version import __version__
 
@@ -42,7 +42,7 @@ def _root(
     """Options of every command."""
 
 
-for command in (keys, store, verify, proofs):
+for command in (keys, store, verify, proofs, rules):
     command.register(app)
 
 

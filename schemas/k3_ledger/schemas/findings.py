@@ -696,6 +696,11 @@ class Code(enum.Enum):
         "The moment asked for is older than the first rule, or is no moment at all.",
         "`k3-ledger rules list` shows since when each rule was in force", ExitCode.USAGE,
     )  # fmt: skip
+    RULE_PARAMETERS = CodeInfo(
+        Area.RULES, E, "not the parameters of a rule",
+        "A parameter of a rule is missing, unknown, given twice or of the wrong kind. None is ever defaulted.",
+        "`k3-ledger rules show NAME --toml` prints a complete rule to start from", ExitCode.UNREADABLE,
+    )  # fmt: skip
     TOML_SYNTAX = CodeInfo(
         Area.RULES, E, "not TOML",
         "A file of pins, merges or claims is not TOML, or is not UTF-8.",

@@ -14,13 +14,15 @@ import functools
 import hashlib
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from k3_ledger.rescore.exact import format_exact
 from k3_ledger.schemas import canonical
 
 Arithmetic: TypeAlias = Literal["anchored-gain/1", "measured-gain/1"]
 """Identifiers of the arithmetics. A changed formula is a new identifier, never a new meaning of an old one."""
+
+_MOST_DECIMALS: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,10 @@ class Correctness:
     depths: tuple[int, ...]
     rows: int
 
+    def __post_init__(self) -> None:
+        if self.rows < 1:
+            raise ValueError("at least one row must be graded at each depth")
+
 
 @dataclass(frozen=True, slots=True)
 class Ratchet:
@@ -135,6 +141,10 @@ class Clock:
     jitter: Fraction | None
     jitter_multiple: Fraction | None = None
 
+    def __post_init__(self) -> None:
+        if self.jitter is not None and self.jitter < 0:
+            raise ValueError("jitter is a span of time, not below zero")
+
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
@@ -180,6 +190,10 @@ class Precision:
     speed: int
     percent: int
     kl: int
+
+    def __post_init__(self) -> None:
+        if not all(0 <= places <= _MOST_DECIMALS for places in (self.speed, self.percent, self.kl)):
+            raise ValueError(f"decimals must be within 0 and {_MOST_DECIMALS}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,286 @@
+"""``k3-ledger rules``: list, show, compare and lint scoring rules. Needs no ledger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from k3_ledger.cli.keys import JsonOption, print_json
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from k3_ledger.rescore.lint.findings import LintFinding, LintReport
+    from k3_ledger.rescore.rules.parameters import Rule
+
+NameArgument = Annotated[
+    str, typer.Argument(metavar="RULE", help="Release tag, interim id, or a rule file (*.toml).", show_default=False)
+]
+
+LINT_HELP = """Find, from rules alone, the constraints that have expired or will.
+
+Each finding names the fault, the region of inputs it holds in and a smallest witness. An error is live at the values
+the rule is pinned to, a warning can be reached within what the rule admits, a note is worth knowing.
+
+Exit codes: 0 nothing live or reachable, 1 something is, 2 usage, 3 a rule file that cannot be read.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    group = typer.Typer(no_args_is_help=True, help="List, show, compare and lint scoring rules.")
+    group.command("list", help="List every rule and the dated changes that made them.")(list_rules)
+    group.command("show", help="Print every parameter of a rule.")(show)
+    group.command("diff", help="Print the parameters in which two rules differ. Exit 1 when they do.")(diff)
+    group.command("lint", help=LINT_HELP)(lint_rules)
+    app.add_typer(group, name="rules")
+
+
+def load_rule(name: str) -> Rule:
+    """A registered rule, or one read from a file: whatever ends in .toml is a file.
+
+    Raises:
+        RescoreError: no such rule, or not a rule file.
+        StoreError: the file cannot be read.
+    """
+    if name.endswith(".toml"):
+        from k3_ledger.cli.sources import read_small
+        from k3_ledger.rescore.rules.reading import read_rule_file
+
+        return read_rule_file(read_small(Path(name)), source=name)
+    from k3_ledger.rescore.rules.registry import find_rule
+
+    return find_rule(name)
+
+
+def list_rules(
+    changes: Annotated[
+        bool, typer.Option("--changes", help="Also the changes of pins and of process, which make no rule.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List rules, oldest change first."""
+    from k3_ledger.cli.tables import print_table
+    from k3_ledger.rescore.history.rules import CHANGES, RELEASES, released
+    from k3_ledger.rescore.rules.house import HOUSE_RULES
+
+    rows: list[dict[str, Any]] = [
+        {
+            "since": change.since,
+            "commit": change.commit,
+            "pull_request": change.pull_request,
+            "kind": change.kind,
+            "rule": change.rule.name if change.rule else None,
+            "sha256": change.rule.sha256 if change.rule else None,
+            "summary": change.summary,
+        }
+        for change in CHANGES
+        if changes or change.rule
+    ]
+    rows += [
+        {
+            "since": release.since,
+            "commit": release.commit,
+            "pull_request": None,
+            "kind": "release",
+            "rule": release.tag,
+            "sha256": released(release).sha256,
+            "summary": f"released with the pins of its day; scores {_scope(released(release))}",
+        }
+        for release in RELEASES
+    ]
+    rows.sort(key=lambda row: row["since"])
+    rows += [
+        {
+            "since": None,
+            "commit": None,
+            "pull_request": None,
+            "kind": "house",
+            "rule": rule.name,
+            "sha256": rule.sha256,
+            "summary": f"this project's own; scores {_scope(rule)}",
+        }
+        for rule in HOUSE_RULES
+    ]
+    for row in rows:
+        row["since"] = row["since"].strftime("%Y-%m-%dT%H:%M:%SZ") if row["since"] else None
+    if as_json:
+        print_json(rows)
+        return
+    print_table(
+        ("since", "rule", "sha256", "kind", "summary"),
+        [
+            (
+                row["since"] or "-",
+                row["rule"] or f"- ({row['commit']})",
+                (row["sha256"] or "-")[:12],
+                row["kind"],
+                row["summary"] + (f" (#{row['pull_request']})" if row["pull_request"] else ""),
+            )
+            for row in rows
+        ],
+    )
+
+
+def show(
+    name: NameArgument,
+    toml: Annotated[bool, typer.Option("--toml", help="Print a rule file: a start for a rule of your own.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Print one rule."""
+    from k3_ledger.cli.tables import print_table
+    from k3_ledger.rescore.rules.reading import format_rule_file
+
+    rule = load_rule(name)
+    if toml:
+        typer.echo(format_rule_file(rule), nl=False)
+    elif as_json:
+        print_json(
+            {
+                "rule": rule.name,
+                "sha256": rule.sha256,
+                "policy_sha256": rule.policy_sha256,
+                "parameters": dict(rule.parameters()),
+            }
+        )
+    else:
+        typer.echo(f"{rule.name}  sha256 {rule.sha256}")
+        print_table(("parameter", "value"), rule.parameters())
+
+
+def diff(first: NameArgument, second: NameArgument, as_json: JsonOption = False) -> None:
+    """Compare two rules."""
+    from k3_ledger.cli.tables import print_table
+
+    one, two = load_rule(first), load_rule(second)
+    left, right = dict(one.parameters()), dict(two.parameters())
+    names = [*left, *(name for name in right if name not in left)]
+    rows = [(name, left.get(name, "-"), right.get(name, "-")) for name in names if left.get(name) != right.get(name)]
+    if as_json:
+        print_json(
+            {
+                "rules": [one.name, two.name],
+                "same_policy": one.policy_sha256 == two.policy_sha256,
+                "differences": [dict(zip(("parameter", "first", "second"), row, strict=True)) for row in rows],
+            }
+        )
+    elif not rows:
+        typer.echo(f"{one.name} and {two.name} are the same rule, sha256 {one.sha256}")
+    else:
+        print_table(("parameter", one.name, two.name), rows)
+        if one.policy_sha256 == two.policy_sha256:
+            typer.echo("the same policy: only pins differ")
+    raise typer.Exit(1 if rows else 0)
+
+
+def lint_rules(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RULE]...", help="Rules or rule files; every registered rule when none is named."),
+    ] = None,
+    jitter: Annotated[
+        str | None,
+        typer.Option(help="Measured seconds that two equal runs differ by.", show_default="the rule's own word"),
+    ] = None,
+    signal: Annotated[str, typer.Option(help="How many times the jitter a clock's signal should be.")] = "10",
+    measured: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METRIC@CONTEXT=VALUE", help="Newest value, such as decode@131072=56.82; may be repeated."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Lint rules."""
+    from k3_ledger.rescore.lint.findings import Settings
+    from k3_ledger.rescore.lint.rule import lint
+    from k3_ledger.rescore.rules.registry import RULES
+
+    settings = Settings(
+        jitter=None if jitter is None else _amount(jitter, "--jitter"),
+        signal_multiple=_amount(signal, "--signal"),
+        measured=dict(_measured(spec) for spec in measured or ()),
+    )
+    rules = [load_rule(name) for name in names] if names else list(RULES.values())
+    reports = [lint(rule, settings) for rule in rules]
+    if as_json:
+        print_json([_report(report) for report in reports])
+    else:
+        for number, report in enumerate(reports):
+            _print_report(report, first=number == 0)
+    raise typer.Exit(max(int(report.exit_code) for report in reports))
+
+
+def _scope(rule: Rule) -> str:
+    return rule.scope.metric if rule.scope.context is None else f"{rule.scope.metric}@{rule.scope.context}"
+
+
+def _amount(text: str, option: str) -> Fraction:
+    from k3_ledger.rescore.exact import parse_decimal
+    from k3_ledger.schemas.errors import RescoreError
+
+    try:
+        value = parse_decimal(text, field=option)
+    except RescoreError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+    if value <= 0:
+        raise typer.BadParameter("must be above zero", param_hint=option)
+    return value
+
+
+def _measured(spec: str) -> tuple[str, Fraction]:
+    name, mark, value = spec.partition("=")
+    if not mark or not name:
+        raise typer.BadParameter(f"{spec!r} is not METRIC@CONTEXT=VALUE", param_hint="--measured")
+    return name, _amount(value, "--measured")
+
+
+def _report(report: LintReport) -> dict[str, Any]:
+    return {
+        "rule": report.rule.name,
+        "sha256": report.rule.sha256,
+        "findings": [
+            {
+                "fault": str(finding.fault),
+                "severity": str(finding.severity),
+                "reach": str(finding.reach),
+                "region": str(finding.region),
+                "message": finding.message,
+                "witness": dict(finding.witness),
+                "shows": finding.shows,
+            }
+            for finding in report.findings
+        ],
+    }
+
+
+def _print_report(report: LintReport, *, first: bool) -> None:
+    from k3_ledger.schemas.outcomes import Severity
+
+    counts = [
+        f"{count} {word}{'s' if count != 1 else ''}"
+        for severity, word in ((Severity.ERROR, "error"), (Severity.WARNING, "warning"), (Severity.NOTE, "note"))
+        if (count := sum(finding.severity is severity for finding in report.findings))
+    ]
+    if not first:
+        typer.echo()
+    typer.echo(f"{report.rule.name}: {', '.join(counts) or 'no findings'}")
+    for finding in report.findings:
+        for line in _lines(finding):
+            typer.echo(line)
+
+
+def _lines(finding: LintFinding) -> list[str]:
+    from k3_ledger.rescore.lint.findings import MEANINGS
+
+    lines = [
+        f"  {finding.severity}: {finding.fault}: {finding.region} ({finding.reach})",
+        f"    {MEANINGS[finding.fault]}",
+        f"    {finding.message}",
+    ]
+    if finding.witness:
+        inputs = ", ".join(f"{name} {value}" for name, value in finding.witness)
+        lines.append(f"    witness: {inputs}: {finding.shows}")
+    return lines

@@ -1,0 +1,118 @@
+"""``k3-ledger rules``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from k3_ledger.rescore.rules.registry import RULES, find_rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.rescore.conftest import Done
+
+
+def test_list_names_every_rule_with_its_digest(command: Callable[..., Done]) -> None:
+    done = command("rules", "list")
+    assert done.code == 0
+    assert all(name in done.out and rule.sha256[:12] in done.out for name, rule in RULES.items())
+    assert "c4598c5" not in done.out
+
+
+def test_list_can_show_what_makes_no_rule(command: Callable[..., Done]) -> None:
+    rows = command("rules", "list", "--changes", "--json").json
+    (pins,) = [row for row in rows if row["commit"] == "c4598c5"]
+    assert (pins["kind"], pins["rule"], pins["since"]) == ("pins", None, "2026-08-03T09:16:59Z")
+    assert {row["kind"] for row in rows} == {"arithmetic", "pins", "process", "release", "house"}
+    assert "- (c4598c5)" in command("rules", "list", "--changes").out
+
+
+def test_show_prints_every_parameter(command: Callable[..., Done]) -> None:
+    done = command("rules", "show", "v0.2.1@2fc6cb9")
+    assert done.out.startswith("v0.2.1@2fc6cb9  sha256 ")
+    assert (
+        dict(find_rule("v0.2.1@2fc6cb9").parameters())
+        == command("rules", "show", "v0.2.1@2fc6cb9", "--json").json["parameters"]
+    )
+
+
+def test_a_rule_of_ones_own_starts_from_a_printed_one(command: Callable[..., Done], tmp_path: Path) -> None:
+    text = command("rules", "show", "house-1.decode", "--toml").out
+    (tmp_path / "mine.toml").write_text(
+        text.replace('credit.anchor = "off"', 'credit.anchor = "on"').replace('credit.cap = "1"', 'credit.cap = "3"')
+    )
+    assert command("rules", "lint", "house-1.decode").code == 0
+    done = command("rules", "lint", "mine.toml")
+    assert done.code == 1
+    assert "cap-over-gain: frontier >= 3.000001 x the reference (reachable)" in done.out
+
+
+def test_diff_shows_what_changed_and_exits_1(command: Callable[..., Done]) -> None:
+    done = command("rules", "diff", "v0.2.1@cee15a2", "v0.2.1@2fc6cb9")
+    assert done.code == 1
+    assert done.out.splitlines()[1].split() == ["credit.cap", "2", "1"]
+    assert "only pins differ" not in done.out
+
+
+def test_diff_tells_pins_from_policy(command: Callable[..., Done]) -> None:
+    assert command("rules", "diff", "v0.1.0", "v0.1.0@3bc3211").out.endswith("the same policy: only pins differ\n")
+    document = command("rules", "diff", "v0.1.0", "v0.1.0@3bc3211", "--json").json
+    assert document["same_policy"] is True
+    same = command("rules", "diff", "v0.2.1", "v0.2.1@c8d8866")
+    assert (same.code, same.out.split(",")[0]) == (0, "v0.2.1 and v0.2.1@c8d8866 are the same rule")
+
+
+def test_a_pin_that_only_one_rule_has_is_a_difference(command: Callable[..., Done]) -> None:
+    done = command("rules", "diff", "v0.1.0@fb8e012", "v0.1.0@e2125da")
+    assert "pins.reference:decode@131072/Kimi-K3/UD-IQ1_S/h200x8  -" in done.out
+
+
+def test_lint_reports_region_and_witness(command: Callable[..., Done]) -> None:
+    done = command("rules", "lint", "v0.2.0")
+    assert done.code == 1
+    assert "warning: cap-over-gain: frontier >= 36.89 tok/s (reachable)" in done.out
+    assert "witness: speed 37.63, frontier 36.89, reference 18.4435: S by credit 4.01 %, XS by gain 2.01 %" in done.out
+
+
+def test_lint_of_everything_separates_rules(command: Callable[..., Done]) -> None:
+    done = command("rules", "lint")
+    assert done.code == 1
+    assert done.out.count("\n\n") == len(RULES) - 1
+    assert "house-1.prefill: no findings" in done.out
+    reports = command("rules", "lint", "--json").json
+    assert [report["rule"] for report in reports] == list(RULES)
+
+
+def test_lint_takes_what_was_measured_since(command: Callable[..., Done]) -> None:
+    done = command("rules", "lint", "v0.2.2@f561299", "--measured", "decode@131072=56.82")
+    assert "admits a loss of 19.0 % against a measured 56.82" in done.out
+    assert "claim >= 30.12 tok/s" in command("rules", "lint", "v0.2.1", "--jitter", "6.8").out
+    assert "claim >= 512.01 tok/s" in command("rules", "lint", "v0.2.1", "--signal", "2").out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("rules", "show", "v9"), 2, "no rule is named 'v9' [K3L-RULE-UNKNOWN]"),
+        (("rules", "show", "gone.toml"), 3, "K3L-UNREADABLE"),
+        (("rules", "lint", "--jitter", "0"), 2, "must be above zero"),
+        (("rules", "lint", "--jitter", "7s"), 2, "carries a unit"),
+        (("rules", "lint", "--measured", "decode"), 2, "is not METRIC@CONTEXT=VALUE"),
+        (("rules", "lint", "--measured", "decode@4=nan"), 2, "nan is not a number to compute with"),
+        (("rules", "diff", "v0.2.0"), 2, "Missing argument"),
+    ],
+)
+def test_bad_input_is_named(command: Callable[..., Done], words: tuple[str, ...], code: int, says: str) -> None:
+    done = command(*words)
+    assert done.code == code
+    assert says in done.err
+
+
+def test_a_broken_rule_file_is_exit_3(command: Callable[..., Done], tmp_path: Path) -> None:
+    (tmp_path / "broken.toml").write_text('name = "x"\narithmetic = "anchored-gain/1"\n')
+    done = command("rules", "lint", "broken.toml")
+    assert done.code == 3
+    assert "scope.metric is missing" in done.err
