@@ -68,6 +68,43 @@ def values(part: dict[str, Any], definitions: dict[str, Any]) -> st.SearchStrate
     return found
 
 
+def smallest(name: str) -> Any:
+    """The value of a document with ``null`` and empty lists wherever they may be."""
+    return _fixed(documents()[name].json_schema(), {}, "nothing")
+
+
+def sparse(name: str) -> Any:
+    """The value of a document with every object there and ``null`` for every scalar that may be so."""
+    return _fixed(documents()[name].json_schema(), {}, "objects")
+
+
+def largest(name: str) -> Any:
+    """The value of a document with nothing ``null`` and two elements in every list."""
+    return _fixed(documents()[name].json_schema(), {}, "everything")
+
+
+def _fixed(part: dict[str, Any], definitions: dict[str, Any], what: str) -> Any:
+    """One value that the schema ``part`` admits."""
+    definitions = part.get("$defs", definitions)
+    match part:
+        case {"$ref": reference}:
+            value = _fixed(definitions[reference.rpartition("/")[2]], definitions, what)
+        case {"anyOf": [option, _]}:
+            there = what == "everything" or (what == "objects" and "$ref" in option)
+            value = _fixed(option, definitions, what) if there else None
+        case {"type": "array", "items": items}:
+            value = [_fixed(items, definitions, what)] * (part.get("minItems", 0) if what == "nothing" else 2)
+        case {"type": "object", "properties": properties}:
+            value = {name: _fixed(field, definitions, what) for name, field in properties.items()}
+        case {"const": value} | {"enum": [value, *_]} | {"minimum": value}:
+            pass
+        case {"pattern": pattern}:
+            value = TEXTS[pattern][0]
+        case _:
+            value = {"boolean": True, "string": "text"}[part["type"]]
+    return value
+
+
 def scalars(part: dict[str, Any]) -> st.SearchStrategy[Any]:
     """Values of a schema without parts."""
     match part:

@@ -50,6 +50,40 @@ STRANGE = st.sampled_from([
 ])  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", models.ENTRIES)
+@pytest.mark.parametrize("make", [examples.smallest, examples.sparse, examples.largest])
+def test_entries_with_nothing_and_with_everything_are_valid_both_ways(kind, make):
+    entry = canonical.format(make(kind))
+    assert fast_says_valid(entry)
+    assert slow_says_valid(entry)
+
+
+@pytest.mark.parametrize("kind", models.ENTRIES)
+def test_a_wrong_text_is_refused_both_ways_in_every_field_that_has_a_pattern(kind):
+    met = 0
+    for path in texts_with_patterns(examples.largest(kind)):
+        for wrong in ("", "\n", "a\nb", "\u00e9", "\x00"):
+            value = examples.largest(kind)
+            place = value
+            for part in path[:-1]:
+                place = place[part]
+            met += 1
+            place[path[-1]] = wrong
+            entry = canonical.format(value)
+            assert not fast_says_valid(entry), path
+            assert not slow_says_valid(entry), path
+    assert met >= 15
+
+
+def texts_with_patterns(value, path=()):
+    """Paths of the texts that have a pattern: those that are an example of one."""
+    if isinstance(value, str):
+        known = {texts[0] for texts in examples.TEXTS.values()}
+        return [path] if value in known else []
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [found for key, child in inner for found in texts_with_patterns(child, (*path, key))]
+
+
 @st.composite
 def broken_bytes(draw):
     """A valid entry with a few bytes cut, doubled, changed or put in."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from k3_ledger.schemas import models
-from k3_ledger.schemas.envelope import schema_of
+from k3_ledger.schemas.generate_checks import gathering
 from k3_ledger.schemas.generate_schemas import Schema, named_scalars
 
 _HEADER: Final = '''\
@@ -23,14 +23,19 @@ GENERATED from ``models.py`` by ``python -m k3_ledger.schemas.generate``; do not
 proves the bytes canonical, since duplicate keys, white space, other escapes and other number spellings do not survive
 the comparison. Whatever is refused here goes to :func:`k3_ledger.schemas.validate.parse_entry`, which decides and
 explains. A test holds the two equal. Fields are declared in sorted order because msgspec writes them as declared.
+
+A struct by itself does not check patterns; :func:`decode_entry` matches all texts of one type together, which takes a
+third off the whole.
 """
 
 # fmt: off
-# ruff: noqa: E501 - generated lines are as long as their constraints
+# ruff: noqa: C901, E501, PERF401, PLR0912 - generated: lines are as long as constraints, functions as structs
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from re import compile as compile_pattern
+from typing import Annotated, Any, Literal
 
 from msgspec import DecodeError, Meta, Struct, field
 from msgspec.json import Decoder, Encoder
@@ -38,11 +43,12 @@ from msgspec.json import Decoder, Encoder
 from k3_ledger.schemas.envelope import MAX_ENTRY
 '''
 
-_FOOTER: Final = '''
-_STRUCTS: dict[bytes, type[AnyEntryStruct]] = {{
-{structs}
+_FOOTER: Final = r'''
+_Gather = Callable[[Any], list[str]]
+_KINDS: dict[bytes, tuple[type[AnyEntryStruct], _Gather, tuple[str, ...]]] = {{
+{rows}
 }}
-_decoders: dict[bytes, Decoder[AnyEntryStruct]] = {{}}
+_known: dict[bytes, tuple[Callable[[bytes], AnyEntryStruct], _Gather, Callable[[str], object]]] = {{}}
 _encode = Encoder().encode
 
 
@@ -53,17 +59,23 @@ def decode_entry(entry: bytes) -> AnyEntryStruct | None:
     # What follows the schema is of constant length, so it can be cut out without parsing. A wrong cut costs nothing:
     # the decoder that it picks refuses any other schema.
     schema = entry[entry.rfind(b'"schema":"') + 10 : -32]
-    decoder = _decoders.get(schema)
-    if decoder is None:
-        if schema not in _STRUCTS:
+    if schema not in _known:
+        if schema not in _KINDS:
             return None
-        # Decoders take longer to build than a small log takes to verify, so each is built when it is first needed.
-        decoder = _decoders[schema] = Decoder(_STRUCTS[schema])
+        # These take longer to build than a small log takes to verify, so each is built when it is first needed.
+        struct, gather, patterns = _KINDS[schema]
+        whole = "".join(rf"(?:(?:{{pattern}})\n)*\n" for pattern in patterns)
+        _known[schema] = Decoder(struct).decode, gather, compile_pattern(whole + r"\Z").match
+    decode, gather, match = _known[schema]
     try:
-        value = decoder.decode(entry)
+        value = decode(entry)
     except (DecodeError, UnicodeDecodeError):
         return None
-    return value if _encode(value) == entry else None
+    if _encode(value) != entry:
+        return None
+    texts = gather(value)
+    joined = "\n".join(texts) + "\n"
+    return value if joined.count("\n") == len(texts) and match(joined) else None
 '''
 
 
@@ -76,7 +88,7 @@ def structs_module() -> str:
     aliases = "\n".join(f"{name} = {source}" for name, source in sorted(used.items()))
     kinds = {kind: model.__name__ for kind, model in models.ENTRIES.items()}
     union = " | ".join(kinds.values())
-    table = "\n".join(f'    b"{schema_of(kind)}": {name},' for kind, name in kinds.items())
+    functions, rows = gathering(kinds, definitions, scalars)
     base = (
         "class Wire(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):\n"
         '    """Base of all structs: frozen, unknown fields refused, every field required."""\n'
@@ -84,8 +96,10 @@ def structs_module() -> str:
     return (
         f"{_HEADER}\n{aliases}\n\n\n{base}\n\n"
         + "\n\n".join(classes)
-        + f"\n\nAnyEntryStruct = (\n    {union}\n)\n"
-        + _FOOTER.format(structs=table)
+        + f"\n\nAnyEntryStruct = (\n    {union}\n)\n\n"
+        + functions
+        + "\n\n"
+        + _FOOTER.format(rows="\n".join(rows))
     )
 
 
@@ -150,8 +164,15 @@ def _type(schema: Schema, scalars: dict[str, str], used: dict[str, str]) -> str:
     name = scalars.get(json.dumps(schema, sort_keys=True))
     if name is None:
         return source
-    used[name] = source
+    # A named pattern is matched over all its texts together; see generate_checks.
+    used[name] = _without_pattern(schema) if "pattern" in schema else source
     return name
+
+
+def _without_pattern(schema: Schema) -> str:
+    rest = {key: value for key, value in schema.items() if key != "pattern"}
+    lengths = _meta(rest, minLength="min_length", maxLength="max_length")
+    return "str" if lengths == "Meta()" else f"Annotated[str, {lengths}]"
 
 
 def _meta(schema: Schema, **names: str) -> str:

@@ -6,33 +6,38 @@ GENERATED from ``models.py`` by ``python -m k3_ledger.schemas.generate``; do not
 proves the bytes canonical, since duplicate keys, white space, other escapes and other number spellings do not survive
 the comparison. Whatever is refused here goes to :func:`k3_ledger.schemas.validate.parse_entry`, which decides and
 explains. A test holds the two equal. Fields are declared in sorted order because msgspec writes them as declared.
+
+A struct by itself does not check patterns; :func:`decode_entry` matches all texts of one type together, which takes a
+third off the whole.
 """
 
 # fmt: off
-# ruff: noqa: E501 - generated lines are as long as their constraints
+# ruff: noqa: C901, E501, PERF401, PLR0912 - generated: lines are as long as constraints, functions as structs
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from re import compile as compile_pattern
+from typing import Annotated, Any, Literal
 
 from msgspec import DecodeError, Meta, Struct, field
 from msgspec.json import Decoder, Encoder
 
 from k3_ledger.schemas.envelope import MAX_ENTRY
 
-Commit = Annotated[str, Meta(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?\Z")]
+Commit = str
 Count = Annotated[int, Meta(ge=0, le=9007199254740991)]
-Decimal = Annotated[str, Meta(pattern=r"^-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,40})?\Z")]
-FileName = Annotated[str, Meta(max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9._+@-]*(?:/[A-Za-z0-9_][A-Za-z0-9._+@-]*)*\Z")]
-Hex64 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+Decimal = str
+FileName = Annotated[str, Meta(max_length=200)]
+Hex64 = str
 Integer = Annotated[int, Meta(ge=-9007199254740991, le=9007199254740991)]
-MediaType = Annotated[str, Meta(max_length=200, pattern=r"^[a-z0-9.+-]+/[A-Za-z0-9.+-]+(;[!-~]{1,80})?\Z")]
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+:@/-]{0,199}\Z")]
-Origin = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]{0,198}\Z")]
+MediaType = Annotated[str, Meta(max_length=200)]
+Name = str
+Origin = str
 Positive = Annotated[int, Meta(ge=1, le=9007199254740991)]
-Signature = Annotated[str, Meta(pattern=r"^[A-Za-z0-9+/]{85}[AQgw]==\Z")]
+Signature = str
 Text = Annotated[str, Meta(max_length=4096)]
-Timestamp = Annotated[str, Meta(pattern=r"^(?:2[0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))|(?:2[0-9](?:0[48]|[2468][048]|[13579][26])|2[048]00)-02-29)T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z\Z")]
+Timestamp = str
 
 
 class Wire(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
@@ -535,22 +540,302 @@ AnyEntryStruct = (
     GenesisEntry | KeyEntry | RunEntry | VerdictEntry | RuleEntry | PinEntry | SupersedeEntry | ImportEntry | RoundEntry | MergeEntry | FailedEntry | WitnessEntry | NoteEntry
 )
 
-_STRUCTS: dict[bytes, type[AnyEntryStruct]] = {
-    b"k3-ledger/genesis/1": GenesisEntry,
-    b"k3-ledger/key/1": KeyEntry,
-    b"k3-ledger/run/1": RunEntry,
-    b"k3-ledger/verdict/1": VerdictEntry,
-    b"k3-ledger/rule/1": RuleEntry,
-    b"k3-ledger/pin/1": PinEntry,
-    b"k3-ledger/supersede/1": SupersedeEntry,
-    b"k3-ledger/import/1": ImportEntry,
-    b"k3-ledger/round/1": RoundEntry,
-    b"k3-ledger/merge/1": MergeEntry,
-    b"k3-ledger/failed/1": FailedEntry,
-    b"k3-ledger/witness/1": WitnessEntry,
-    b"k3-ledger/note/1": NoteEntry,
+_HEX64 = r"[0-9a-f]{64}"
+_COMMIT = r"[0-9a-f]{40}(?:[0-9a-f]{24})?"
+_DECIMAL = r"-?(?:0|[1-9][0-9]{0,30})(?:\.[0-9]{1,40})?"
+_TIMESTAMP = r"(?:2[0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))|(?:2[0-9](?:0[48]|[2468][048]|[13579][26])|2[048]00)-02-29)T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z"
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._+:@/-]{0,199}"
+_FILENAME = r"[A-Za-z0-9_][A-Za-z0-9._+@-]*(?:/[A-Za-z0-9_][A-Za-z0-9._+@-]*)*"
+_MEDIATYPE = r"[a-z0-9.+-]+/[A-Za-z0-9.+-]+(?:;[!-~]{1,80})?"
+_ORIGIN = r"[A-Za-z0-9][A-Za-z0-9._/:-]{0,198}"
+_SIGNATURE = r"[A-Za-z0-9+/]{85}[AQgw]=="
+
+
+def _texts_of_genesis(entry: GenesisEntry) -> list[str]:
+    hex64: list[str] = []
+    origin: list[str] = []
+    timestamp: list[str] = []
+    hex64 += (entry.key, entry.prev)
+    timestamp.append(entry.time)
+    v1 = entry.body
+    origin.append(v1.origin)
+    hex64.append(v1.root_public_key)
+    return [*hex64, "", *origin, "", *timestamp, ""]
+
+
+def _texts_of_key(entry: KeyEntry) -> list[str]:
+    hex64: list[str] = []
+    name: list[str] = []
+    signature: list[str] = []
+    timestamp: list[str] = []
+    hex64 += (entry.key, entry.prev)
+    timestamp.append(entry.time)
+    v1 = entry.body
+    hex64 += (v1.key_id, v1.public_key)
+    name.append(v1.name)
+    for v2 in v1.endorsements:
+        hex64.append(v2.key)
+        signature.append(v2.sig)
+    if (v4 := v1.replaces) is not None:
+        hex64.append(v4)
+    return [*hex64, "", *name, "", *signature, "", *timestamp, ""]
+
+
+def _texts_of_run(entry: RunEntry) -> list[str]:
+    commit: list[str] = []
+    decimal: list[str] = []
+    filename: list[str] = []
+    hex64: list[str] = []
+    mediatype: list[str] = []
+    name: list[str] = []
+    timestamp: list[str] = []
+    hex64 += (entry.key, entry.prev)
+    timestamp.append(entry.time)
+    v1 = entry.body
+    hex64.append(v1.bundle)
+    for v2 in v1.artifacts:
+        mediatype.append(v2.media_type)
+        filename.append(v2.name)
+        hex64.append(v2.sha256)
+    for v4 in v1.flags:
+        name.append(v4.name)
+    v5 = v1.machine
+    timestamp.append(v5.started)
+    v7 = v5.node
+    name.append(v7.name)
+    for v11 in v5.software:
+        name.append(v11.name)
+    if (v13 := v1.model) is not None:
+        name += (v13.architecture, v13.name, v13.quant)
+        hex64.append(v13.sha256)
+    if (v14 := v1.parity) is not None:
+        decimal.append(v14.near_tie_bound)
+        hex64.append(v14.prompt_sha256)
+        for v16 in v14.depths:
+            decimal += (v16.kl_max, v16.kl_mean, v16.max_abs_logprob_difference)
+        v17 = v14.reference
+        name.append(v17.name)
+    if (v18 := v1.round) is not None:
+        name.append(v18)
+    v19 = v1.subject
+    name.append(v19.name)
+    if (v20 := v19.build_sha256) is not None:
+        hex64.append(v20)
+    if (v21 := v19.source) is not None:
+        if (v22 := v21.commit) is not None:
+            commit.append(v22)
+        if (v23 := v21.patch_sha256) is not None:
+            hex64.append(v23)
+    v24 = v1.tee
+    if (v25 := v24.report_data_sha256) is not None:
+        hex64.append(v25)
+    for v26 in v1.timing:
+        name += (v26.actor, v26.metric, v26.unit)
+    return [*commit, "", *decimal, "", *filename, "", *hex64, "", *mediatype, "", *name, "", *timestamp, ""]
+
+
+def _texts_of_verdict(entry: VerdictEntry) -> list[str]:
+    decimal: list[str] = []
+    hex64: list[str] = []
+    name: list[str] = []
+    timestamp: list[str] = []
+    hex64 += (entry.key, entry.prev)
+    timestamp.append(entry.time)
+    v1 = entry.body
+    name += (v1.bound_by, v1.metric, v1.rule, v1.tier)
+    hex64 += (v1.rule_sha256, v1.target)
+    name += v1.not_checked
+    for v2 in v1.pins:
+        name.append(v2.slot)
+        decimal.append(v2.value)
+        if (v3 := v2.entry) is not None:
+            hex64.append(v3)
+    for v4 in v1.steps:
+        name.append(v4.name)
+    return [*decimal, "", *hex64, "", *name, "", *timestamp, ""]
+
+
+def _texts_of_rule(entry: RuleEntry) -> list[str]:
+    hex64: list[str] = []
+    name: list[str] = []
+    timestamp: list[str] = []
+    hex64 += (entry.key, entry.prev)
+    timestamp.append(entry.time)
+    v1 = entry.body
+    name += (v1.arithmetic, v1.rule)
+    hex64.append(v1.rule_sha256)
+    for v2 in v1.parameters:
+        name.append(v2.name)
+    return [*hex64, "", *name, "", *timestamp, ""]
+
+
+def _texts_of_pin(entry: PinEntry) -> list[str]:
+    commit: list[str] = []
+    decimal: list[str] = []
+    hex64: list[str] = []
+    name: list[str] = []
+    timestamp: list[str] = []
+    hex64 += (entry.key, entry.prev)
+    timestamp.append(entry.time)
+    v1 = entry.body
+    name += (v1.slot, v1.unit)
+    hex64.append(v1.source)
+    decimal.append(v1.value)
+    if (v2 := v1.commit) is not None:
+        commit.append(v2)
+    return [*commit, "", *decimal, "", *hex64, "", *name, "", *timestamp, ""]
+
+
+def _texts_of_supersede(entry: SupersedeEntry) -> list[str]:
+    hex64: list[str] = []
+    timestamp: list[str] = []
+    hex64 += (entry.key, entry.prev)
+    timestamp.append(entry.time)
+    v1 = entry.body
+    hex64.append(v1.target)
+    if (v2 := v1.replacement) is not None:
+        hex64.append(v2)
+    return [*hex64, "", *timestamp, ""]
+
+
+def _texts_of_import(entry: ImportEntry) -> list[str]:
+    filename: list[str] = []
+    hex64: list[str] = []
+    mediatype: list[str] = []
+    name: list[str] = []
+    timestamp: list[str] = []
+    hex64 += (entry.key, entry.prev)
+    timestamp.append(entry.time)
+    v1 = entry.body
+    name += (v1.attestation, v1.foreign_id, v1.format)
+    hex64.append(v1.original_sha256)
+    for v2 in v1.artifacts:
+        mediatype.append(v2.media_type)
+        filename.append(v2.name)
+        hex64.append(v2.sha256)
+    for v3 in v1.fields:
+        name.append(v3.name)
+    name += v1.findings
+    return [*filename, "", *hex64, "", *mediatype, "", *name, "", *timestamp, ""]
+
+
+def _texts_of_round(entry: RoundEntry) -> list[str]:
+    commit: list[str] = []
+    hex64: list[str] = []
+    name: list[str] = []
+    timestamp: list[str] = []
+    hex64 += (entry.key, entry.prev)
+    timestamp.append(entry.time)
+    v1 = entry.body
+    commit.append(v1.base_commit)
+    name += (v1.node, v1.round, v1.rule)
+    if (v2 := v1.frontier) is not None:
+        hex64.append(v2)
+    hex64 += v1.runs
+    return [*commit, "", *hex64, "", *name, "", *timestamp, ""]
+
+
+def _texts_of_merge(entry: MergeEntry) -> list[str]:
+    commit: list[str] = []
+    decimal: list[str] = []
+    hex64: list[str] = []
+    name: list[str] = []
+    timestamp: list[str] = []
+    hex64 += (entry.key, entry.prev)
+    timestamp.append(entry.time)
+    v1 = entry.body
+    commit.append(v1.commit)
+    name.append(v1.slot)
+    if (v2 := v1.claimed) is not None:
+        decimal.append(v2)
+    if (v4 := v1.run) is not None:
+        hex64.append(v4)
+    return [*commit, "", *decimal, "", *hex64, "", *name, "", *timestamp, ""]
+
+
+def _texts_of_failed(entry: FailedEntry) -> list[str]:
+    commit: list[str] = []
+    filename: list[str] = []
+    hex64: list[str] = []
+    mediatype: list[str] = []
+    name: list[str] = []
+    timestamp: list[str] = []
+    hex64 += (entry.key, entry.prev)
+    timestamp.append(entry.time)
+    v1 = entry.body
+    hex64.append(v1.bundle)
+    name.append(v1.stage)
+    for v2 in v1.artifacts:
+        mediatype.append(v2.media_type)
+        filename.append(v2.name)
+        hex64.append(v2.sha256)
+    v4 = v1.machine
+    timestamp.append(v4.started)
+    v6 = v4.node
+    name.append(v6.name)
+    for v10 in v4.software:
+        name.append(v10.name)
+    if (v11 := v1.model) is not None:
+        name += (v11.architecture, v11.name, v11.quant)
+        hex64.append(v11.sha256)
+    if (v12 := v1.round) is not None:
+        name.append(v12)
+    v13 = v1.subject
+    name.append(v13.name)
+    if (v14 := v13.build_sha256) is not None:
+        hex64.append(v14)
+    if (v15 := v13.source) is not None:
+        if (v16 := v15.commit) is not None:
+            commit.append(v16)
+        if (v17 := v15.patch_sha256) is not None:
+            hex64.append(v17)
+    return [*commit, "", *filename, "", *hex64, "", *mediatype, "", *name, "", *timestamp, ""]
+
+
+def _texts_of_witness(entry: WitnessEntry) -> list[str]:
+    hex64: list[str] = []
+    name: list[str] = []
+    timestamp: list[str] = []
+    hex64 += (entry.key, entry.prev)
+    timestamp.append(entry.time)
+    v1 = entry.body
+    hex64.append(v1.checkpoint_sha256)
+    name.append(v1.witness)
+    return [*hex64, "", *name, "", *timestamp, ""]
+
+
+def _texts_of_note(entry: NoteEntry) -> list[str]:
+    filename: list[str] = []
+    hex64: list[str] = []
+    mediatype: list[str] = []
+    timestamp: list[str] = []
+    hex64 += (entry.key, entry.prev)
+    timestamp.append(entry.time)
+    v1 = entry.body
+    for v2 in v1.artifacts:
+        mediatype.append(v2.media_type)
+        filename.append(v2.name)
+        hex64.append(v2.sha256)
+    return [*filename, "", *hex64, "", *mediatype, "", *timestamp, ""]
+
+
+_Gather = Callable[[Any], list[str]]
+_KINDS: dict[bytes, tuple[type[AnyEntryStruct], _Gather, tuple[str, ...]]] = {
+    b"k3-ledger/genesis/1": (GenesisEntry, _texts_of_genesis, (_HEX64, _ORIGIN, _TIMESTAMP)),
+    b"k3-ledger/key/1": (KeyEntry, _texts_of_key, (_HEX64, _NAME, _SIGNATURE, _TIMESTAMP)),
+    b"k3-ledger/run/1": (RunEntry, _texts_of_run, (_COMMIT, _DECIMAL, _FILENAME, _HEX64, _MEDIATYPE, _NAME, _TIMESTAMP)),
+    b"k3-ledger/verdict/1": (VerdictEntry, _texts_of_verdict, (_DECIMAL, _HEX64, _NAME, _TIMESTAMP)),
+    b"k3-ledger/rule/1": (RuleEntry, _texts_of_rule, (_HEX64, _NAME, _TIMESTAMP)),
+    b"k3-ledger/pin/1": (PinEntry, _texts_of_pin, (_COMMIT, _DECIMAL, _HEX64, _NAME, _TIMESTAMP)),
+    b"k3-ledger/supersede/1": (SupersedeEntry, _texts_of_supersede, (_HEX64, _TIMESTAMP)),
+    b"k3-ledger/import/1": (ImportEntry, _texts_of_import, (_FILENAME, _HEX64, _MEDIATYPE, _NAME, _TIMESTAMP)),
+    b"k3-ledger/round/1": (RoundEntry, _texts_of_round, (_COMMIT, _HEX64, _NAME, _TIMESTAMP)),
+    b"k3-ledger/merge/1": (MergeEntry, _texts_of_merge, (_COMMIT, _DECIMAL, _HEX64, _NAME, _TIMESTAMP)),
+    b"k3-ledger/failed/1": (FailedEntry, _texts_of_failed, (_COMMIT, _FILENAME, _HEX64, _MEDIATYPE, _NAME, _TIMESTAMP)),
+    b"k3-ledger/witness/1": (WitnessEntry, _texts_of_witness, (_HEX64, _NAME, _TIMESTAMP)),
+    b"k3-ledger/note/1": (NoteEntry, _texts_of_note, (_FILENAME, _HEX64, _MEDIATYPE, _TIMESTAMP)),
 }
-_decoders: dict[bytes, Decoder[AnyEntryStruct]] = {}
+_known: dict[bytes, tuple[Callable[[bytes], AnyEntryStruct], _Gather, Callable[[str], object]]] = {}
 _encode = Encoder().encode
 
 
@@ -561,14 +846,20 @@ def decode_entry(entry: bytes) -> AnyEntryStruct | None:
     # What follows the schema is of constant length, so it can be cut out without parsing. A wrong cut costs nothing:
     # the decoder that it picks refuses any other schema.
     schema = entry[entry.rfind(b'"schema":"') + 10 : -32]
-    decoder = _decoders.get(schema)
-    if decoder is None:
-        if schema not in _STRUCTS:
+    if schema not in _known:
+        if schema not in _KINDS:
             return None
-        # Decoders take longer to build than a small log takes to verify, so each is built when it is first needed.
-        decoder = _decoders[schema] = Decoder(_STRUCTS[schema])
+        # These take longer to build than a small log takes to verify, so each is built when it is first needed.
+        struct, gather, patterns = _KINDS[schema]
+        whole = "".join(rf"(?:(?:{pattern})\n)*\n" for pattern in patterns)
+        _known[schema] = Decoder(struct).decode, gather, compile_pattern(whole + r"\Z").match
+    decode, gather, match = _known[schema]
     try:
-        value = decoder.decode(entry)
+        value = decode(entry)
     except (DecodeError, UnicodeDecodeError):
         return None
-    return value if _encode(value) == entry else None
+    if _encode(value) != entry:
+        return None
+    texts = gather(value)
+    joined = "\n".join(texts) + "\n"
+    return value if joined.count("\n") == len(texts) and match(joined) else None

@@ -16,12 +16,12 @@ Hex64 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 """64 lower-case hexadecimal digits: a SHA-256 digest or a raw Ed25519 public key."""
 KeyId = Hex64
 """Lower-case hexadecimal SHA-256 of a raw 32-byte Ed25519 public key."""
-Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
+Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}(?:[0-9a-f]{24})?$")]
 """40 or 64 lower-case hexadecimal digits: the git object id of a commit, in full."""
-Decimal = Annotated[str, StringConstraints(pattern=r"^-?(0|[1-9][0-9]{0,30})(\.[0-9]{1,40})?$")]
+Decimal = Annotated[str, StringConstraints(pattern=r"^-?(?:0|[1-9][0-9]{0,30})(?:\.[0-9]{1,40})?$")]
 """A decimal number as text, such as `12` or `-0.5`: no exponent, plus sign, leading zero, NaN or infinity. At most 31
 digits before the point and 40 after it. Trailing zeros are kept: they say how precisely it was recorded."""
-BigInt = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,38})$")]
+BigInt = Annotated[str, StringConstraints(pattern=r"^(?:0|[1-9][0-9]{0,38})$")]
 """A non-negative integer that may pass 2^53 (absolute clock readings, FLOP counts), as text of at most 39 digits."""
 Timestamp = Annotated[
     str,
@@ -42,7 +42,9 @@ FileName = Annotated[
     StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._+@-]*(?:/[A-Za-z0-9_][A-Za-z0-9._+@-]*)*$", max_length=200),
 ]
 """A relative path of at most 200 ASCII characters, `/` between its parts. No part starts with a dot, so none climbs."""
-MediaType = Annotated[str, StringConstraints(pattern=r"^[a-z0-9.+-]+/[A-Za-z0-9.+-]+(;[!-~]{1,80})?$", max_length=200)]
+MediaType = Annotated[
+    str, StringConstraints(pattern=r"^[a-z0-9.+-]+/[A-Za-z0-9.+-]+(?:;[!-~]{1,80})?$", max_length=200)
+]
 """A media type with at most one parameter, such as `text/plain;charset=utf-8`."""
 Origin = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]{0,198}$")]
 """Name of a log: a host and path without scheme, such as `example.org/speed`; also its checkpoint key name."""
