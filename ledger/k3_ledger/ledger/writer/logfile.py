@@ -82,15 +82,23 @@ class LogFile:
     def _open(self) -> tuple[int, tuple[int, int]]:
         with storage_errors(self.path, "open the ledger for writing"):
             fd = self._disk.open(self.path, os.O_RDWR | os.O_APPEND)
-        info = self._disk.fstat(fd)
-        if not stat.S_ISREG(info.st_mode):
-            self._disk.close(fd)
-            raise storage_error(OSError(errno.EISDIR, ""), self.path, "open the ledger for writing")
+            try:
+                info = self._disk.fstat(fd)
+                if not stat.S_ISREG(info.st_mode):
+                    raise OSError(errno.EISDIR, "")
+            except BaseException:
+                self._disk.close(fd)
+                raise
         return fd, (info.st_dev, info.st_ino)
 
     def size(self) -> int:
-        """Length of the file in bytes."""
-        return self._disk.fstat(self._fd).st_size
+        """Length of the file in bytes.
+
+        Raises:
+            StoreError: the system does not say.
+        """
+        with storage_errors(self.path, "look at the ledger"):
+            return self._disk.fstat(self._fd).st_size
 
     def read(self, count: int, offset: int) -> bytes:
         """At most ``count`` bytes from ``offset``; fewer only at the end of the file.
@@ -108,7 +116,8 @@ class LogFile:
         """Give the file back. Closing twice is harmless."""
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
-            self._disk.close(fd)
+            with contextlib.suppress(OSError):  # what was acknowledged was synced before
+                self._disk.close(fd)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -169,8 +178,8 @@ class LogFile:
 
     def _holder(self) -> str:
         """Who holds the lock, as far as the system's lock table says."""
-        info = self._disk.fstat(self._fd)
-        place = f"{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}"
+        device, inode = self._identity
+        place = f"{os.major(device):02x}:{os.minor(device):02x}:{inode}"
         with contextlib.suppress(OSError):
             for line in _LOCK_TABLE.read_text().splitlines():
                 fields = line.split()

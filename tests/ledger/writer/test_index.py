@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import errno
+import shutil
+import sqlite3
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+
+from k3_ledger.ledger.writer import index
+from k3_ledger.ledger.writer.append import Draft
+from k3_ledger.ledger.writer.index import Refreshed, find_entry, list_entries, open_index, refresh_index
+from k3_ledger.ledger.writer.seal import seal
+from k3_ledger.schemas.envelope import Kind
+from k3_ledger.schemas.errors import MalformedError, StoreError
+from k3_ledger.schemas.findings import Code
+from tests.ledger.writer.support import (
+    OPENING,
+    SIGNERS,
+    FailingDisk,
+    append_notes,
+    new_ledger,
+    note,
+    read_entries,
+    write_bundle,
+)
+from tests.schemas.examples import of
+
+
+def rows(ledger, query: str) -> list[tuple[object, ...]]:
+    """What plain SQLite, such as datasette's, finds in the file."""
+    connection = sqlite3.connect(f"file:{ledger.index_path}?mode=ro", uri=True)
+    try:
+        return connection.execute(query).fetchall()
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def full(ledger, tmp_path):
+    """A ledger with a run, its artifacts and a note."""
+    bundle = write_bundle(tmp_path / "bundle", {"samples.csv": b"1,2\n", "stdout.log": b"hello\n"})
+    with ledger.writer(SIGNERS["runner"]) as writer:
+        seal(ledger, bundle, writer)
+    append_notes(ledger, "a note")
+    return ledger
+
+
+def test_index_is_a_plain_database_of_the_log(full):
+    assert refresh_index(full) == Refreshed(OPENING + 2, OPENING + 2, rebuilt=True)
+    entries = read_entries(full.log_path)
+    data = full.log_path.read_bytes()
+    found = rows(full, "select entry, identity, kind, byte_offset, length from entries order by entry")
+    assert [row[:3] for row in found] == [(e["index"], e["identity"], e["kind"]) for e in entries]
+    for row, line in zip(found, data.split(b"\n"), strict=False):
+        assert data[row[3] : row[3] + row[4]] == line
+    assert rows(full, "select role, name from keys order by entry") == [
+        (role, f"{role}-1") for role in ("log", "runner", "judge", "witness")
+    ]
+    assert rows(full, "select entry, name, size from artifacts order by name") == [
+        (OPENING, "samples.csv", 4),
+        (OPENING, "stdout.log", 6),
+    ]
+    assert rows(full, "select json_extract(body, '$.text') from entries where kind = 'note'") == [("a note",)]
+
+
+def test_runs_are_flattened_and_their_rates_are_a_view(full):
+    refresh_index(full)
+    assert rows(full, "select entry, subject, metric, samples, count, duration_ns from runs") == [
+        (OPENING, "engine", "decode", 3, 48, 120_000_003)
+    ]
+    ((rate,),) = rows(full, "select per_second from rates")
+    assert rate == pytest.approx(48e9 / 120_000_003)
+
+
+def test_refresh_reads_what_was_appended_since(full, monkeypatch):
+    refresh_index(full)
+    assert refresh_index(full) == Refreshed(OPENING + 2, 0, rebuilt=False)
+    append_notes(full, "new")
+    offsets = []
+    real = index.whole_lines
+    monkeypatch.setattr(
+        index, "whole_lines", lambda read, start, size: offsets.append(start) or real(read, start, size)
+    )
+    assert refresh_index(full) == Refreshed(OPENING + 3, 1, rebuilt=False)
+    assert offsets[0] > 0
+    assert refresh_index(full, rebuild=True) == Refreshed(OPENING + 3, OPENING + 3, rebuilt=True)
+
+
+def test_log_of_several_blocks_is_indexed_whole(ledger, monkeypatch):
+    monkeypatch.setattr("k3_ledger.ledger.writer.state.BLOCK", 4096)
+    with ledger.writer(SIGNERS["judge"]) as writer:
+        writer.append_many([Draft("note", note("x" * 700)) for _ in range(20)])
+    assert refresh_index(ledger).entries == OPENING + 20
+    assert rows(ledger, "select count(*) from entries") == [(OPENING + 20,)]
+
+
+def test_torn_tail_is_left_out(full):
+    with full.log_path.open("ab") as file:
+        file.write(b'{"entry":{"b')
+    assert refresh_index(full).entries == OPENING + 2
+
+
+def test_refresh_that_did_not_live_to_say_how_far_it_came_is_done_over(full, monkeypatch):
+    refresh_index(full)
+    append_notes(full, "new")
+    real = index._table
+
+    def table(db, name):
+        if name == "indexed" and db.execute("select max(entry) from entries").fetchone()[0] == OPENING + 2:
+            raise KeyboardInterrupt
+        return real(db, name)
+
+    monkeypatch.setattr(index, "_table", table)
+    with pytest.raises(KeyboardInterrupt):
+        refresh_index(full)
+    monkeypatch.undo()
+    assert rows(full, "select count(*) from entries where entry = 7") in ([(0,)], [(1,)])
+    assert refresh_index(full) == Refreshed(OPENING + 3, 1, rebuilt=False)
+    assert rows(full, "select count(*) from entries") == [(OPENING + 3,)]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda path, db: path.write_bytes(b"not a database" * 100),
+        lambda path, db: path.write_bytes(b""),
+        lambda path, db: db.execute("update indexed set last_identity = ?", ["0" * 64]),
+        lambda path, db: db.execute("update indexed set last_offset = last_offset + 1"),
+        lambda path, db: db.execute("update indexed set size = size + 1000000"),
+        lambda path, db: db.execute("update indexed set version = 0"),
+        lambda path, db: db.execute("drop table indexed"),
+        lambda path, db: path.with_name(path.name + "-wal").write_bytes(b"somebody's"),
+    ],
+    ids=["garbage", "empty", "identity", "offset", "size", "version", "no mark", "wal beside"],
+)  # fmt: skip
+def test_index_that_is_not_about_this_log_is_built_anew(full, spoil):
+    refresh_index(full)
+    connection = sqlite3.connect(full.index_path)
+    spoil(full.index_path, connection)
+    connection.commit()
+    connection.close()
+    assert refresh_index(full) == Refreshed(OPENING + 2, OPENING + 2, rebuilt=True)
+    assert rows(full, "select count(*) from entries") == [(OPENING + 2,)]
+    assert not full.index_path.with_name("index.sqlite-wal").exists()
+
+
+def test_log_that_was_cut_or_replaced_is_indexed_anew(full, tmp_path):
+    refresh_index(full)
+    lines = full.log_path.read_bytes().split(b"\n")
+    full.log_path.write_bytes(b"\n".join(lines[:-2]) + b"\n")
+    assert refresh_index(full) == Refreshed(OPENING + 1, OPENING + 1, rebuilt=True)
+
+
+def test_copy_of_the_one_file_is_the_whole_index(full, tmp_path):
+    refresh_index(full)
+    append_notes(full, "later")
+    refresh_index(full)
+    assert {path.name for path in full.root.glob("index.sqlite*")} == {"index.sqlite"}
+    copy = shutil.copy(full.index_path, tmp_path / "copy.sqlite")
+    connection = sqlite3.connect(copy)
+    assert connection.execute("select count(*) from entries").fetchone() == (OPENING + 3,)
+    assert connection.execute("pragma journal_mode").fetchone() == ("delete",)
+    assert connection.execute("pragma integrity_check").fetchone() == ("ok",)
+    connection.close()
+
+
+def test_damaged_line_is_named_and_no_index_is_made(full):
+    data = full.log_path.read_bytes().replace(b'"text":"a note"', b'"text" "a note"')
+    full.log_path.write_bytes(data)
+    with pytest.raises(MalformedError) as caught:
+        refresh_index(full)
+    assert caught.value.finding.position.index == OPENING + 1
+    assert not full.index_path.exists()
+    assert not list(full.staging_path.iterdir())
+
+
+@pytest.mark.parametrize("error", [errno.EROFS, errno.EACCES, errno.ENOSPC])
+def test_read_only_place_is_named_and_looking_things_up_still_works(tmp_path, error):
+    disk = FailingDisk()
+    ledger = new_ledger(tmp_path / "ledger", disk)
+    disk.fail("open", error, always=True)
+    with pytest.raises(StoreError) as caught:
+        refresh_index(ledger)
+    assert caught.value.code in (Code.READ_ONLY, Code.ACCESS_DENIED, Code.DISK_FULL)
+    with open_index(ledger) as db:
+        assert len(list_entries(db)) == OPENING
+    assert not ledger.index_path.exists()
+
+
+def test_other_failures_of_the_index_are_not_hidden(tmp_path):
+    disk = FailingDisk()
+    ledger = new_ledger(tmp_path / "ledger", disk)
+    disk.fail("rename", errno.EIO)
+    with pytest.raises(StoreError), open_index(ledger):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [
+        ("attempt to write a readonly database", Code.READ_ONLY),
+        ("database or disk is full", Code.DISK_FULL),
+        ("database is locked", Code.INDEX_UNUSABLE),
+        ("locking protocol", Code.INDEX_UNUSABLE),
+        ("unable to open database file", Code.INDEX_UNUSABLE),
+    ],
+)
+def test_what_sqlite_refuses_becomes_words(full, monkeypatch, reason, code):
+    refresh_index(full)
+    append_notes(full, "new")
+
+    def refuse(*_: object) -> None:
+        raise sqlite3.OperationalError(reason)
+
+    monkeypatch.setattr(index, "_forget_behind", refuse)
+    with pytest.raises(StoreError) as caught:
+        refresh_index(full)
+    assert (caught.value.code, caught.value.finding.found) == (code, reason)
+    assert caught.value.finding.position.source == str(full.index_path)
+
+
+def test_index_locked_by_another_program_is_waited_for_with_a_bound(full, monkeypatch):
+    refresh_index(full)
+    append_notes(full, "new")
+    monkeypatch.setattr(index, "WAIT_S", 0.01)
+    other = sqlite3.connect(full.index_path, isolation_level=None)
+    other.execute("begin immediate")
+    with pytest.raises(StoreError) as caught:
+        refresh_index(full)
+    assert "locked" in str(caught.value.finding.found)
+    with open_index(full) as db:
+        assert len(list_entries(db)) == OPENING + 3
+    other.close()
+
+
+def test_entry_is_found_by_index_identity_or_its_beginning(full):
+    entries = read_entries(full.log_path)
+    with open_index(full) as db:
+        for entry in entries:
+            for name in (str(entry["index"]), entry["identity"], entry["identity"][:10]):
+                row = find_entry(full, db, name)
+                assert (row["entry"], row["identity"]) == (entry["index"], entry["identity"])
+                assert row["line"] in full.log_path.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["99", "f" * 64, "", "9" * 30, "%", "'"])
+def test_entry_that_is_not_there_is_said_to_be_so(full, name):
+    with open_index(full) as db, pytest.raises(StoreError) as caught:
+        find_entry(full, db, name)
+    assert caught.value.code is Code.NO_SUCH_ENTRY
+
+
+def test_beginning_that_several_entries_share_names_none(ledger):
+    with ledger.writer(SIGNERS["judge"]) as writer:
+        writer.append_many([Draft("note", note(str(i))) for i in range(40)])
+    with open_index(ledger) as db:
+        firsts = [row["identity"][0] for row in list_entries(db)]
+        shared = next(first for first in "abcdef" if firsts.count(first) > 1)
+        with pytest.raises(StoreError, match="several entries"):
+            find_entry(ledger, db, shared)
+
+
+def test_index_that_lies_about_an_entry_is_caught(full):
+    refresh_index(full)
+    connection = sqlite3.connect(full.index_path)
+    connection.execute("update entries set identity = ? where entry = 2", ["0" * 64])
+    connection.commit()
+    connection.close()
+    with open_index(full) as db, pytest.raises(StoreError) as caught:
+        find_entry(full, db, "2")
+    assert caught.value.code is Code.INDEX_UNUSABLE
+
+
+def test_listing_is_the_newest_in_order_and_can_be_narrowed(full):
+    append_notes(full, "b", "c")
+    with open_index(full) as db:
+        assert [row["entry"] for row in list_entries(db, limit=3)] == [OPENING + 1, OPENING + 2, OPENING + 3]
+        assert [row["summary"] for row in list_entries(db, kind="note")] == ["a note", "b", "c"]
+        assert list_entries(db, kind="note", limit=1)[0]["summary"] == "c"
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_every_kind_has_a_summary_without_control_characters(kind):
+    @settings(max_examples=5, deadline=None)
+    @given(of(kind))
+    def check(value):
+        assert index._plain(index._SUMMARIES[kind](value["body"])).isprintable()
+
+    check()
