@@ -21,6 +21,7 @@ from tests.ledger.writer.support import (
     FailingDisk,
     FullDisk,
     RecordingDisk,
+    add_line,
     append_notes,
     new_ledger,
     note,
@@ -354,26 +355,24 @@ def test_genesis_with_a_weak_root_key_is_refused(ledger):
     assert refused(ledger, "note", note("x")).code is Code.KEY_WEAK
 
 
-def test_key_entry_by_nobody_and_marks_inside_bodies_are_left_to_verify(ledger):
+def test_key_entries_that_cannot_count_are_left_to_verify(ledger):
+    enrol = enrolment(NewKey("judge", "x", public(STRANGER)))
     append_notes(ledger, 'a note that says "kind":"key"')
-    with ledger.writer(SIGNERS["runner"]) as writer:
-        with pytest.raises(SchemaError):
-            writer.append("failed", {"kind": "key"})
-        writer.append("note", note("still here"))
+    add_line(ledger.log_path, STRANGER, "key", enrol)
+    add_line(ledger.log_path, SIGNERS["root"], "key", enrolment(NewKey("judge", "again", public(JUDGE))))
+    append_notes(ledger, "still here")
+    assert refused(ledger, "note", note("x"), STRANGER).code is Code.KEY_UNKNOWN
 
 
-def test_last_entry_by_an_unknown_key_is_refused(ledger, tmp_path):
-    other = Ledger.create(
-        tmp_path / "other", origin="example.org/test", root=SIGNERS["root"],
-        keys=[NewKey("judge", "x", public(STRANGER))], time=TIME,
-    )  # fmt: skip
-    append_notes(other, "by a stranger", signer=STRANGER)
-    lines, theirs = lines_of(ledger), lines_of(other)
-    assert lines[0] == theirs[0]
-    rewrite(ledger, [lines[0], lines[1], theirs[2]])
-    assert refused(ledger, "note", note("x")).code is Code.CHAIN_PREV
-    rewrite(other, [theirs[0], lines[1], *theirs[1:]])
-    assert refused(other, "note", note("x"), STRANGER).code in (Code.CHAIN_INDEX, Code.KEY_UNKNOWN)
+def test_last_entry_by_an_unknown_key_is_refused(ledger):
+    add_line(ledger.log_path, STRANGER, "note", note("by a stranger"))
+    assert refused(ledger, "note", note("x")).code is Code.KEY_UNKNOWN
+
+
+def test_ledger_of_one_entry_is_appended_to(tmp_path):
+    ledger = Ledger.create(tmp_path / "ledger", origin="o", root=SIGNERS["root"])
+    append_notes(ledger, "second entry", signer=SIGNERS["root"])
+    assert notes(ledger.log_path) == ["second entry"]
 
 
 # ---------------------------------------------------------------------------------------------------- the disk fails

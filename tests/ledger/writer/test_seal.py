@@ -8,7 +8,7 @@ import tarfile
 import pytest
 
 from k3_ledger.ledger.writer.blobs import blob_path
-from k3_ledger.ledger.writer.seal import read_bundle, seal
+from k3_ledger.ledger.writer.seal import seal
 from k3_ledger.schemas import canonical
 from k3_ledger.schemas.errors import BundleError, LedgerError, MalformedError, SchemaError, StoreError
 from k3_ledger.schemas.findings import Code
@@ -168,7 +168,7 @@ def test_artifact_replaced_by_a_link_is_not_followed(ledger, bundle, monkeypatch
     (bundle / "target").rename(bundle.parent / "target")
     monkeypatch.setattr(os, "open", racing)
     with pytest.raises(StoreError) as caught:
-        read_bundle(bundle)
+        sealed(ledger, bundle)
     assert caught.value.code is Code.STORE_MISSING
 
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from k3_ledger.ledger.core.ed25519 import check_implementation
 from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.lines import check_is_ledger, check_tail
+from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.artifacts import check_artifacts
-from k3_ledger.verify.decode import decode
 from k3_ledger.verify.heads import check_heads, read_heads, wanted_sizes
 from k3_ledger.verify.references import check_references
 from k3_ledger.verify.report import FindingLog, Report, VerificationError

@@ -21,10 +21,10 @@ from k3_ledger.ledger.core.chain import signed_message
 from k3_ledger.ledger.core.ed25519 import check_implementation, check_signature
 from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.proof import ProofFile, check_inclusions, parse_proof
+from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
-from k3_ledger.verify.decode import decode
 from k3_ledger.verify.heads import head_faults, signed_head
 from k3_ledger.verify.receipts import check_run
 from k3_ledger.verify.report import FindingLog, Head, Report, VerificationError

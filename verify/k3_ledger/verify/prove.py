@@ -8,11 +8,11 @@ from k3_ledger.ledger.core.chain import leaf_hash
 from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.note import key_hash, parse_note
 from k3_ledger.ledger.core.proof import ProofFile, build_proof
+from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.errors import LedgerError, ProofError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.chunks import Chunker
-from k3_ledger.verify.decode import decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,12 +16,12 @@ from k3_ledger.ledger.core.chain import SIGN_PREFIX, genesis_prev, leaf_hash
 from k3_ledger.ledger.core.ed25519 import check_signature
 from k3_ledger.ledger.core.framing import HEAD, check_not_glued, parse_line
 from k3_ledger.ledger.core.merkle import CompactRange
+from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.envelope import REFERENCES
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position, Severity
 from k3_ledger.schemas.structs import decode_entry
-from k3_ledger.verify.decode import decode
 from k3_ledger.verify.receipts import check_run
 from k3_ledger.verify.report import FindingLog
 

@@ -26,8 +26,9 @@ from k3_ledger.ledger.core.chain import entry_identity, signed_message
 from k3_ledger.ledger.core.framing import format_line, parse_line
 from k3_ledger.ledger.writer.disk import Disk, storage_error, write_all
 from k3_ledger.ledger.writer.logfile import LogFile
-from k3_ledger.ledger.writer.state import Head, LogState, find_lines, known_identities, read_entry, scan
+from k3_ledger.ledger.writer.state import Head, LogState, find_lines, known_identities, scan
 from k3_ledger.schemas import canonical
+from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.envelope import MAX_ENTRY, REFERENCES, SIGNING_ROLES, format_entry_around
 from k3_ledger.schemas.errors import LedgerError, SchemaError, StoreError
 from k3_ledger.schemas.findings import Code
@@ -202,13 +203,13 @@ class Writer:
                 entry = parse_line(raw, place).entry
                 assert place.index is not None
                 assert place.byte_offset is not None
-                yield Receipt(place.index, entry_identity(entry).hex(), place.byte_offset), read_entry(entry, place)
+                yield Receipt(place.index, entry_identity(entry).hex(), place.byte_offset), decode(entry, place)
 
     def _prepare(self, drafts: Iterable[Draft], state: LogState) -> _Batch:
         batch = _Batch(state)
         for draft in drafts:
             entry = self._entry(draft, batch.state)
-            typed = read_entry(entry, Position(index=batch.state.entries))
+            typed = decode(entry, Position(index=batch.state.entries))
             for finding in () if self._check is None else self._check(typed):
                 raise refusal(finding)
             keyring = self._keyring_after(typed, batch.state)

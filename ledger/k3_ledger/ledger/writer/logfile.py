@@ -56,6 +56,13 @@ def _queue(path: Path) -> _Queue:
         return queue
 
 
+def _regular(info: os.stat_result) -> tuple[int, int]:
+    """Device and inode of a regular file; anything else is refused."""
+    if not stat.S_ISREG(info.st_mode):
+        raise OSError(errno.EISDIR, "")
+    return info.st_dev, info.st_ino
+
+
 class LogFile:
     """``ledger.jsonl`` opened for reading and appending.
 
@@ -83,13 +90,10 @@ class LogFile:
         with storage_errors(self.path, "open the ledger for writing"):
             fd = self._disk.open(self.path, os.O_RDWR | os.O_APPEND)
             try:
-                info = self._disk.fstat(fd)
-                if not stat.S_ISREG(info.st_mode):
-                    raise OSError(errno.EISDIR, "")
+                return fd, _regular(self._disk.fstat(fd))
             except BaseException:
                 self._disk.close(fd)
                 raise
-        return fd, (info.st_dev, info.st_ino)
 
     def size(self) -> int:
         """Length of the file in bytes.

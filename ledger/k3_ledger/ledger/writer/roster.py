@@ -55,9 +55,8 @@ def enrolled_keys(ledger: Ledger) -> list[EnrolledKey]:
         state, _ = scan_to_tail(read, size)
         names: dict[str, str] = {}
         for place, raw in find_lines(read, state.size, KEY_MARK):
-            entry = read_line(parse_line(raw, place), place)
-            if entry.kind == "key":
-                names.setdefault(entry.body.key_id, entry.body.name)
+            body = read_line(parse_line(raw, place), place).body
+            names.setdefault(body.key_id, body.name)
     return [
         EnrolledKey(
             names.get(key_id, "root"),

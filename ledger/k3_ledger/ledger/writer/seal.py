@@ -175,20 +175,6 @@ def _is_bundle_json(name: str) -> bool:
     return name == BUNDLE_NAME or (name.count("/") == 1 and name.endswith(f"/{BUNDLE_NAME}"))
 
 
-def read_bundle(path: Path) -> Bundle:
-    """Read a bundle and re-hash everything that it names (steps 1 to 3). Writes nothing.
-
-    Raises:
-        BundleError: files are missing, too many, or other than their names say; the tar is hostile.
-        MalformedError, SchemaError: ``bundle.json`` is not canonical or does not fit.
-        StoreError: the bundle cannot be read.
-    """
-    files = _open_bundle(path)
-    bundle = _read_description(files)
-    _check_files(files, bundle)
-    return bundle
-
-
 def _open_bundle(path: Path) -> BundleFiles:
     return DirectoryBundle(path) if path.is_dir() else TarBundle(path)
 
@@ -305,7 +291,5 @@ def seal(ledger: Ledger, path: Path, writer: Writer, *, time: str | None = None)
 
 def find_sealed(writer: Writer, bundle: str) -> Receipt | None:
     """The entry that sealed the bundle with this digest, if there is one. Reads the log once, at memory speed."""
-    for receipt, entry in writer.find(b'"bundle":"' + bundle.encode() + b'"'):
-        if entry.kind in ("run", "failed") and entry.body.bundle == bundle:
-            return receipt
-    return None
+    # Only a receipt has this member, and inside a string its quotation marks would be escaped.
+    return next((receipt for receipt, _ in writer.find(b'"bundle":"' + bundle.encode() + b'"')), None)

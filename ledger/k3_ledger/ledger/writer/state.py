@@ -20,6 +20,7 @@ from k3_ledger.ledger.core.ed25519 import check_signature
 from k3_ledger.ledger.core.framing import MAX_LINE, check_not_glued, parse_line
 from k3_ledger.ledger.core.keyring import Keyring
 from k3_ledger.ledger.core.lines import LineSplitter, check_tail
+from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.errors import LedgerError, MalformedError, SignatureError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -81,27 +82,14 @@ class LogState:
         return self.head.index + 1
 
 
-def read_entry(entry: bytes, place: Position) -> Any:
-    """Typed entry from entry bytes: a struct of :mod:`k3_ledger.schemas.structs`.
+def read_line(line: Line, place: Position) -> Any:
+    """Typed entry of a framed line.
 
     Raises:
-        MalformedError, SchemaError: not canonical, or not as its kind demands; explained by the slow path.
+        MalformedError, SchemaError: not canonical, not as its kind demands, or the remains of an unfinished write.
     """
-    from k3_ledger.schemas.structs import decode_entry  # noqa: PLC0415 - msgspec is not needed to find a tail
-
-    typed = decode_entry(entry)
-    if typed is None:
-        from k3_ledger.schemas.validate import parse_entry  # noqa: PLC0415 - pydantic is slow to import
-
-        parse_entry(entry, position=place)
-        raise AssertionError("the fast path refused an entry that the explaining path accepts")
-    return typed
-
-
-def read_line(line: Line, place: Position) -> Any:
-    """Typed entry of a framed line; what :func:`read_entry` refuses may be the remains of an unfinished write."""
     try:
-        return read_entry(line.entry, place)
+        return decode(line.entry, place)
     except LedgerError:
         check_not_glued(line.raw, place)
         raise

@@ -17,8 +17,9 @@ from k3_ledger.ledger.core.framing import format_line
 from k3_ledger.ledger.core.keyring import Keyring
 from k3_ledger.ledger.writer.append import Writer, refusal, utc_now
 from k3_ledger.ledger.writer.disk import Disk, Staging, make_directory, storage_error, storage_errors
-from k3_ledger.ledger.writer.state import LOG_NAME, read_entry, read_origin
+from k3_ledger.ledger.writer.state import LOG_NAME, read_origin
 from k3_ledger.schemas import canonical
+from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.envelope import format_entry_around
 from k3_ledger.schemas.errors import StoreError
 from k3_ledger.schemas.findings import Code
@@ -216,7 +217,7 @@ def _beginning(origin: str, root: Signer, keys: Iterable[NewKey], time: str) -> 
         entry = format_entry_around(
             canonical.format(body), index=index, key=root.key_id, kind=kind, prev=prev, time=time
         )
-        typed = read_entry(entry, Position(index=index))
+        typed = decode(entry, Position(index=index))
         apply = (
             keyring.apply_genesis(0, typed.body) if index == 0 else keyring.apply_key(index, root.key_id, typed.body)
         )
