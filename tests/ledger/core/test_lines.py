@@ -84,7 +84,7 @@ def test_of_a_long_line_enough_is_kept_to_see_that_it_is_too_long(length, step):
 
 def test_a_ledger_ends_in_a_line_feed():
     tail = tail_of(b"")
-    assert (tail.kind, tail.length, tail.offset) == (TailKind.NONE, 0, len(ledger(2)))
+    assert (tail.kind, tail.length, tail.intact, tail.offset) == (TailKind.NONE, 0, 0, len(ledger(2)))
     check_tail(tail)
 
 
@@ -101,6 +101,7 @@ def test_every_cut_of_an_append_is_torn(cut):
 
 @pytest.mark.parametrize("cut", range(len(LINE)))
 def test_a_cut_append_filled_with_nul_bytes_is_told_apart(cut):
+    assert tail_of(LINE[:cut] + b"\0").kind is TailKind.NUL_FILLED
     tail = tail_of(LINE[:cut] + bytes(3))
     assert (tail.kind, tail.intact, tail.length) == (TailKind.NUL_FILLED, cut, cut + 3)
     error = refusal(check_tail, tail)
@@ -216,6 +217,14 @@ def test_what_can_be_read_as_a_ledger(data, code, step):
 def test_one_changed_byte_never_makes_a_ledger_something_else(at, byte):
     data = LINE + b"\n"
     check_is_ledger([data[:at] + bytes([byte]) + data[at + 1 :]])
+
+
+@pytest.mark.parametrize("step", [MIB, 3])
+def test_what_stands_there_instead_of_a_ledger_is_shown(step):
+    text = "".join(f"line {number}\n" for number in range(99))
+    chunks = [text[at : at + step].encode() for at in range(0, len(text), step)]
+    finding = refusal(check_is_ledger, chunks).finding
+    assert (finding.expected, finding.found) == ('{"entry":', repr(text[:40])[1:-1])
 
 
 def test_only_as_much_is_read_as_is_needed():

@@ -235,7 +235,7 @@ def _written_prefix(data: bytes) -> tuple[int, bool]:
     if data[: at + 1] != _START:
         return next(i for i in range(at, -1, -1) if data.startswith(HEAD[:i])), False
     depth = 0
-    while at < len(data):
+    while True:
         token = data[at : at + 1]
         if token == b"{":
             depth += 1
@@ -245,14 +245,13 @@ def _written_prefix(data: bytes) -> tuple[int, bool]:
             at = _end(_STRING, data, at + 1)
             if data[at : at + 1] != b'"':
                 return at, False
-        else:
-            break
+        else:  # the end of the data, or a byte that stands nowhere in an entry
+            return at, False
         at += 1
         if depth == 0:
             tail = tail_prefix(data[at:])
             return at + tail, tail == TAIL_LEN
         at = _end(_BETWEEN, data, at)
-    return at, False
 
 
 def _utf8_prefix(data: bytes) -> int:
