@@ -116,6 +116,19 @@ def test_several_wrong_fields_are_counted():
         validate.parse_entry(canonical.format(entry))
 
 
+@pytest.mark.parametrize(("length", "found"), [(58, '"' + "x" * 58 + '"'), (59, '"' + "x" * 59 + "...")])
+def test_what_was_found_is_shortened_to_a_readable_length(length, found):
+    error = refusal(changed("kind", "x" * length))
+    assert error.finding.found == found
+    assert error.finding.message.endswith(f", found {found}")
+
+
+def test_a_list_is_not_called_too_short_because_its_only_element_is_wrong():
+    error = refusal(changed("body.timing.0.cache", "hot"))
+    assert error.finding.position.field == "body.timing[0].cache"
+    assert "more)" not in error.finding.message
+
+
 @pytest.mark.parametrize("data", [b"[]", b"null", b'"run"', b"1"])
 def test_an_entry_is_an_object(data):
     error = refusal(data)
