@@ -74,3 +74,17 @@ def test_a_tampered_ledger_is_found_out_without_network_and_extras(
 def test_the_published_ledger_verifies_without_network_and_extras(offline: list[str], plain_python: Path) -> None:
     status, _ = verify(offline, plain_python, ROOT / "published")
     assert status == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing", "extra"),
+    [(("generate", "synth:tiny", "words"), "torch", "engine"), (("model", "inspect", "model.gguf"), "numpy", "engine")],
+)
+def test_a_command_that_needs_an_extra_says_which(
+    plain_python: Path, arguments: tuple[str, ...], missing: str, extra: str
+) -> None:
+    done = run(plain_python.with_name("k3-ledger"), *arguments)
+    assert done.returncode == 2
+    assert done.stderr == (
+        f'error: this command needs {missing}, which is not installed\nhint: pip install "k3-ledger[{extra}]"\n'
+    )

@@ -60,7 +60,10 @@ def loaded_by(package: str) -> dict[str, list[str]]:
         ("k3_ledger.ledger.core", HEAVY | SIGNING | STORING | NETWORK | TERMINAL | MODELS | {"socket"}),
         ("k3_ledger.verify", HEAVY | SIGNING | STORING | NETWORK | TERMINAL),
         ("k3_ledger.rescore", HEAVY | SIGNING | STORING | NETWORK | TERMINAL),
-        ("k3_ledger.ledger.writer", HEAVY | NETWORK | TERMINAL),
+        (
+            "k3_ledger.ledger.writer",
+            HEAVY - {"numpy"} | NETWORK | TERMINAL - {"click"},
+        ),  # sqlite_utils brings these two
     ],
 )
 def test_importing_a_whole_room_never_loads(package: str, never: set[str]) -> None:

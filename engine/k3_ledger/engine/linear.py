@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def dtype_named(name: str) -> torch.dtype:
+    """The type that a person asked for by name; ``ValueError`` lists the names that there are."""
+    if name not in DTYPES:
+        raise ValueError(f"{name} is none of {', '.join(DTYPES)}")
+    return DTYPES[name]
+
+
 @dataclass(frozen=True)
 class Numerics:
     """How a model computes.

@@ -12,8 +12,9 @@ from typing import Annotated
 
 import typer
 
-from k3_ledger.cli import keys, proofs, rules, store, verify
+from k3_ledger.cli import generate, keys, model, proofs, rules, store, verify
 from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.outcomes import ExitCode
 from k3_ledger.schemas.version import __version__
 
 app = typer.Typer(
@@ -42,8 +43,12 @@ def _root(
     """Options of every command."""
 
 
-for command in (keys, store, verify, proofs, rules):
+for command in (keys, store, verify, proofs, rules, model, generate):
     command.register(app)
+
+
+EXTRAS = {"torch": "engine", "triton": "engine", "gguf": "engine", "numpy": "engine", "xllamacpp": "parity"}
+"""Which extra brings a module that a plain installation does not have."""
 
 
 def main() -> None:
@@ -52,6 +57,12 @@ def main() -> None:
         app()
     except LedgerError as error:
         sys.exit(fail(error))
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        typer.echo(f"error: this command needs {error.name}, which is not installed", err=True)
+        typer.echo(f'hint: pip install "k3-ledger[{EXTRAS[error.name]}]"', err=True)
+        sys.exit(int(ExitCode.USAGE))
 
 
 def fail(error: LedgerError) -> int:

@@ -35,19 +35,18 @@ def generate(
     import tempfile
     from pathlib import Path
 
-    import torch
-
-    from k3_ledger.engine.linear import Numerics
+    from k3_ledger.engine.linear import Numerics, dtype_named
     from k3_ledger.engine.model import Model, Options
     from k3_ledger.engine.sampling import Greedy, Seeded
     from k3_ledger.engine.synth import materialise
     from k3_ledger.engine.text import stream_text
     from k3_ledger.engine.weights import open_weights
 
-    types = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-    if dtype not in types:
-        raise typer.BadParameter(f"{dtype} is none of {', '.join(types)}", param_hint="--dtype")
-    options = Options(device=device, numerics=Numerics(types[dtype], deterministic=not fast), packed=packed)
+    try:
+        numerics = Numerics(dtype_named(dtype), deterministic=not fast)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--dtype") from error
+    options = Options(device=device, numerics=numerics, packed=packed)
     sampler: Greedy | Seeded = Greedy()
     if temperature > 0:
         sampler = Seeded(secrets.randbits(32) if seed is None else seed, temperature)
