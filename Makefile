@@ -19,7 +19,10 @@ ENGINE_BIN := .venv-engine/bin
 ROOMS := schemas ledger verify rescore engine kernels
 WHEEL := $(shell find $(ROOMS) -type f -not -path '*/__pycache__/*') pyproject.toml README.md LICENSE
 PINS := constraints.txt constraints-engine.txt .ci/environments.py
+# To look closer: make unit TESTS=tests/house COVERAGE= PYTEST_OPTIONS=--durations=20
+TESTS ?=
 PYTEST_OPTIONS ?=
+COVERAGE ?= --cov --cov-report=term:skip-covered
 PYTEST := -m pytest --installed $(PYTEST_OPTIONS)
 
 # Typed beside torch: engine and kernels. Everything else is checked where torch is absent.
@@ -59,7 +62,7 @@ generated: $(TEST_ENV) ## do generated files agree with what they are generated 
 unit: $(TEST_ENV) $(USER_ENV) ## tests against the installed wheel, with branch coverage
 	@rm -f .coverage .coverage.*
 	@$(TEST_BIN)/python $(PYTEST) -n 2 --dist loadgroup --plain-python=$(USER_BIN)/python \
-		--ignore=tests/engine --ignore=tests/kernels --cov --cov-report=term:skip-covered
+		--ignore=tests/engine --ignore=tests/kernels $(COVERAGE) $(TESTS)
 
 engine-types: $(ENGINE_ENV) ## mypy --strict on the engine and its kernels
 	@$(ENGINE_BIN)/mypy $(TORCH_PACKAGES)
