@@ -4,8 +4,9 @@ Tier and credit come from the gain over the frontier, with ``anchored-gain/1``'s
 on. Unlike there, a run that any gate refuses is REJECT, and a run for which the evidence of any gate is absent earns
 ``none``: leaving evidence out must never pay. The tier its speed alone would have had stays visible in both cases.
 
-A first run, which has no frontier yet, has nothing its divergence or its guarded metric could be compared with;
-these two gates then pass with the reason ``no-frontier``.
+A first run, which has no frontier yet, has nothing its divergence or its guarded metric could be compared with, nor
+perhaps a value to take a ceiling from; these gates then pass with the reason ``no-frontier``. Its claim is still
+held against the clock.
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ def _gates(rule: Rule, run: RunInputs, *, first: bool) -> tuple[Gate, ...]:
     if rule.clock:
         gates.append(check_clock(rule.clock, run.track.metric, run.speed, run.clock))
     if rule.ceiling:
-        gates.append(check_ceiling(rule.ceiling, run, rule.guard.metric if rule.guard else None))
+        ceiling = check_ceiling(rule.ceiling, run, rule.guard.metric if rule.guard else None)
+        unbased = first and ceiling.outcome is Outcome.NOT_CHECKED
+        gates.append(Gate("ceiling", Outcome.PASS, "no-frontier") if unbased else ceiling)
     if rule.ratchet:
         ratchet = check_ratchet(rule.ratchet, run.parity, run.frontier_parity)
         gates.append(Gate("ratchet", Outcome.PASS, "no-frontier") if first else ratchet)

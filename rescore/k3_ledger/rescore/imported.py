@@ -1,0 +1,216 @@
+"""What a rule reads of an imported foreign run, from the exact text that the import copied out of its originals.
+
+Of several records that state a figure the most strongly bound one counts: what the enclave sealed, then the result
+file, then the run's log, then the receipt's body, then the public line. What no record states is taken from the
+shipped history and marked inferred, and only for the project whose history it is; everything else stays absent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from k3_ledger.rescore.exact import format_percent, parse_number
+from k3_ledger.rescore.history.pins import DECODE_64, DECODE_128K, MODEL, NODE, PREFILL_32K, QUANT, pin_at
+from k3_ledger.rescore.inputs import Depth, Figure, Parity, RunInputs
+from k3_ledger.rescore.rules.registry import in_force
+from k3_ledger.rescore.slots import ABSENT, Track
+from k3_ledger.schemas.errors import RescoreError
+from k3_ledger.schemas.outcomes import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from fractions import Fraction
+
+    from k3_ledger.rescore.slots import Role
+
+REPOSITORY: Final = "gittensor-ai-lab/sparkinfer-k3"
+"""The project whose history is shipped. The history says nothing about any other."""
+
+_PLACES: Final[dict[str, tuple[str, ...]]] = {
+    "speed": ("sealed.tps", "result.tps", "log.figures.tps", "receipt.attestation.verdict.tps", "ledger.tps"),
+    "frontier": ("sealed.frontier_tps", "result.frontier_tps", "log.evaluating.frontier"),
+    "reference": ("sealed.tier_anchor_ref", "result.tier_anchor_ref"),
+    "kl": ("sealed.kl", "result.kl", "receipt.attestation.measurements.primary.kl", "ledger.kl"),
+    "top1": ("sealed.top1", "result.top1", "receipt.attestation.measurements.primary.top1", "ledger.top1"),
+    "guarded": ("sealed.decode_tps", "result.decode_tps"),
+    "metric": ("sealed.scored_metric", "result.scored_metric"),
+    "context": ("sealed.scored_context", "sealed.scored_ctx", "result.scored_context", "result.scored_ctx"),
+    "quant": ("sealed.quant", "result.quant"),
+    "node": ("sealed.node", "result.node", "log.evaluating.node"),
+    "at": ("receipt.attestation.timestamp_utc", "ledger.timestamp_utc", "index.timestamp_utc"),
+    "pull_request": ("ledger.pr", "index.pr", "log.evaluating.pr"),
+    "main": ("log.main.measuring.commit",),
+    "published": ("ledger.label", "result.label", "receipt.attestation.verdict.label"),
+    "share": ("sealed.pct_of_llama", "result.pct_of_llama"),
+    "repository": ("receipt.attestation.code.repo",),
+}
+"""Fields that state each figure, strongest first."""
+
+_SLOTS: Final = {"_128": DECODE_64, "_128K": DECODE_128K, "_32K_PP": PREFILL_32K}
+"""Endings of the slot names that round logs print, and what was measured in them. The slot called 128 held 64."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierReading:
+    """What a round's log says its frontier build measured: a figure that no receipt holds.
+
+    Attributes:
+        pin: value pinned when it was measured, when the log says.
+    """
+
+    track: Track
+    value: Fraction
+    commit: str | None
+    pin: Fraction | None
+
+
+class _Fields:
+    """Fields of one import by name."""
+
+    def __init__(self, foreign_id: str, fields: Mapping[str, str]) -> None:
+        self.foreign_id = foreign_id
+        self.fields = fields
+
+    def text(self, fact: str) -> tuple[str, str] | None:
+        """(text, field) of the strongest record that states a fact; blank copies count as absent."""
+        for name in _PLACES[fact]:
+            if value := self.fields.get(name, ""):
+                return value, name
+        return None
+
+    def number(self, fact: str) -> tuple[Fraction, str] | None:
+        """(number, field) of the strongest record that states a fact.
+
+        Raises:
+            RescoreError: the strongest record holds no number.
+        """
+        found = self.text(fact)
+        return None if found is None else (self.parse(found[1]), found[1])
+
+    def parse(self, name: str) -> Fraction:
+        """The number in one field."""
+        return parse_number(self.fields[name], field=name, position=Position(source=self.foreign_id, field=name))
+
+
+def read_import(foreign_id: str, fields: Mapping[str, str]) -> RunInputs | None:
+    """The run that an import holds; None for what is no run (a round without one, an advance of the frontier).
+
+    Raises:
+        RescoreError: a figure that is needed is no number (``K3L-NUMBER``), or a moment is none.
+    """
+    given = _Fields(foreign_id, fields)
+    if not any(name.startswith(("receipt.", "result.", "sealed.", "ledger.")) for name in fields):
+        return None
+    at = _moment(given)
+    repository = given.text("repository")
+    known = at is not None and repository is not None and repository[0] == REPOSITORY
+    track, inferred = _track(given, at if known else None)
+    speed, frontier = given.number("speed"), given.number("frontier")
+    guarded, pull_request, published = given.number("guarded"), given.text("pull_request"), given.text("published")
+    main = given.text("main")
+    return RunInputs(
+        run=foreign_id,
+        track=track,
+        speed=speed[0] if speed else None,
+        frontier=Figure(frontier[0], "receipt", source=frontier[1]) if frontier else None,
+        reference=_reference(given, track, at if known else None),
+        parity=_parity(given),
+        guarded=guarded[0] if guarded else None,
+        guard_pin=_from_history("guard", DECODE_128K, at) if known and guarded else None,
+        at=at,
+        commit=main[0] if main else None,
+        pull_request=int(pull_request[0]) if pull_request and pull_request[0].isdecimal() else None,
+        published=published[0] if published else None,
+        inferred=inferred,
+    )
+
+
+def read_frontier(fields: Mapping[str, str]) -> FrontierReading | None:
+    """What the round's log says about the frontier build, where it names the slot and a value."""
+    value = fields.get("log.main.frontier.frontier")
+    for kind in ("pin-kept", "pin-moved", "pin-alarm"):
+        slot = fields.get(f"log.main.{kind}.slot", "")
+        track = next((track for ending, track in _SLOTS.items() if slot.endswith(f"SPARKINFER{ending}")), None)
+        if value and track is not None:
+            pin = fields.get(f"log.main.{kind}.pin")
+            return FrontierReading(
+                track,
+                parse_number(value, field="log.main.frontier.frontier"),
+                fields.get("log.main.frontier.commit"),
+                parse_number(pin, field=f"log.main.{kind}.pin") if pin else None,
+            )
+    return None
+
+
+def _moment(given: _Fields) -> datetime | None:
+    found = given.text("at")
+    if found is None:
+        return None
+    try:
+        at = datetime.fromisoformat(found[0])
+    except ValueError:
+        return None
+    return at.astimezone(UTC) if at.tzinfo else None
+
+
+def _track(given: _Fields, at: datetime | None) -> tuple[Track, tuple[str, ...]]:
+    """What was measured on what, and which parts of that no record states."""
+    metric, context = given.text("metric"), given.text("context")
+    node, quant = given.text("node"), given.text("quant")
+    inferred = tuple(name for name, found in (("metric", metric), ("context", context)) if found is None)
+    scope = None
+    if at is not None and inferred:
+        try:
+            scope = in_force(at).scope
+        except RescoreError:
+            scope = None
+    return (
+        Track(
+            metric[0] if metric else scope.metric if scope else "unknown",
+            int(context[0]) if context and context[0].isdecimal() else scope.context if scope else None,
+            MODEL if at is not None else ABSENT,
+            quant[0] if quant else QUANT if at is not None else ABSENT,
+            node[0] if node else NODE if at is not None else ABSENT,
+        ),
+        inferred,
+    )
+
+
+def _reference(given: _Fields, track: Track, at: datetime | None) -> Figure | None:
+    recorded = given.number("reference")
+    if recorded is not None:
+        return Figure(recorded[0], "receipt", source=recorded[1])
+    figure = _from_history("reference", track, at)
+    if figure is None or not _agrees(given, figure.value):
+        return figure
+    return Figure(figure.value, figure.origin, figure.inferred, f"{figure.source}; the recorded pct_of_llama agrees")
+
+
+def _agrees(given: _Fields, reference: Fraction) -> bool:
+    """Whether the recorded gain in percent of the reference is the one this reference gives."""
+    share, speed, frontier = given.text("share"), given.number("speed"), given.number("frontier")
+    if share is None or speed is None or frontier is None:
+        return False
+    return format_percent((speed[0] - frontier[0]) / reference) == share[0]
+
+
+def _from_history(role: Role, track: Track, at: datetime | None) -> Figure | None:
+    pin = pin_at(track.slot(role), at) if at is not None else None
+    return None if pin is None else Figure(pin.value, "history", inferred=True, source=f"commit {pin.commit}")
+
+
+def _parity(given: _Fields) -> Parity | None:
+    kl, top1 = given.number("kl"), given.number("top1")
+    depths = []
+    for name in given.fields:
+        parts = name.split(".")
+        if parts[:2] == ["result", "kl_depths"] and parts[-1] == "kl" and parts[2].removeprefix("ctx").isdecimal():
+            other = ".".join([*parts[:-1], "top1"])
+            if other in given.fields:
+                depths.append(Depth(int(parts[2].removeprefix("ctx")), given.parse(name), given.parse(other)))
+    if kl is None and top1 is None and not depths:
+        return None
+    depths.sort(key=lambda depth: depth.tokens)
+    return Parity(kl[0] if kl else None, top1[0] if top1 else None, tuple(depths))

@@ -1,0 +1,108 @@
+"""What a rule reads of a ``run`` receipt: raw nanoseconds and counts become exact speeds and clock readings.
+
+- Only repetitions with fresh inputs and no warm result cache count; a series of anything else is as good as absent.
+- The claim is the program's own timed region (observer ``subject``): the median of the rates of its repetitions.
+- The clock is another process's (observer ``controller``), over whole runs of two lengths: the difference of their
+  median durations for the difference of their counts, and as jitter the widest spread among runs of equal length.
+- Parity counts only when its rows are raw distributions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
+
+from k3_ledger.rescore.exact import quantize
+from k3_ledger.rescore.inputs import ClockReading, Depth, Parity
+from k3_ledger.rescore.slots import ABSENT, Track
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NANOSECONDS: Final = 10**9
+DECIMALS: Final = 6
+"""Decimals that a measured speed is taken to wherever it is written down or compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One metric of one run.
+
+    Attributes:
+        speed: the claim in units per second; None when the program timed nothing itself.
+        clock: the wall clock's reading; None when no other process timed runs of two lengths.
+        samples: least number of repetitions of any length that counts.
+        filled: whether all context was real tokens.
+    """
+
+    track: Track
+    speed: Fraction | None
+    clock: ClockReading | None
+    samples: int
+    filled: bool
+
+
+def read_run(body: Any) -> list[Measured]:
+    """The metrics of a ``run`` body (struct or model), in the order of its series."""
+    model = body.model
+    groups: dict[Track, list[Any]] = {}
+    for series in body.timing:
+        if series.actor != "subject" or series.inputs != "fresh" or series.cache == "warm":
+            continue
+        track = Track(
+            series.metric,
+            series.context,
+            ABSENT if model is None else model.name,
+            ABSENT if model is None else model.quant,
+            body.machine.node.name,
+        )
+        groups.setdefault(track, []).append(series)
+    return [_measured(track, series) for track, series in groups.items()]
+
+
+def read_parity(body: Any) -> Parity | None:
+    """Parity of a ``run`` body; None when there is none, or when its rows were processed before they were compared."""
+    parity = body.parity
+    if parity is None or parity.processing != "raw":
+        return None
+    depths = tuple(
+        Depth(depth.depth, Fraction(depth.kl_max), Fraction(depth.top1_agree, depth.rows), depth.rows)
+        for depth in parity.depths
+    )
+    return Parity(None, None, depths, parity.path, independent=parity.reference.independent)
+
+
+def _measured(track: Track, series: list[Any]) -> Measured:
+    own = [sample for item in series if item.observer == "subject" for sample in item.samples]
+    outside = [sample for item in series if item.observer == "controller" for sample in item.samples]
+    by_length: dict[int, list[int]] = {}
+    for sample in outside:
+        by_length.setdefault(sample.count, []).append(sample.duration_ns)
+    counts = [len(own)] if own else []
+    counts += [len(durations) for durations in by_length.values()]
+    rates = [Fraction(sample.count * NANOSECONDS, sample.duration_ns) for sample in own]
+    return Measured(
+        track,
+        quantize(median(rates), DECIMALS) if rates else None,
+        _clock(by_length),
+        min(counts),
+        all(item.context is None or item.context_filled == item.context for item in series),
+    )
+
+
+def _clock(by_length: dict[int, list[int]]) -> ClockReading | None:
+    if len(by_length) < 2:
+        return None
+    short, long = min(by_length), max(by_length)
+    difference = median(map(Fraction, by_length[long])) - median(map(Fraction, by_length[short]))
+    spreads = [max(durations) - min(durations) for durations in by_length.values() if len(durations) > 1]
+    jitter = Fraction(max(spreads), NANOSECONDS) if spreads else None
+    return ClockReading(long - short, difference / NANOSECONDS, jitter)
+
+
+def median(values: Iterable[Fraction]) -> Fraction:
+    """Middle of the sorted values, or the mean of the two in the middle; there must be at least one."""
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2

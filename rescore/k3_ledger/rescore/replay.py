@@ -1,0 +1,228 @@
+"""Gather from a verified log, or from an audited foreign one, everything that judging needs, in order.
+
+Order is the chain's: a pin, a frontier run or a merge counts for what stands behind it. A foreign log has no chain;
+its runs are ordered by the time they state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from k3_ledger.rescore.imported import read_frontier, read_import
+from k3_ledger.rescore.inputs import Figure, RunInputs
+from k3_ledger.rescore.native import read_parity, read_run
+from k3_ledger.rescore.pins import Merge, PinRecord, check_pin
+from k3_ledger.rescore.reconcile import Measurement
+from k3_ledger.rescore.slots import parse_slot
+from k3_ledger.schemas.outcomes import Position
+from k3_ledger.verify.log import VerifiedLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from k3_ledger.rescore.inputs import Parity
+    from k3_ledger.rescore.slots import Track
+    from k3_ledger.verify.log import VerifiedEntry
+    from k3_ledger.verify.polaris import ImportItem
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A ``verdict`` entry about a run."""
+
+    rule: str
+    rule_sha256: str
+    metric: str
+    tier: str
+
+
+@dataclass(slots=True)
+class Candidate:
+    """One metric of one run, ready to be held against a rule.
+
+    Attributes:
+        identity: of its entry; the foreign id for a log that was never imported.
+        run: what the rule reads; its frontier and reference are those of its own time.
+        others: measured value of every other metric of the same build.
+        native: True when the run is a receipt of this ledger, False for an import.
+        superseded: whether a later entry, or the foreign log itself, says that it no longer stands.
+        verdicts: what was judged of it, oldest first.
+    """
+
+    identity: str
+    run: RunInputs
+    others: Mapping[Track, Fraction] = field(default_factory=dict)
+    native: bool = False
+    superseded: bool = False
+    verdicts: list[Judged] = field(default_factory=list)
+    pins: Mapping[str, Figure] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Material:
+    """Everything that judging needs.
+
+    Attributes:
+        source: what it was gathered from, in words.
+        candidates: runs to judge, in order.
+        pins: newest ``pin`` entry of each slot.
+        measurements: what the frontier builds and the accepted runs measured, in order.
+        merges: ``merge`` entries, in order.
+    """
+
+    source: str
+    candidates: list[Candidate] = field(default_factory=list)
+    pins: dict[str, PinRecord] = field(default_factory=dict)
+    measurements: list[Measurement] = field(default_factory=list)
+    merges: list[Merge] = field(default_factory=list)
+
+
+def gather(log: VerifiedLog) -> Material:
+    """Gather from a verified log.
+
+    Raises:
+        TypeError: ``log`` is not a verified log.
+        LedgerError: a pin or an import holds what is no number.
+        VerificationError: the bytes changed since they were verified.
+    """
+    if not isinstance(log, VerifiedLog):
+        raise TypeError("only a verified log can be judged: pass what verify_log() returns")
+    gathering = _Gathering(Material("verified ledger"))
+    for entry in log:
+        if not entry.disowned:
+            gathering.take(entry)
+    return gathering.material
+
+
+def gather_foreign(items: Iterable[ImportItem]) -> Material:
+    """Gather from the items that an import of an audited foreign log would add."""
+    material = Material("foreign log, audited and not sealed")
+    for item in items:
+        fields = {step["name"]: step["value"] for step in item.body["fields"]}
+        _take_import(material, item.body["foreign_id"], item.body["foreign_id"], fields)
+    material.candidates.sort(key=lambda candidate: candidate.run.at.timestamp() if candidate.run.at else 0.0)
+    return material
+
+
+def _take_import(material: Material, identity: str, foreign_id: str, fields: Mapping[str, str]) -> None:
+    run = read_import(foreign_id, fields)
+    if run is not None:
+        others = {}
+        if run.guarded is not None and run.guard_pin is not None:
+            others = {run.track.at("decode", 131_072): run.guarded}
+        superseded = any(fields.get(f"{record}.superseded_by") for record in ("ledger", "index"))
+        material.candidates.append(Candidate(identity, run, others, superseded=superseded))
+        if run.speed and run.at:
+            material.measurements.append(Measurement(run.track, run.speed, run.at, foreign_id, run.commit))
+    reading = read_frontier(fields)
+    at = run.at if run is not None else None
+    if reading is not None and at is not None:
+        material.measurements.append(Measurement(reading.track, reading.value, at, None, reading.commit))
+
+
+class _Gathering:
+    """State while a log is read from front to back."""
+
+    def __init__(self, material: Material) -> None:
+        self.material = material
+        self.by_identity: dict[str, list[Candidate]] = {}
+        self.references: dict[Track, Figure] = {}
+        self.round_frontier: dict[tuple[str, Track], Figure] = {}
+        self.round_parity: dict[str, Parity] = {}
+
+    def take(self, entry: VerifiedEntry) -> None:
+        """Note what one entry adds."""
+        kind = entry.entry.kind
+        body = entry.entry.body
+        if kind == "run":
+            self._run(entry.identity, body, _time(entry.entry.time))
+        elif kind == "import":
+            self._import(entry.identity, body)
+        elif kind == "pin":
+            self._pin(body, entry.index, _time(entry.entry.time))
+        elif kind == "merge":
+            self._merge(body, _time(entry.entry.time))
+        elif kind == "verdict":
+            judged = Judged(body.rule, body.rule_sha256, body.metric, body.tier)
+            for candidate in self.by_identity.get(body.target, []):
+                if candidate.run.track.metric == body.metric:
+                    candidate.verdicts.append(judged)
+        elif kind == "supersede":
+            for candidate in self.by_identity.get(body.target, []):
+                candidate.superseded = True
+
+    def _import(self, identity: str, body: Any) -> None:
+        before = len(self.material.candidates)
+        _take_import(self.material, identity, body.foreign_id, {step.name: step.value for step in body.fields})
+        self.by_identity[identity] = self.material.candidates[before:]
+
+    def _run(self, identity: str, body: Any, at: datetime) -> None:
+        parity = read_parity(body)
+        measured = read_run(body)
+        values = {item.track: item.speed for item in measured if item.speed is not None}
+        for item in measured:
+            if item.speed is None:
+                continue
+            figure = Figure(item.speed, "receipt", source=identity)
+            if body.role == "reference":
+                self.references[item.track] = figure
+            elif body.role == "frontier" and body.round is not None:
+                self.round_frontier[body.round, item.track] = figure
+                if parity is not None:
+                    self.round_parity[body.round] = parity
+            if body.role == "frontier":
+                self.material.measurements.append(Measurement(item.track, item.speed, at, identity))
+        if body.role != "candidate":
+            return
+        found = []
+        for item in measured:
+            round_frontier = self.round_frontier.get((body.round, item.track)) if body.round else None
+            run = RunInputs(
+                run=identity,
+                track=item.track,
+                speed=item.speed,
+                frontier=round_frontier or self._pinned("frontier", item.track),
+                reference=self.references.get(item.track) or self._pinned("reference", item.track),
+                parity=parity,
+                frontier_parity=self.round_parity.get(body.round) if body.round else None,
+                clock=item.clock,
+                samples=item.samples,
+                filled=item.filled,
+                at=at,
+            )
+            others = {track: value for track, value in values.items() if track != item.track}
+            found.append(Candidate(identity, run, others, native=True, pins=self._figures()))
+        self.by_identity[identity] = found
+        self.material.candidates += found
+
+    def _pinned(self, role: Any, track: Track) -> Figure | None:
+        return self._figures().get(track.slot(role))
+
+    def _figures(self) -> dict[str, Figure]:
+        return {slot: Figure(pin.value, "pin", source=pin.source or "") for slot, pin in self.material.pins.items()}
+
+    def _pin(self, body: Any, index: int, at: datetime) -> None:
+        where = Position(index=index, field="body.slot")
+        role, track = parse_slot(body.slot, position=where)
+        value = check_pin(Fraction(body.value), slot=body.slot, position=where)
+        self.material.pins[body.slot] = PinRecord(
+            role, track, value, body.unit, body.source, body.commit, at, where, entry=True
+        )
+
+    def _merge(self, body: Any, at: datetime) -> None:
+        _, track = parse_slot(body.slot)
+        won = [
+            candidate.run.speed
+            for candidate in self.by_identity.get(body.run or "", [])
+            if candidate.run.track == track and candidate.run.speed is not None
+        ]
+        claimed = None if body.claimed is None else Fraction(body.claimed)
+        value = won[0] if won else claimed
+        self.material.merges.append(Merge(track, at, body.pull_request, body.commit, body.run, value, sealed=bool(won)))
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)

@@ -1,0 +1,240 @@
+"""Judge a whole history again under a rule, and say what changes against what was published, and why.
+
+A rule scores its own metric and context only. Runs it cannot score are counted with the reason; nothing is left out
+in silence. Under ``in-force`` each run meets the rule that was in force when it was scored.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from k3_ledger.rescore.exact import format_percent
+from k3_ledger.rescore.inputs import Figure
+from k3_ledger.rescore.rules.registry import in_force
+from k3_ledger.rescore.rules.score import score
+from k3_ledger.rescore.rules.verdict import NONE, REJECT, NotScorable, Verdict
+from k3_ledger.schemas.errors import RescoreError
+from k3_ledger.schemas.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from k3_ledger.rescore.inputs import RunInputs
+    from k3_ledger.rescore.pins import PinRecord
+    from k3_ledger.rescore.replay import Candidate
+    from k3_ledger.rescore.rules.parameters import Rule
+    from k3_ledger.rescore.rules.verdict import Scored
+    from k3_ledger.rescore.slots import Track
+
+IN_FORCE: Final = "in-force"
+Pins: TypeAlias = "Literal['own', 'tag'] | Sequence[PinRecord]"
+"""``own``: each run's own pins; ``tag``: references as the rule was released with them; or the pins of a file."""
+Change: TypeAlias = Literal["unchanged", "lower", "higher", "other", "first", "not-scorable"]
+"""``first`` is a run that had no tier to compare with; ``other`` a change between tiers that have no order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which runs to judge; None takes all."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    pull_request: int | None = None
+    metric: str | None = None
+
+    def takes(self, run: RunInputs) -> bool:
+        """Whether a run is selected. A run that states no moment is outside every span of time."""
+        in_time = (self.since is None or (run.at is not None and run.at >= self.since)) and (
+            self.until is None or (run.at is not None and run.at <= self.until)
+        )
+        return in_time and self.pull_request in {None, run.pull_request} and self.metric in {None, run.track.metric}
+
+
+@dataclass(frozen=True, slots=True)
+class Rescored:
+    """One run under one rule.
+
+    Attributes:
+        rule: the rule it met; None when none was in force.
+        before: the tier it is compared with; None when there is none.
+        change: what became of it.
+        why: what decided the tier before and now, where both are known.
+        lacks: fields that are missing, gates that are not checked, figures that are inferred.
+    """
+
+    candidate: Candidate
+    rule: Rule | None
+    result: Scored
+    before: str | None
+    change: Change
+    why: str
+    lacks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RescoreReport:
+    """All runs that were selected, in order."""
+
+    rows: tuple[Rescored, ...]
+
+    def count(self, change: Change) -> int:
+        """How many runs changed like this."""
+        return sum(row.change == change for row in self.rows)
+
+    @property
+    def not_admitted(self) -> tuple[tuple[str, str], ...]:
+        """(run, what a gate says) of runs that keep their tier although the rule would not have admitted them."""
+        return tuple(
+            (row.candidate.identity, f"{gate.name}: {gate.detail}")
+            for row in self.rows
+            if isinstance(row.result, Verdict) and row.result.tier != REJECT
+            for gate in row.result.gates
+            if gate.outcome is Outcome.FAIL
+        )
+
+    @property
+    def reasons(self) -> Counter[str]:
+        """Why runs could not be scored, with counts."""
+        return Counter(row.result.message for row in self.rows if isinstance(row.result, NotScorable))
+
+
+def rescore(
+    candidates: Iterable[Candidate],
+    rule: Rule | Literal["in-force"],
+    *,
+    pins: Pins = "own",
+    against: Rule | Literal["published"] = "published",
+    selection: Selection | None = None,
+) -> RescoreReport:
+    """Judge runs under a rule and compare with what was published, or with another rule.
+
+    Args:
+        candidates: from :mod:`k3_ledger.rescore.replay`, in order.
+        rule: a rule, or ``in-force`` for the one of each run's own moment.
+        pins: whose pins the runs are held against, under both rules.
+        against: what to compare with.
+        selection: which runs to judge. Runs that are not selected still carry the frontier forward.
+    """
+    judge = _Judge(rule, pins)
+    # What was published is explained by the rule of its own moment, where that gives the published tier.
+    other = _Judge(IN_FORCE, "own") if against == "published" else _Judge(against, pins)
+    rows = []
+    for candidate in candidates:
+        used, result = judge(candidate)
+        compared = other(candidate)[1]
+        if selection is None or selection.takes(candidate.run):
+            rows.append(_row(candidate, used, result, compared, published=against == "published"))
+    return RescoreReport(tuple(rows))
+
+
+class _Judge:
+    """Applies one rule to runs in order, carrying the frontier of each track where no record states it."""
+
+    def __init__(self, rule: Rule | Literal["in-force"], pins: Pins) -> None:
+        self.rule = rule
+        self.pins = pins
+        self.best: dict[Track, Figure] = {}
+
+    def __call__(self, candidate: Candidate) -> tuple[Rule | None, Scored]:
+        run = candidate.run
+        rule = self._rule(run)
+        if isinstance(rule, NotScorable):
+            return None, rule
+        run = self._held(rule, candidate)
+        result = score(rule, run)
+        if isinstance(result, Verdict) and candidate.native and not candidate.superseded:
+            self._advance(run, result)
+        return rule, result
+
+    def _rule(self, run: RunInputs) -> Rule | NotScorable:
+        if self.rule != IN_FORCE:
+            return self.rule
+        if run.at is None:
+            return NotScorable(run.run, IN_FORCE, "missing", "cannot re-score: field at is missing", "at")
+        try:
+            return in_force(run.at, run.commit)
+        except RescoreError as error:
+            return NotScorable(run.run, IN_FORCE, "missing", f"cannot re-score: {error}", "rule")
+
+    def _held(self, rule: Rule, candidate: Candidate) -> RunInputs:
+        """The run with the pins it is to be held against, and the guarded metric the rule names."""
+        run = candidate.run
+        if candidate.native and run.frontier is None:
+            first = Figure(Fraction(0), "receipt", source="no earlier run of this track")
+            run = dataclasses.replace(run, frontier=self.best.get(run.track, first))
+        if rule.guard:
+            track = run.track.at(rule.guard.metric, rule.guard.context)
+            pin = candidate.pins.get(track.slot("guard")) or candidate.pins.get(track.slot("frontier"))
+            run = dataclasses.replace(run, guarded=candidate.others.get(track), guard_pin=pin or run.guard_pin)
+        return run.with_pins(
+            frontier=self._pin(rule, run.track.slot("frontier"), tag=False),
+            reference=self._pin(rule, run.track.slot("reference"), tag=True),
+            guard_pin=self._pin(rule, self._guard_slot(rule, run), tag=True),
+        )
+
+    def _guard_slot(self, rule: Rule, run: RunInputs) -> str:
+        guard = rule.guard
+        return run.track.at(guard.metric, guard.context).slot("guard") if guard else ""
+
+    def _pin(self, rule: Rule, slot: str, *, tag: bool) -> Figure | None:
+        """Another pin than the run's own, where the caller asked for one."""
+        if self.pins == "own":
+            return None
+        if self.pins == "tag":
+            value = rule.pin(slot) if tag else None
+            return None if value is None else Figure(value, "rule", source=rule.name)
+        record = next((pin for pin in self.pins if pin.slot == slot), None)
+        return None if record is None else Figure(record.value, "file", source=str(record.position))
+
+    def _advance(self, run: RunInputs, verdict: Verdict) -> None:
+        """A run that no gate refused or left open moves the frontier of its track."""
+        if verdict.refused_by or verdict.not_checked or run.speed is None:
+            return
+        known = self.best.get(run.track)
+        if known is None or run.speed > known.value:
+            self.best[run.track] = Figure(run.speed, "receipt", source=run.run)
+
+
+def _row(candidate: Candidate, rule: Rule | None, result: Scored, compared: Scored, *, published: bool) -> Rescored:
+    before = compared.tier if isinstance(compared, Verdict) else None
+    explained = before is not None
+    if published:
+        said = candidate.verdicts[-1].tier if candidate.verdicts else candidate.run.published
+        before, explained = said, said == before
+    if isinstance(result, NotScorable):
+        return Rescored(candidate, rule, result, before, "not-scorable", result.message, (result.field or "scope",))
+    assert rule is not None
+    change = _change(rule, before, result.tier)
+    then = f"{_because(compared)} -> " if isinstance(compared, Verdict) and explained and change != "unchanged" else ""
+    return Rescored(candidate, rule, result, before, change, then + _because(result), _lacks(candidate.run, result))
+
+
+def _change(rule: Rule, before: str | None, now: str) -> Change:
+    order = [REJECT, NONE, rule.tiers.floor, *(name for name, _ in reversed(rule.tiers.steps))]
+    if before is None:
+        return "first"
+    if before == now:
+        return "unchanged"
+    if before not in order or now not in order:
+        return "other"
+    return "lower" if order.index(now) < order.index(before) else "higher"
+
+
+def _because(verdict: Verdict) -> str:
+    """What decided a tier, in a few words with its numbers."""
+    if verdict.credit is not None and verdict.bound_by == verdict.credit_bound:
+        return f"{verdict.bound_by} {format_percent(verdict.credit)} %"
+    detail = next((gate.detail for gate in verdict.gates if gate.name == verdict.bound_by and gate.detail), "")
+    if detail:
+        return f"{verdict.bound_by}: {detail}"
+    return verdict.bound_by if verdict.gain is None else f"{verdict.bound_by}: gain {format_percent(verdict.gain)} %"
+
+
+def _lacks(run: RunInputs, verdict: Verdict) -> tuple[str, ...]:
+    pins = (f"{pin.slot.partition(':')[0]} (inferred)" for pin in verdict.pins if pin.figure.inferred)
+    return (*verdict.not_checked, *pins, *(f"{name} (inferred)" for name in run.inferred))

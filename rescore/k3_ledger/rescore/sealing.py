@@ -1,0 +1,59 @@
+"""Verdicts as bodies of ``verdict`` entries: everything that anyone needs to derive them again."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from k3_ledger.rescore.exact import format_exact
+from k3_ledger.rescore.rules.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from k3_ledger.rescore.inputs import Figure
+    from k3_ledger.rescore.rescore import RescoreReport
+
+_IDENTITY: Final = re.compile(r"[0-9a-f]{64}")
+
+
+def verdict_body(target: str, verdict: Verdict) -> dict[str, Any]:
+    """The body of a ``verdict`` entry about the entry with identity ``target``."""
+    return {
+        "target": target,
+        "rule": verdict.rule,
+        "rule_sha256": verdict.rule_sha256,
+        "pins": [
+            {
+                "slot": pin.slot,
+                "value": format_exact(pin.figure.value),
+                "source": pin.origin,
+                "entry": _entry(pin.figure),
+                "inferred": pin.figure.inferred,
+            }
+            for pin in verdict.pins
+        ],
+        "metric": verdict.metric,
+        "tier": verdict.tier,
+        "bound_by": verdict.bound_by,
+        "steps": [{"name": step.name, "value": step.text} for step in verdict.steps],
+        "not_checked": list(verdict.not_checked),
+    }
+
+
+def new_verdicts(report: RescoreReport) -> Iterator[dict[str, Any]]:
+    """Bodies of the verdicts of a report that the ledger does not hold yet, in order.
+
+    A verdict is held when the newest one by the same rule on the same run and metric has the same tier.
+    """
+    for row in report.rows:
+        if not isinstance(row.result, Verdict):
+            continue
+        verdict = row.result
+        held = [judged.tier for judged in row.candidate.verdicts if judged.rule_sha256 == verdict.rule_sha256]
+        if held[-1:] != [verdict.tier]:
+            yield verdict_body(row.candidate.identity, verdict)
+
+
+def _entry(figure: Figure) -> str | None:
+    return figure.source if _IDENTITY.fullmatch(figure.source) else None

@@ -1,0 +1,108 @@
+"""Native receipts: what their raw nanoseconds come to."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from k3_ledger.rescore.native import median, read_parity, read_run
+from k3_ledger.rescore.replay import gather
+from k3_ledger.rescore.slots import Track
+from tests.ledgers import RUNNER, Builder
+from tests.rescore.receipts import parity, receipt, series, verified
+
+
+def decoded(body: dict[str, Any]) -> Any:
+    """The body as the verifier hands it on."""
+    builder = Builder().open()
+    builder.add("run", body, RUNNER)
+    return [entry.entry.body for entry in verified(builder)][-1]
+
+
+def timing(*rows: dict[str, Any], **more: Any) -> Any:
+    return decoded(receipt(timing=list(rows), **more))
+
+
+def test_claim_clock_and_jitter_come_from_the_raw_samples() -> None:
+    decode, prefill = read_run(decoded(receipt(64.0, 512.0)))
+    assert decode.track == Track("decode", 131_072, "k3-slice", "bf16", "node")
+    assert decode.speed == 64
+    assert decode.clock is not None
+    assert (decode.clock.tokens, decode.clock.seconds, decode.clock.jitter) == (2048, 32, Fraction(1, 2))
+    assert (decode.samples, decode.filled) == (3, True)
+    assert (prefill.track.short, prefill.speed) == ("prefill@32768", 512)
+
+
+def test_a_run_without_a_model_has_a_track_without_one() -> None:
+    (found,) = read_run(timing(series("verify", "subject", [(10, 1)], context=4), model=None))
+    assert str(found.track) == "verify@4/-/-/node"
+
+
+@pytest.mark.parametrize("change", [{"inputs": "repeated"}, {"cache": "warm"}, {"actor": "peer"}])
+def test_a_cached_replay_is_no_measurement(change: dict[str, str]) -> None:
+    fresh = series("decode", "subject", [(10, 1)], context=4)
+    replayed = series("decode", "subject", [(1000, 1)], context=4, **change)
+    (found,) = read_run(timing(fresh, replayed))
+    assert found.speed == 10
+    assert read_run(timing(replayed)) == []
+
+
+def test_a_run_timed_from_outside_alone_makes_no_claim() -> None:
+    (found,) = read_run(timing(series("decode", "controller", [(32, 1), (64, 2)], context=4)))
+    assert found.speed is None
+    assert found.clock is not None
+    assert found.samples == 1
+    assert found.clock.jitter is None
+
+
+def test_one_length_is_no_clock() -> None:
+    (found,) = read_run(timing(series("decode", "controller", [(32, 1), (32, 2)], context=4)))
+    assert found.clock is None
+
+
+def test_a_clock_that_ran_backwards_is_a_reading_too() -> None:
+    (found,) = read_run(timing(series("decode", "controller", [(32, 3), (64, 2)], context=4)))
+    assert found.clock is not None
+    assert found.clock.seconds == -1
+
+
+def test_the_shortest_and_the_longest_runs_are_compared() -> None:
+    rows = [(32, 1), (64, 5), (128, 4), (128, 6)]
+    (found,) = read_run(timing(series("decode", "controller", rows, context=4)))
+    assert found.clock is not None
+    assert (found.clock.tokens, found.clock.seconds, found.clock.jitter) == (96, 4, 2)
+
+
+def test_a_context_that_was_skipped_over_is_not_filled() -> None:
+    (found,) = read_run(timing(series("decode", "subject", [(10, 1)], context=4096, context_filled=4)))
+    assert not found.filled
+    (none,) = read_run(timing(series("decode", "subject", [(10, 1)], context=None, context_filled=None)))  # type: ignore[arg-type]
+    assert none.filled
+
+
+def test_the_claim_is_a_median_to_six_decimals() -> None:
+    (found,) = read_run(timing(series("decode", "subject", [(10, 3), (10, 1), (10, 2)], context=4)))
+    assert found.speed == 5
+    (third,) = read_run(timing(series("decode", "subject", [(1, 3)], context=4)))
+    assert third.speed == Fraction(333333, 10**6)
+    assert median([Fraction(4), Fraction(1), Fraction(2), Fraction(8)]) == 3
+
+
+def test_parity_is_read_depth_by_depth() -> None:
+    found = read_parity(decoded(receipt()))
+    assert found is not None
+    assert [depth.tokens for depth in found.depths] == [4, 128, 256, 512, 1024, 2048, 4096]
+    assert (found.path, found.independent, found.worst_kl(), found.worst_top1()) == ("both", True, Fraction("0.004"), 1)
+    assert found.depths[0].rows == 32
+
+
+def test_processed_rows_are_no_parity() -> None:
+    assert read_parity(decoded(receipt(parity=parity(processing="processed")))) is None
+    assert read_parity(decoded(receipt(parity=None))) is None
+
+
+def test_only_a_verified_log_is_judged() -> None:
+    with pytest.raises(TypeError, match="only a verified log"):
+        gather([])  # type: ignore[arg-type]
