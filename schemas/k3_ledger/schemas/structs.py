@@ -856,7 +856,7 @@ def decode_entry(entry: bytes) -> AnyEntryStruct | None:
     decode, gather, match = _known[schema]
     try:
         value = decode(entry)
-    except (DecodeError, UnicodeDecodeError):
+    except (DecodeError, UnicodeDecodeError):  # msgspec up to 0.19 raises the latter for bytes that are not UTF-8
         return None
     if _encode(value) != entry:
         return None
