@@ -14,7 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k3_ledger.engine.gguf import open_model_file, parse_header
+from k3_ledger.engine.gguf import open_model_file, parse_header, write_gguf
+from k3_ledger.engine.gguf.types import F32
+from k3_ledger.engine.gguf.writer import NewTensor
 from k3_ledger.schemas.errors import ModelError
 from k3_ledger.schemas.findings import Code
 
@@ -90,6 +92,27 @@ def test_whole_split_loads_from_any_part(part: int, test_data: Callable[..., Pat
         assert file.view("blk.0.ffn_gate_exps.weight").raw.shape == (32, 32)
 
 
+def test_number_used_twice_is_named_as_such(test_data: Callable[..., Path]) -> None:
+    with pytest.raises(ModelError, match="used twice, first by samefile-00001"):
+        open_model_file(test_data("bug-cases", "cases", "44-gguf-shards-experts", "samefile-00001-of-00002.gguf"))
+
+
+@pytest.mark.parametrize(("announced", "name"), [(2, "t"), (3, "t"), (2, "same")])
+def test_parts_hold_as_many_tensors_as_they_announce(announced: int, name: str, tmp_path: Path) -> None:
+    for number in range(2):
+        values = {"split.no": number, "split.count": 2, "split.tensors.count": announced}
+        tensor = NewTensor(name if name == "same" else f"t{number}", (8,), F32, lambda: [bytes(32)])
+        write_gguf(tmp_path / f"m-0000{number + 1}-of-00002.gguf", values, [tensor])
+    path = tmp_path / "m-00001-of-00002.gguf"
+    if (announced, name) == (2, "t"):
+        assert list(open_model_file(path).tensors) == ["t0", "t1"]
+        return
+    with pytest.raises(ModelError) as caught:
+        open_model_file(path)
+    assert caught.value.code is Code.GGUF_SHARDS
+    assert caught.value.finding.position.field == ("same" if name == "same" else "split.tensors.count")
+
+
 def test_renamed_part_is_refused(test_data: Callable[..., Path], tmp_path: Path) -> None:
     folder = test_data("bug-cases", "cases", "44-gguf-shards-experts")
     shutil.copy(folder / "ok-00001-of-00002.gguf", tmp_path / "alone.gguf")
@@ -129,6 +152,10 @@ REFUSED = {
     "tensor past the end": (_header(tensors=1, rest=_tensor("t", (1024,), 0, 0) + b"\0" * 64), Code.GGUF_LENGTH),
     "offset off the alignment": (_header(tensors=1, rest=_tensor("t", (8,), 0, 8) + b"\0" * 64), Code.GGUF_ALIGNMENT),
     "gap before a tensor": (_header(tensors=1, rest=_tensor("t", (8,), 0, 32) + b"\0" * 99), Code.GGUF_TENSOR),
+    "tensors on top of one another": (
+        _header(tensors=2, rest=_tensor("a", (8,), 0, 0) + _tensor("b", (8,), 0, 0) + b"\0" * (6 + 32)),
+        Code.GGUF_TENSOR,
+    ),
     "unknown storage type": (_header(tensors=1, rest=_tensor("t", (8,), 99, 0) + b"\0" * 64), Code.GGUF_QUANTISATION),
     "other storage": (
         _header(tensors=1, rest=_tensor("t", (256,), 12, 0) + b"\0" * 999),

@@ -82,6 +82,22 @@ def test_a_sum_that_depends_on_the_chunk_is_seen(weights: Callable[..., Weights]
     assert not torch.equal(_run(faulty, 1)[0], _run(faulty, 33)[0])
 
 
+class OneBankTooMany(Model):
+    def _mix(self, bank: torch.Tensor, count: int, x: torch.Tensor, name: str) -> torch.Tensor:
+        return super()._mix(bank, min(count + 1, bank.shape[0]), x, name)
+
+
+def test_reading_a_bank_that_is_not_sealed_shows_at_once(weights: Callable[..., Weights]) -> None:
+    faulty = OneBankTooMany(weights("tiny"), Options())
+    assert not torch.isfinite(_run(faulty, 33)[0]).any()
+
+
+def test_reading_a_cache_row_that_is_not_written_shows_at_once(model: Model) -> None:
+    state = model.new_state(8)
+    state.position = 1  # as if a token had been taken
+    assert not torch.isfinite(model.decode_one(300, state)).any()
+
+
 def test_torch_path_equals_the_specification(model: Model, weights: Callable[..., Weights]) -> None:
     rows = _run(model, 8)[0].double().numpy()
     assert np.abs(rows - Reference(weights("tiny")).logits(IDS)).max() < 5e-4

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from k3_ledger.engine.parity import Rows, Suite, compare, ids_digest
+from k3_ledger.engine.parity import Rows, Suite, compare, grade, ids_digest
 from k3_ledger.engine.parity.compare import log_softmax
+from k3_ledger.engine.parity.llamacpp import LlamaCpp
 from k3_ledger.engine.parity.suite import decimal_text
 from k3_ledger.schemas.errors import ParityError
 from k3_ledger.schemas.findings import Code
@@ -149,6 +151,69 @@ def test_decimals_are_plain(value: float, text: str) -> None:
 
 def test_digest_tells_prompts_apart() -> None:
     assert len({ids_digest(p) for p in ([[1, 2]], [[12]], [[1], [2]], [[2, 1]], [[1, 2], []])}) == 5
+
+
+class Stub:
+    """An engine that answers with fixed logits, moved at some lengths."""
+
+    name, version, independent = "stub", "1", True
+
+    def __init__(self, moved: frozenset[int] = frozenset()) -> None:
+        self.moved = moved
+
+    def rows(self, ids: list[int], count: int, path: str) -> Rows:
+        values = np.tile(np.arange(5.0), (count, 1))
+        if len(ids) in self.moved:
+            values[:, 0] += 0.25
+        return Rows(ids_digest([ids]), "raw", values)
+
+
+def test_perfect_agreement_is_suspicious_only_when_it_is_everywhere() -> None:
+    suite = Suite(depths=(2, 4), rows=1)
+    everywhere = grade(Stub(), Stub(), suite, range(9))
+    assert [finding.code for finding in everywhere.findings] == [Code.PARITY_PERFECT_ZERO]
+    for moved in ({2}, {4}):
+        assert grade(Stub(frozenset(moved)), Stub(), suite, range(9)).findings == ()
+
+
+def test_worst_depth_decides() -> None:
+    graded = grade(Stub(frozenset({4})), Stub(), Suite(depths=(2, 4, 8), rows=2), range(9))
+    assert graded.worst.depth == 4
+    with pytest.raises(ParityError, match="at depth 4"):
+        graded.require(0.1)
+    graded.require(0.3)
+    assert [depth.rows for depth in graded.record.depths] == [4, 4, 4]
+
+
+def _answer(**changes: Any) -> dict[str, Any]:
+    top = [{"id": i, "logprob": float(np.log(0.25))} for i in range(4)]
+    return {
+        "choices": [{"logprobs": {"content": [{"top_logprobs": top}]}}],
+        "usage": {"prompt_tokens": 3},
+    } | changes
+
+
+def _llama(answer: dict[str, Any]) -> LlamaCpp:
+    engine = LlamaCpp.__new__(LlamaCpp)
+    engine.vocabulary, engine.cache, engine._forced = 4, True, 1
+    engine._server = SimpleNamespace(handle_completions=lambda _request: answer)
+    return engine
+
+
+def test_answers_of_llama_cpp_are_checked_before_they_are_rows() -> None:
+    assert _llama(_answer()).row([1, 2, 3]).tolist() == [np.log(0.25)] * 4
+    three = [{"id": i, "logprob": -1.0} for i in range(3)]
+    scaled = [{"id": i, "logprob": -1.0} for i in range(4)]
+    for answer, code in (
+        (_answer(usage={"prompt_tokens": 4}), Code.PARITY_PROMPTS_DIFFER),
+        (_answer(choices=[{"logprobs": None}]), Code.PARITY_TRUNCATED),
+        ({"error": "no slot"}, Code.PARITY_TRUNCATED),
+        (_answer(choices=[{"logprobs": {"content": [{"top_logprobs": three}]}}]), Code.PARITY_TRUNCATED),
+        (_answer(choices=[{"logprobs": {"content": [{"top_logprobs": scaled}]}}]), Code.PARITY_PROCESSED),
+    ):
+        with pytest.raises(ParityError) as caught:
+            _llama(answer).row([1, 2, 3])
+        assert caught.value.code is code
 
 
 def test_prompts_are_nested_and_repeatable() -> None:

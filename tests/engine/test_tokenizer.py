@@ -113,6 +113,30 @@ def test_words_join_to_the_text_and_ids_decode_to_it(name: str, tokenizer: Token
     assert tokenizer.decode(tokenizer.encode(text)) == text.encode()
 
 
+WORDS = {
+    "a\U0002f800\uf900b": ["a", "\U0002f800\uf900", "b"],
+    "a\u3400\U00020000\U0002a700\U0002b740\U0002b820\U0002ceb0b": [
+        "a",
+        "\u3400\U00020000\U0002a700\U0002b740\U0002b820\U0002ceb0",
+        "b",
+    ],
+    "a\u3042b": ["a\u3042b"],
+    "we're They'LL I'Ve x'dy 'tis o'r": ["we're", " They'LL", " I'Ve", " x'd", "y", " '", "tis", " o", "'r"],
+    "1234567": ["123", "456", "7"],
+    "a  b": ["a", " ", " b"],
+    "a\n\n  b": ["a", "\n\n", " ", " b"],
+    "a \n b": ["a", " \n", " b"],
+    "x  ": ["x", "  "],
+    "!?\r\n\nz": ["!?\r\n\n", "z"],
+    "$x \u0301y": ["$x", " \u0301", "y"],
+}
+
+
+@pytest.mark.parametrize("text", WORDS)
+def test_words_are_split_by_the_rule(text: str) -> None:
+    assert split_words(text) == WORDS[text]
+
+
 def test_stream_holds_back_half_a_character(tokenizer: Tokenizer) -> None:
     decoder = tokenizer.stream()
     pieces = [decoder.decode(tokenizer.decode([index])) for index in tokenizer.encode("👍")]
