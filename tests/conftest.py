@@ -49,7 +49,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.skipped
         and os.environ.get(DATA_VARIABLE)
         and isinstance(report.longrepr, tuple)
-        and MISSING_DATA in str(report.longrepr[2])
+        and any(words in str(report.longrepr[2]) for words in (MISSING_DATA, "got empty parameter set"))
     ):
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid}: {report.longrepr[2]}, yet {DATA_VARIABLE} promises it"

@@ -12,8 +12,14 @@ if TYPE_CHECKING:
 pytest_plugins = ["pytester"]
 
 SUITE = """
+import pytest
+
 def test_needs_data(test_data):
     test_data("no-such-folder")
+
+@pytest.mark.parametrize("case", [])
+def test_is_made_of_data(case):
+    pass
 """
 
 
@@ -27,14 +33,14 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
 
 def test_missing_data_skips_where_none_was_promised(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(DATA_VARIABLE, raising=False)
-    suite.runpytest_subprocess("-rs").stdout.fnmatch_lines([f"*{MISSING_DATA}: no-such-folder*", "*1 skipped*"])
+    suite.runpytest_subprocess("-rs").stdout.fnmatch_lines([f"*{MISSING_DATA}: no-such-folder*", "*2 skipped*"])
 
 
 def test_missing_data_fails_where_it_was_promised(
     suite: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
-    suite.runpytest_subprocess().stdout.fnmatch_lines([f"*yet {DATA_VARIABLE} promises it*", "*1 failed*"])
+    suite.runpytest_subprocess().stdout.fnmatch_lines([f"*yet {DATA_VARIABLE} promises it*", "*1 failed, 1 error*"])
 
 
 def test_the_variable_decides_where_data_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
