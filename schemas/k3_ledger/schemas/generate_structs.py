@@ -37,7 +37,7 @@ from collections.abc import Callable
 from re import compile as compile_pattern
 from typing import Annotated, Any, Literal
 
-from msgspec import DecodeError, Meta, Struct, field
+from msgspec import DecodeError, Meta, Struct, ValidationError, convert, field
 from msgspec.json import Decoder, Encoder
 
 from k3_ledger.schemas.envelope import MAX_ENTRY
@@ -48,8 +48,33 @@ _Gather = Callable[[Any], list[str]]
 _KINDS: dict[bytes, tuple[type[AnyEntryStruct], _Gather, tuple[str, ...]]] = {{
 {rows}
 }}
-_known: dict[bytes, tuple[Callable[[bytes], AnyEntryStruct], _Gather, Callable[[str], object]]] = {{}}
+_known: dict[bytes, _Known] = {{}}
 _encode = Encoder().encode
+
+
+class _Known:
+    """What reads and writes entries of one schema. Building it takes longer than a small log takes to verify."""
+
+    __slots__ = ("decode", "gather", "match", "struct")
+
+    def __init__(self, schema: bytes) -> None:
+        self.struct, self.gather, patterns = _KINDS[schema]
+        self.decode = Decoder(self.struct).decode
+        whole = "".join(rf"(?:(?:{{pattern}})\n)*\n" for pattern in patterns)
+        self.match = compile_pattern(whole + r"\Z").match
+
+    def texts_match(self, value: AnyEntryStruct) -> bool:
+        texts = self.gather(value)
+        joined = "\n".join(texts) + "\n"
+        return joined.count("\n") == len(texts) and self.match(joined) is not None
+
+
+def _lookup(schema: bytes) -> _Known | None:
+    if schema not in _known:
+        if schema not in _KINDS:
+            return None
+        _known[schema] = _Known(schema)
+    return _known[schema]
 
 
 def decode_entry(entry: bytes) -> AnyEntryStruct | None:
@@ -58,24 +83,30 @@ def decode_entry(entry: bytes) -> AnyEntryStruct | None:
         return None
     # What follows the schema is of constant length, so it can be cut out without parsing. A wrong cut costs nothing:
     # the decoder that it picks refuses any other schema.
-    schema = entry[entry.rfind(b'"schema":"') + 10 : -32]
-    if schema not in _known:
-        if schema not in _KINDS:
-            return None
-        # These take longer to build than a small log takes to verify, so each is built when it is first needed.
-        struct, gather, patterns = _KINDS[schema]
-        whole = "".join(rf"(?:(?:{{pattern}})\n)*\n" for pattern in patterns)
-        _known[schema] = Decoder(struct).decode, gather, compile_pattern(whole + r"\Z").match
-    decode, gather, match = _known[schema]
+    known = _lookup(entry[entry.rfind(b'"schema":"') + 10 : -32])
+    if known is None:
+        return None
     try:
-        value = decode(entry)
+        value = known.decode(entry)
     except (DecodeError, UnicodeDecodeError):  # msgspec up to 0.19 raises the latter for bytes that are not UTF-8
         return None
-    if _encode(value) != entry:
+    return value if _encode(value) == entry and known.texts_match(value) else None
+
+
+def encode_entry(values: dict[str, object]) -> tuple[bytes, AnyEntryStruct] | None:
+    """Write a valid entry from plain values; ``None`` says only that the slow path has to look.
+
+    The bytes are canonical: they are what :func:`decode_entry` would write again and compare.
+    """
+    known = _lookup(str(values["schema"]).encode())
+    if known is None:
         return None
-    texts = gather(value)
-    joined = "\n".join(texts) + "\n"
-    return value if joined.count("\n") == len(texts) and match(joined) else None
+    try:
+        value = convert(values, known.struct)
+        entry = _encode(value)
+    except (ValidationError, TypeError, UnicodeEncodeError):
+        return None
+    return (entry, value) if len(entry) <= MAX_ENTRY and known.texts_match(value) else None
 '''
 
 

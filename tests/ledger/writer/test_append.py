@@ -69,6 +69,16 @@ def test_entries_are_on_the_disk_before_success_is_reported(tmp_path):
     assert disk.calls.count("write") == disk.calls.count("fdatasync") == 1
 
 
+def test_large_group_is_signed_by_several_threads_in_order(ledger, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    with ledger.writer(JUDGE) as writer:
+        receipts = writer.append_many([Draft("note", note(str(i))) for i in range(1001)])
+    assert notes(ledger.log_path) == [str(i) for i in range(1001)]
+    assert [receipt.index for receipt in receipts] == list(range(OPENING, OPENING + 1001))
+    data = ledger.log_path.read_bytes()
+    assert all(data[receipt.byte_offset - 1 :].startswith(b'\n{"entry":') for receipt in receipts)
+
+
 def test_group_commit_of_nothing_writes_nothing(ledger):
     before = ledger.log_path.read_bytes()
     with ledger.writer(JUDGE) as writer:

@@ -18,8 +18,10 @@ from tests.ledger.writer.support import (
     FailingDisk,
     Killed,
     MortalDisk,
+    add_line,
     append_notes,
     new_ledger,
+    note,
     public,
     read_entries,
 )
@@ -170,27 +172,20 @@ def test_head_is_not_signed_over_an_entry_that_would_not_verify(ledger):
     assert not ledger.checkpoint_path.exists()
 
 
-def test_head_is_not_signed_over_an_entry_that_its_key_could_not_sign(ledger, monkeypatch):
-    from k3_ledger.ledger.writer.append import Writer
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Writer, "_check_allowed", lambda *_: None)
-        with ledger.writer(SIGNERS["runner"]) as writer:
-            target = read_entries(ledger.log_path)[0]["identity"]
-            writer.append("supersede", {"target": target, "reason": "none", "replacement": None})
+def test_head_is_not_signed_over_an_entry_that_its_key_could_not_sign(ledger):
+    target = read_entries(ledger.log_path)[0]["identity"]
+    body = {"target": target, "reason": "none", "replacement": None}
+    add_line(ledger.log_path, SIGNERS["runner"], "supersede", body)
     append_notes(ledger, "behind it")
     with pytest.raises(LedgerError) as caught:
         make_checkpoint(ledger, LOG)
     assert caught.value.code is Code.KEY_WRONG_ROLE
+    assert caught.value.finding.position.index == OPENING
 
 
-def test_head_is_not_signed_over_an_entry_by_a_retired_key(ledger, monkeypatch):
-    from k3_ledger.ledger.writer.append import Writer
-
+def test_head_is_not_signed_over_an_entry_by_a_retired_key(ledger):
     rotate(ledger)
-    with monkeypatch.context() as patched:
-        patched.setattr(Writer, "_check_allowed", lambda *_: None)
-        append_notes(ledger, "too late", signer=LOG)
+    add_line(ledger.log_path, LOG, "note", note("too late"))
     with pytest.raises(LedgerError) as caught:
         make_checkpoint(ledger, STRANGER)
     assert caught.value.code is Code.KEY_RETIRED

@@ -15,22 +15,17 @@ the kernel may have dropped the data and called the pages clean, so that writer 
 
 from __future__ import annotations
 
-import copy
-import datetime as dt
-import hashlib
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from k3_ledger.ledger.core.chain import entry_identity, signed_message
-from k3_ledger.ledger.core.framing import format_line, parse_line
-from k3_ledger.ledger.writer.disk import Disk, storage_error, write_all
+from k3_ledger.ledger.core.chain import entry_identity
+from k3_ledger.ledger.core.framing import parse_line
+from k3_ledger.ledger.writer.batch import Batch, Draft, Receipt, utc_now
+from k3_ledger.ledger.writer.disk import storage_error, write_all
 from k3_ledger.ledger.writer.logfile import LogFile
-from k3_ledger.ledger.writer.state import Head, LogState, find_lines, known_identities, scan
-from k3_ledger.schemas import canonical
+from k3_ledger.ledger.writer.state import find_lines, known_identities, scan
 from k3_ledger.schemas.decode import decode
-from k3_ledger.schemas.envelope import MAX_ENTRY, REFERENCES, SIGNING_ROLES, format_entry_around
-from k3_ledger.schemas.errors import LedgerError, SchemaError, StoreError
+from k3_ledger.schemas.errors import LedgerError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
@@ -38,49 +33,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from k3_ledger.ledger.core.keyring import Keyring
+    from k3_ledger.ledger.writer.batch import EntryCheck
+    from k3_ledger.ledger.writer.disk import Disk
     from k3_ledger.ledger.writer.keys import Signer
-    from k3_ledger.schemas.findings import Finding
+    from k3_ledger.ledger.writer.state import LogState
 
-    EntryCheck = Callable[[Any], Iterable[Finding]]
-    """Semantics that another room knows: findings about a typed entry that is about to be appended."""
-
-BODY_LIMITS = canonical.Limits(max_bytes=1 << 24)
-"""A body that is too long for a line is still formatted, in order to say which of its fields is the largest."""
-
-
-class Draft(NamedTuple):
-    """An entry-to-be.
-
-    Attributes:
-        kind: kind of entry.
-        body: its body as plain values (see :mod:`k3_ledger.schemas.models`), every field written out.
-        time: claimed UTC time ``YYYY-MM-DDTHH:MM:SSZ``; None takes the clock's.
-    """
-
-    kind: str
-    body: Mapping[str, object]
-    time: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """Proof to the caller that an entry is on stable storage.
-
-    Attributes:
-        index: position in the log, counted from 0.
-        identity: lower-case hexadecimal SHA-256 of the entry bytes.
-        byte_offset: where the line begins in ``ledger.jsonl``.
-    """
-
-    index: int
-    identity: str
-    byte_offset: int
-
-
-def utc_now() -> str:
-    """The system's clock as entries claim it."""
-    return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+__all__ = ["Draft", "Receipt", "Writer"]
 
 
 class Writer:
@@ -184,12 +142,13 @@ class Writer:
         with self.exclusive() as state:
             batch = self._prepare(drafts, state)
             if batch.receipts:
-                self._commit(b"".join(batch.lines), state)
-                self._state = batch.state
+                data, after = batch.sign()
+                self._commit(data, state)
+                self._state = after
             return batch.receipts
 
     def rehearse(self, drafts: Iterable[Draft]) -> None:
-        """Do all of :meth:`append_many` but the writing, to learn of a refusal before anything else is done."""
+        """Do all of :meth:`append_many` but signing and writing, to learn of a refusal before anything else is done."""
         with self.exclusive() as state:
             self._prepare(drafts, state)
 
@@ -205,20 +164,14 @@ class Writer:
                 assert place.byte_offset is not None
                 yield Receipt(place.index, entry_identity(entry).hex(), place.byte_offset), decode(entry, place)
 
-    def _prepare(self, drafts: Iterable[Draft], state: LogState) -> _Batch:
-        batch = _Batch(state)
+    def _prepare(self, drafts: Iterable[Draft], state: LogState) -> Batch:
+        batch = Batch(state, self._signer, self._clock, self._check)
         for draft in drafts:
-            entry = self._entry(draft, batch.state)
-            typed = decode(entry, Position(index=batch.state.entries))
-            for finding in () if self._check is None else self._check(typed):
-                raise refusal(finding)
-            keyring = self._keyring_after(typed, batch.state)
-            batch.take_references(typed)
-            batch.add(entry, format_line(entry, self._signer.sign(signed_message(entry))), keyring)
+            batch.add(draft)
         self._check_references(batch, state)
         return batch
 
-    def _check_references(self, batch: _Batch, state: LogState) -> None:
+    def _check_references(self, batch: Batch, state: LogState) -> None:
         """Refuse entries that name an entry which does not stand before them: verify would, for ever."""
         if not batch.wanted:
             return
@@ -231,65 +184,6 @@ class Writer:
                 expected="the identity of an earlier entry",
                 found=target,
             )
-
-    def _entry(self, draft: Draft, state: LogState) -> bytes:
-        self._check_allowed(draft.kind, state)
-        body = _format_body(draft.body)
-        entry = format_entry_around(
-            body,
-            index=state.entries,
-            key=self._signer.key_id,
-            kind=draft.kind,
-            prev=state.head.identity,
-            time=self._clock() if draft.time is None else draft.time,
-        )
-        if len(entry) > MAX_ENTRY:
-            raise _too_long(draft, len(entry))
-        return entry
-
-    def _check_allowed(self, kind: str, state: LogState) -> None:
-        """Refuse what verify would report about the signing key, before it is signed."""
-        roles = SIGNING_ROLES.get(kind)
-        if roles is None or kind == "genesis":
-            raise SchemaError(
-                Code.SCHEMA_UNKNOWN_KIND if roles is None else Code.CHAIN_SECOND_GENESIS,
-                f"no entry of kind {kind!r} can be appended",
-                expected="one of " + ", ".join(k for k in SIGNING_ROLES if k != "genesis"),
-                found=kind,
-            )
-        key_id, index = self._signer.key_id, state.entries
-        life = state.keyring.lives.get(key_id)
-        if life is None:
-            raise LedgerError(
-                Code.KEY_UNKNOWN,
-                f"the signing key {key_id[:16]}… is not enrolled in this ledger",
-                position=Position(index=index, field="key"),
-                hint="enrol it with the root key: `k3-ledger key enrol`",
-            )
-        if not life.valid_at(index):
-            raise LedgerError(
-                Code.KEY_RETIRED,
-                f"the signing key {key_id[:16]}… was retired by entry {life.retired}",
-                position=Position(index=index, field="key"),
-                hint="sign with the key that took its place",
-            )
-        if life.role not in roles:
-            raise LedgerError(
-                Code.KEY_WRONG_ROLE,
-                f"a {life.role} key does not sign entries of kind {kind}",
-                position=Position(index=index, field="key"),
-                expected=" or ".join(sorted(roles)),
-                found=life.role,
-                hint=f"sign with a {' or '.join(sorted(roles))} key",
-            )
-
-    def _keyring_after(self, entry: Any, state: LogState) -> Keyring:
-        if entry.kind != "key":
-            return state.keyring
-        keyring = copy.deepcopy(state.keyring)
-        for finding in keyring.apply_key(entry.index, entry.key, entry.body):
-            raise refusal(finding)
-        return keyring
 
     def _commit(self, data: bytes, state: LogState) -> None:
         """Write and sync, or put everything back as it was and raise."""
@@ -332,61 +226,3 @@ class Writer:
                 "put the disk right, then run `k3-ledger verify` and, if it reports a torn tail, `k3-ledger recover`",
             )
         return "nothing was appended, the ledger is as it was", None
-
-
-class _Batch:
-    """Lines put together but not yet written, and the state of the log behind them."""
-
-    def __init__(self, state: LogState) -> None:
-        self.state = state
-        self.lines: list[bytes] = []
-        self.receipts: list[Receipt] = []
-        self.wanted: dict[str, Position] = {}
-        self._identities: set[str] = set()
-
-    def take_references(self, entry: Any) -> None:
-        """Note which earlier entries an entry names, unless they are in this very batch."""
-        for field in REFERENCES.get(entry.kind, ()):
-            value = getattr(entry.body, field)
-            for target in (value,) if isinstance(value, str) else value or ():
-                if target not in self._identities:
-                    self.wanted.setdefault(target, Position(index=entry.index, field=f"body.{field}"))
-
-    def add(self, entry: bytes, line: bytes, keyring: Keyring) -> None:
-        index, offset = self.state.entries, self.state.size
-        identity = entry_identity(entry).hex()
-        self.lines += (line, b"\n")
-        self.receipts.append(Receipt(index, identity, offset))
-        self._identities.add(identity)
-        head = Head(index, identity, offset, hashlib.sha256(line).digest())
-        self.state = LogState(self.state.origin, offset + len(line) + 1, head, keyring)
-
-
-def refusal(finding: Finding) -> LedgerError:
-    """The finding as an error, for callers that stop at the first."""
-    return LedgerError(
-        finding.code,
-        finding.message,
-        position=finding.position,
-        expected=finding.expected,
-        found=finding.found,
-        hint=finding.hint,
-    )
-
-
-def _format_body(body: Mapping[str, object]) -> bytes:
-    # Formatted as a member, so that the path in an error starts with "body".
-    return canonical.format({"body": dict(body)}, limits=BODY_LIMITS)[len(b'{"body":') : -1]
-
-
-def _too_long(draft: Draft, length: int) -> SchemaError:
-    sizes = {name: len(canonical.format(value, limits=BODY_LIMITS)) for name, value in draft.body.items()}
-    name = max(sizes, key=sizes.__getitem__)
-    return SchemaError(
-        Code.ENTRY_TOO_LONG,
-        f"the entry would take {length:,} bytes; its largest field is body.{name} with {sizes[name]:,}",
-        position=Position(field=f"body.{name}"),
-        expected=f"at most {MAX_ENTRY:,} bytes",
-        found=f"{length:,} bytes",
-        hint=f"store {name} as an artifact (a file in the bundle) and keep its digest and a summary in the entry",
-    )

@@ -19,10 +19,10 @@ from k3_ledger.ledger.core.checkpoint import Checkpoint, SignedCheckpoint, forma
 from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.merkle import CompactRange
 from k3_ledger.ledger.core.note import Verifier, key_hash, sign_note
+from k3_ledger.ledger.writer.batch import check_key
 from k3_ledger.ledger.writer.disk import make_directory, storage_errors
 from k3_ledger.ledger.writer.logfile import LogFile
 from k3_ledger.ledger.writer.state import check_entry, check_unchanged, place_of, scan, whole_lines
-from k3_ledger.schemas.envelope import SIGNING_ROLES
 from k3_ledger.schemas.errors import LedgerError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -158,7 +158,7 @@ def _check_log(
                 line = parse_line(raw, place := place_of(tree.end, at))
                 if tree.end >= vouched:
                     entry = check_entry(line, place, prev, state.keyring)
-                    _check_use(entry.key, entry.kind, place, state)
+                    check_key(state.keyring.lives.get(entry.key), entry.key, entry.kind, tree.end)
                 prev = entry_identity(line.entry).hex()
             tree.append(leaf_hash(raw))
             at += len(raw) + 1
@@ -169,20 +169,6 @@ def _check_log(
     for path, (_, signed) in heads.items():
         _check_head(path, signed.checkpoint, roots.get(signed.checkpoint.size), tree.end)
     return tree
-
-
-def _check_use(key: str, kind: str, place: Position, state: LogState) -> None:
-    life = state.keyring.lives[key]
-    assert place.index is not None
-    if kind == "genesis" and place.index == 0:
-        return
-    if not life.valid_at(place.index) or life.role not in SIGNING_ROLES[kind]:
-        raise LedgerError(
-            Code.KEY_WRONG_ROLE if life.valid_at(place.index) else Code.KEY_RETIRED,
-            f"the {life.role} key {key[:16]}… could not sign an entry of kind {kind} there; no head is signed over it",
-            position=place,
-            hint="run `k3-ledger verify` for the whole picture",
-        )
 
 
 def _check_head(path: Path, head: Checkpoint, root: bytes | None, entries: int) -> None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from k3_ledger.ledger.core.framing import MAX_LINE
-from k3_ledger.ledger.writer.append import Draft
+from k3_ledger.ledger.writer.batch import Draft
 from k3_ledger.ledger.writer.blobs import BLOCK, digest_of, put_blob
 from k3_ledger.ledger.writer.disk import storage_errors
 from k3_ledger.ledger.writer.tarball import list_members
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
-    from k3_ledger.ledger.writer.append import Receipt, Writer
+    from k3_ledger.ledger.writer.append import Writer
+    from k3_ledger.ledger.writer.batch import Receipt
     from k3_ledger.ledger.writer.store import Ledger
 
 BUNDLE_NAME = "bundle.json"

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from k3_ledger.ledger.core.chain import entry_identity, genesis_prev, signed_message
 from k3_ledger.ledger.core.framing import format_line
 from k3_ledger.ledger.core.keyring import Keyring
-from k3_ledger.ledger.writer.append import Writer, refusal, utc_now
+from k3_ledger.ledger.writer.append import Writer
+from k3_ledger.ledger.writer.batch import refusal, utc_now
 from k3_ledger.ledger.writer.disk import Disk, Staging, make_directory, storage_error, storage_errors
 from k3_ledger.ledger.writer.state import LOG_NAME, read_origin
-from k3_ledger.schemas import canonical
-from k3_ledger.schemas.decode import decode
-from k3_ledger.schemas.envelope import format_entry_around
+from k3_ledger.schemas.encode import encode
 from k3_ledger.schemas.errors import StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from k3_ledger.ledger.writer.append import EntryCheck
+    from k3_ledger.ledger.writer.batch import EntryCheck
     from k3_ledger.ledger.writer.keys import PublicKey, Signer
     from k3_ledger.schemas.envelope import Role
 
@@ -214,10 +213,7 @@ def _beginning(origin: str, root: Signer, keys: Iterable[NewKey], time: str) -> 
     bodies += [("key", enrolment(key)) for key in keys]
     keyring, prev, lines = Keyring(), genesis_prev(origin).hex(), []
     for index, (kind, body) in enumerate(bodies):
-        entry = format_entry_around(
-            canonical.format(body), index=index, key=root.key_id, kind=kind, prev=prev, time=time
-        )
-        typed = decode(entry, Position(index=index))
+        entry, typed = encode(kind, body, index=index, key=root.key_id, prev=prev, time=time)
         apply = (
             keyring.apply_genesis(0, typed.body) if index == 0 else keyring.apply_key(index, root.key_id, typed.body)
         )
