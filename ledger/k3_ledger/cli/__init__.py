@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from k3_ledger.cli import generate, keys, model, proofs, rules, store, verify
+from k3_ledger.cli import audit, generate, import_, keys, model, proofs, rules, store, verify
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.outcomes import ExitCode
 from k3_ledger.schemas.version import __version__
@@ -43,7 +43,7 @@ def _root(
     """Options of every command."""
 
 
-for command in (keys, store, verify, proofs, rules, model, generate):
+for command in (keys, store, verify, proofs, audit, import_, rules, model, generate):
     command.register(app)
 
 

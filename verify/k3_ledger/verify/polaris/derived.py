@@ -55,10 +55,6 @@ def _ratio(a: Fraction, b: Fraction) -> Fraction:
     return a / b
 
 
-def _percent(a: Fraction, b: Fraction) -> Fraction:
-    return 100 * a / b
-
-
 def _milliseconds(per_second: Fraction) -> Fraction:
     return 1000 / per_second
 
@@ -83,13 +79,6 @@ DERIVATIONS: Final = (
         ("frontier_tps",),
     ),
     Derivation("ms_per_token", ("tps",), _milliseconds, "1000 / tps", ("tps",)),
-    Derivation(
-        "pct_of_llama",
-        ("delta_tps", "tier_anchor_ref"),
-        _percent,
-        "100 delta_tps / tier_anchor_ref",
-        ("tier_anchor_ref",),
-    ),
     Derivation(
         "delta_pct",
         ("new_frontier", "prev_frontier"),

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 WORKLOAD: Final = "python3 /submission/score.py"
 """Text of the command that the enclave ran."""
-UNSEALED: Final = ("receipt_id", "kl_depths")
-"""Fields of ``result.json`` that are added after sealing: the sealed form is without them."""
+UNSEALED: Final = (("receipt_id",), ("receipt_id", "kl_depths"))
+"""Fields of ``result.json`` that may have been added after sealing; the sealed form is without them. The first set is
+necessary: a receipt's id depends on what it seals."""
 
 
 NONCE_COVERS: Final = (
@@ -271,8 +272,9 @@ class Form:
 
 def _forms(run: Run) -> Iterator[Form]:
     if run.result is not None:
-        kept = {key: value for key, value in run.result.object.items() if key not in UNSEALED}
-        yield Form(Record.RESULT, "", kept, f"result.json without {' and '.join(UNSEALED)}", UNSEALED)
+        for added in UNSEALED:
+            kept = {key: value for key, value in run.result.object.items() if key not in added}
+            yield Form(Record.RESULT, "", kept, f"result.json without {' and '.join(added)}", added)
     attestation = {} if run.receipt is None else run.receipt.object.get("attestation")
     if isinstance(attestation, dict) and "measurements" in attestation:
         value = attestation["measurements"]
@@ -297,10 +299,7 @@ def _expected(out: RunHashes, stated: str | None) -> Form | None:
             if form.record is not Record.RESULT and run.result is not None:
                 message = f"the sealed result is {form.title}, not result.json"
                 out.report(Code.FOREIGN_RESULT_REWRITTEN, message, run.result.position)
-            if form.record is Record.RESULT and run.result is not None and "kl_depths" in run.result.object:
-                message = "kl_depths is in result.json and not in the result that was sealed"
-                at = next(leaf for path, leaf in run.result.leaves.items() if path.startswith("kl_depths"))
-                out.report(Code.FOREIGN_ADDED_AFTER_SEALING, message, at.position)
+            _report_added(out, form)
             return form
     if run.result is not None:
         out.compare(Check.EXPECTED, "_expected.result_sha256", digests[Record.RESULT], stated)
@@ -312,6 +311,15 @@ def _expected(out: RunHashes, stated: str | None) -> Form | None:
         detail = "sealed output, with label and pass of the attestation and without what the enclave added"
         out.add(Check.REBUILT, Outcome.PASS if matches else Outcome.NOT_CHECKED, detail)
     return None
+
+
+def _report_added(out: RunHashes, form: Form) -> None:
+    result = out.run.result
+    if form.record is Record.RESULT and result is not None:
+        for name in set(form.excluding) & result.object.keys() - set(UNSEALED[0]):
+            message = f"{name} is in result.json and not in the result that was sealed"
+            at = next(leaf for path, leaf in result.leaves.items() if path.startswith(name))
+            out.report(Code.FOREIGN_ADDED_AFTER_SEALING, message, at.position)
 
 
 def _rebuild(run: Run) -> JsonTree:

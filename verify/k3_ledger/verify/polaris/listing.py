@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 NEARLY_ALL: Final = 0.9
 """Share of rows that carry a field from which on its absence is worth a word."""
+_PREVIOUS: Final = "chain.prev_receipt_hash"
 _EDITED: Final = ("superseded_by", "superseded_reason")
 _ADVANCE: Final = (
     ("pr", "pr"),
@@ -134,20 +135,15 @@ def _chain(log: RunLog) -> Iterator[Finding]:
     for _, receipt in receipts:
         signed = rounded_json(receipt.object.get("attestation")) or b""
         known.update((receipt.text("receipt_id") or "", sha256_hex(receipt.raw), sha256_hex(signed)))
-    for run, receipt in receipts:
-        previous = receipt.leaves.get("chain.prev_receipt_hash")
-        at = receipt.at("chain.prev_receipt_hash")
-        if previous is None:
-            continue
-        if previous.value is None:
-            if len(receipts) > 1:
-                index = receipt.leaves.get("chain.chain_index")
-                place = "no index" if index is None else f"index {show(index.value)}"
-                message = f"{run.run_id}: no previous receipt and {place}, in a log of {len(receipts)} receipts"
-                yield Finding(Code.FOREIGN_CHAIN_UNLINKED, message, at)
-        elif show(previous.value) not in known:
-            message = f"{run.run_id}: the previous receipt is in none of the log's {len(receipts)} receipts"
-            yield Finding(Code.FOREIGN_CHAIN_BROKEN, message, at, found=show(previous.value)[:80])
+    links = [(run, receipt, receipt.leaves.get(_PREVIOUS)) for run, receipt in receipts]
+    firsts = [(run, receipt) for run, receipt, link in links if link is not None and link.value is None]
+    for run, receipt in firsts if len(firsts) > 1 else ():
+        message = f"{run.run_id}: one of {len(firsts)} receipts that call themselves the first of their chain"
+        yield Finding(Code.FOREIGN_CHAIN_UNLINKED, message, receipt.at(_PREVIOUS))
+    for run, receipt, link in links:
+        if link is not None and link.value is not None and show(link.value) not in known:
+            message = f"{run.run_id}: the previous receipt is none of the log's {len(receipts)} receipts"
+            yield Finding(Code.FOREIGN_CHAIN_BROKEN, message, receipt.at(_PREVIOUS), found=show(link.value)[:80])
 
 
 def _advances(log: RunLog, by_id: dict[str, RunFacts]) -> Iterator[Finding]:

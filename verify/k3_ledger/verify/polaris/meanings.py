@@ -28,6 +28,9 @@ def _percent(part: Fraction, whole: Fraction) -> Fraction:
     return 100 * part / whole
 
 
+_SHARE: Final = Derivation("pct_of_llama", ("part", "whole"), _percent, "100 part / whole", ("whole",))
+
+
 def check_meanings(log: RunLog, facts: list[RunFacts]) -> Iterator[Finding]:
     """Group the runs by what a field means in each; every run outside the largest group is a finding."""
     yield from _minority(facts, "tps", _metric)
@@ -74,18 +77,23 @@ def _minority(facts: list[RunFacts], field: str, meaning: Callable[[RunFacts], s
 
 
 def _share(run: RunFacts, references: list[Number]) -> Iterator[Finding]:
-    """``pct_of_llama`` by its name is the speed over the reference's; see whether it is the gain instead."""
+    """``pct_of_llama`` by its name is the speed over the reference's; see whether it is the gain instead.
+
+    The reference is the one that the record states, else any that the log's texts state.
+    """
     share, speed, gain = (run.number(name) for name in ("pct_of_llama", "tps", "delta_tps"))
+    own = run.number("tier_anchor_ref")
+    candidates = references if own is None else [own]
     if share is None or speed is None or gain is None:
         return
-    by_gain = Derivation("pct_of_llama", ("part", "whole"), _percent, "", ("whole",))
-    if any(follows(by_gain, share, {"part": speed, "whole": reference}) for reference in references):
-        return
-    for reference in references:
-        if follows(by_gain, share, {"part": gain, "whole": reference}):
-            message = (
-                f"{run.run.run_id}: pct_of_llama is {share.text}, which is the gain of {gain.text} and not the speed "
-            )
-            message += f"of {speed.text} over the reference's {reference.text}"
-            yield Finding(Code.FOREIGN_TWO_MEANINGS, message, run.at("pct_of_llama"))
-            return
+    by_speed, by_gain = (
+        [whole for whole in candidates if follows(_SHARE, share, {"part": part, "whole": whole})]
+        for part in (speed, gain)
+    )
+    name, shown = run.run.run_id, f"pct_of_llama is {share.text}"
+    if by_gain and not by_speed:
+        message = f"{name}: {shown}: the gain of {gain.text}, not the speed of {speed.text}, over {by_gain[0].text}"
+        yield Finding(Code.FOREIGN_TWO_MEANINGS, message, run.at("pct_of_llama"))
+    elif own is not None and not by_speed:
+        message = f"{name}: {shown}, which follows neither from the speed nor from the gain over {own.text}"
+        yield Finding(Code.FOREIGN_DERIVED, message, run.at("pct_of_llama"), found=share.text)

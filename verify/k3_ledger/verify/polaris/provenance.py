@@ -79,7 +79,8 @@ def check_clock(facts: RunFacts, log: RunLog) -> Iterator[Finding]:
         return
     text = facts.run.log
     evaluation = None if text is None else text.evaluation_of(facts.run.run_id)
-    if evaluation is None or evaluation.first("clock") is None:
+    logged = evaluation is not None and evaluation.first("clock") is not None
+    if not logged and facts.first("clock_tps") is None:
         message = f"{facts.run.run_id}: speed_source is {source}, and no record or log line has the clock's reading"
         yield Finding(Code.FOREIGN_CLOCK_UNPUBLISHED, message, facts.at("speed_source"))
     timed = {event.figures["metric"] for text in log.logs for event in text.all("timing")}

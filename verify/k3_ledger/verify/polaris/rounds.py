@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from k3_ledger.schemas.findings import Code, Finding
-from k3_ledger.verify.polaris.compare import Agreement, compare_numbers, is_rounding
+from k3_ledger.verify.polaris.compare import Agreement, compare, compare_numbers, is_rounding
 from k3_ledger.verify.polaris.foreign_json import Number
 from k3_ledger.verify.polaris.identity import group
 
@@ -64,7 +64,7 @@ def _failures(text: LogText) -> Iterator[Finding]:
 def _refused(text: LogText, facts: list[RunFacts]) -> Iterator[Finding]:
     for evaluation in text.evaluations:
         failed = evaluation.first("failed")
-        runs = [run for run in facts if run.text("commit").startswith(evaluation.commit)]
+        runs = [run for run in facts if compare("commit", run.text("commit"), evaluation.commit) is Agreement.EQUAL]
         if failed is not None and runs:
             names = ", ".join(run.run.run_id for run in runs)
             message = f"commit {evaluation.commit} failed in {text.source}, and is published as {names}"

@@ -74,7 +74,7 @@ def _python(tree: JsonTree, places: int | None) -> Any:
 
 def sha256_hex(data: bytes | str) -> str:
     """Lower-case hexadecimal SHA-256 of bytes, or of a text's UTF-8."""
-    return hashlib.sha256(data if isinstance(data, bytes) else data.encode()).hexdigest()
+    return hashlib.sha256(data if isinstance(data, bytes) else data.encode(errors="surrogatepass")).hexdigest()
 
 
 def decode_base64(text: str) -> bytes | None:

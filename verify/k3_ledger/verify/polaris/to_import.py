@@ -9,6 +9,7 @@ rescore needs no parser of foreign logs; the artifacts stay the evidence. Nothin
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -30,10 +31,18 @@ FORMAT: Final = "polaris/1"
 """Name of the foreign format in import bodies."""
 MAX_TEXT: Final = 4096
 """Longest text that a field may hold, in characters; longer values stay in the artifacts."""
-MAX_FIELDS_BYTES: Final = 40_000
+MAX_FIELDS_BYTES: Final = 30_000
 """Most bytes that an item's fields take: an entry has to fit one line of the ledger."""
+MAX_FIELDS: Final = 256
+"""Most fields of an import body."""
+MAX_ARTIFACTS: Final = 64
+"""Most artifacts of an item: five files, and as many listing rows as one run can have without being hostile."""
+MAX_CODES: Final = 64
+"""Most finding codes of an import body."""
 OMITTED: Final = "import.fields_omitted"
-"""Field that counts what did not fit."""
+"""Field that counts the fields that did not fit."""
+ARTIFACTS_OMITTED: Final = "import.artifacts_omitted"
+"""Field that counts the originals beyond :data:`MAX_ARTIFACTS`."""
 SOURCES: Final = (
     (Record.RESULT, "result", ("",)),
     (
@@ -51,15 +60,18 @@ SOURCES: Final = (
             "_expected.",
         ),
     ),
-    (Record.SEALED, "sealed", ("",)),
     (Record.LEDGER, "ledger", ("",)),
     (Record.INDEX, "index", ("",)),
+    (Record.SEALED, "sealed", ("",)),
     (Record.LOGGED, "logged", ("",)),
 )
 """Record, name of its fields, and the prefixes of the paths that are copied; most useful first."""
+COPIES: Final = {"sealed": "result", "logged": "result", "index": "ledger"}
+"""Records of which only those fields are copied that the other record lacks or spells otherwise."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+:@/-]{0,199}")
-_ALPHABET = re.compile(r"[^A-Za-z0-9._+:@/-]")
+_FILE_NAME = re.compile(r"(?=.{1,200}\Z)[A-Za-z0-9_][A-Za-z0-9._+@-]*(?:/[A-Za-z0-9_][A-Za-z0-9._+@-]*)*")
+_OTHERS = re.compile(r"[^A-Za-z0-9._+@-]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +108,17 @@ def to_import(log: RunLog, files: Files, report: AuditReport) -> Iterator[Import
     for run in log.runs:
         codes = [code.id for code in report.by_run[run.run_id]]
         originals = [(path, files[path]) for path in _original_first(run.files)]
-        originals += [(f"{row.source}:{row.position.line}", row.raw) for row in (*run.ledger, *run.index)]
+        originals += [(row_name(row), row.raw) for row in (*run.ledger, *run.index)]
         yield _item(run.run_id, _attestation(run), list(_run_fields(run)), codes, originals)
     for folder, text in log.rounds.items():
         yield _item(f"rounds/{folder}", "none", list(_round_fields(text)), [], [(text.source, files[text.source])])
     for row in log.advances:
-        name = f"{row.source}:{row.position.line}"
-        yield _item(name, "none", list(_record_fields("advance", row, ("",))), [], [(name, row.raw)])
+        yield _item(row_name(row), "none", list(_record_fields("advance", row, ("",))), [], [(row_name(row), row.raw)])
+
+
+def row_name(row: Document) -> str:
+    """What a row of a listing is called as an artifact: its file and line."""
+    return f"{row.source}@{row.position.line}"
 
 
 def _original_first(paths: tuple[str, ...]) -> list[str]:
@@ -125,27 +141,37 @@ def _item(
     codes: list[str],
     originals: list[tuple[str, bytes]],
 ) -> ImportItem:
+    kept = originals[:MAX_ARTIFACTS]
     artifacts = [
-        {"name": as_name(path), "sha256": sha256_hex(data), "size": len(data), "media_type": media_type(path)}
-        for path, data in originals
+        {"name": as_file_name(path), "sha256": sha256_hex(data), "size": len(data), "media_type": media_type(path)}
+        for path, data in kept
     ]
+    if len(kept) < len(originals):
+        fields = [(ARTIFACTS_OMITTED, str(len(originals) - len(kept))), *fields]
     body = {
         "format": FORMAT,
         "foreign_id": as_name(foreign_id),
         "original_sha256": artifacts[0]["sha256"],
         "attestation": attestation,
         "fields": _fitting(fields),
-        "findings": codes,
+        "findings": codes[:MAX_CODES],
         "artifacts": artifacts,
     }
-    return ImportItem(body, {sha256_hex(data): data for _, data in originals})
+    return ImportItem(body, {sha256_hex(data): data for _, data in kept})
 
 
 def as_name(text: str) -> str:
     """``text`` where it is a legal name; otherwise a legal name that ends in a digest of it."""
-    if _NAME.fullmatch(text):
-        return text
-    return f"x{_ALPHABET.sub('_', text)[:120]}:{sha256_hex(text)[:16]}"
+    return text if _NAME.fullmatch(text) else _digested(text)
+
+
+def as_file_name(text: str) -> str:
+    """``text`` where it is a legal name of an artifact; otherwise one that ends in a digest of it."""
+    return text if _FILE_NAME.fullmatch(text) else _digested(text)
+
+
+def _digested(text: str) -> str:
+    return f"x{_OTHERS.sub('_', text)[:120]}@{sha256_hex(text)[:16]}"
 
 
 def media_type(path: str) -> str:
@@ -158,12 +184,12 @@ def _fitting(fields: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
     kept: list[dict[str, str]] = []
     size = omitted = 0
     for name, value in fields:
-        cost = 6 * len(name) + 6 * len(value) if not value.isascii() else len(name) + 2 * len(value)
-        if len(value) > MAX_TEXT or size + cost > MAX_FIELDS_BYTES:
+        cost = len(json.dumps((name, value), ensure_ascii=False).encode()) + 30
+        if len(value) > MAX_TEXT or size + cost > MAX_FIELDS_BYTES or len(kept) == MAX_FIELDS - 1:
             omitted += 1
         else:
             kept.append({"name": as_name(name), "value": value})
-            size += cost + 30
+            size += cost
     if omitted:
         kept.append({"name": OMITTED, "value": str(omitted)})
     return kept
@@ -182,10 +208,14 @@ def _run_fields(run: Run) -> Iterator[tuple[str, str]]:
     }
     if run.log is not None:
         yield from _log_fields(run.log, run.run_id)
+    given: dict[str, dict[str, str]] = {}
     for record, name, prefixes in SOURCES:
         document = documents[record]
         if document is not None:
-            yield from _record_fields(name, document, prefixes)
+            fields = dict(_record_fields(name, document, prefixes))
+            given[name] = {path.partition(".")[2]: value for path, value in fields.items()}
+            other = given.get(COPIES.get(name, ""), {})
+            yield from ((path, value) for path, value in fields.items() if other.get(path.partition(".")[2]) != value)
 
 
 def _record_fields(name: str, document: Document, prefixes: tuple[str, ...]) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,56 @@
+"""``k3-ledger audit``: what a log that somebody else wrote shows, and what it only claims."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+HELP = """Audit a run log of the polaris family, offline, with no GPU.
+
+DIR holds runs/<id>/ with receipts, results and log texts, and may hold ledger.jsonl, index.json and rounds/. Every
+digest and signature is recomputed, every field that two records share is compared, and every field is listed with what
+it rests on. Nothing in DIR is trusted, and where a quote comes from is not checked (see docs/audit.md).
+
+Exit codes: 0 nothing is contradicted, 1 something is contradicted, fails or cannot be read, 2 usage, 3 not a run log.
+"""
+
+app = typer.Typer(help="Audit a log that somebody else wrote.", no_args_is_help=True, rich_markup_mode=None)
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the command group to the application."""
+    parent.add_typer(app, name="audit")
+
+
+@app.callback()
+def _group() -> None:
+    """Audit a log that somebody else wrote."""
+
+
+@app.command("polaris", help=HELP)
+def polaris(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The log's directory.", show_default=False)],
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every finding and every field.")] = False,
+    public_key: Annotated[
+        list[str] | None,
+        typer.Option(help="Ed25519 key of a signer that you trust: hex, base64 or a file; may be repeated."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Run the audit and end with its exit code."""
+    from k3_ledger.cli.foreign import ForeignDirectory, signer_key
+    from k3_ledger.verify.polaris import AuditOptions, audit, render
+
+    files = ForeignDirectory(directory)
+    report = audit(files, AuditOptions(public_keys=tuple(signer_key(text) for text in public_key or ())))
+    if files.passed_over:
+        typer.echo(f"note: {files.passed_over} links, hidden folders or special files were not looked into", err=True)
+    if as_json:
+        typer.echo(json.dumps(report.as_dict(), indent=2))
+    else:
+        for line in render(report, verbose=verbose):
+            typer.echo(line)
+    raise typer.Exit(int(report.exit_code))

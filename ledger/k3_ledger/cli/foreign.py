@@ -1,0 +1,116 @@
+"""Opens a foreign run log: a directory as a mapping of paths to bytes, read only when asked for.
+
+Names are listed once. Symbolic links are never followed, hidden folders are left out, and what is neither a file nor
+a folder is not opened; :attr:`ForeignDirectory.passed_over` says how many there were.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import typer
+
+from k3_ledger.cli.sources import read_small, unreadable
+from k3_ledger.schemas.errors import StoreError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Position
+
+MAX_FILES = 1 << 18
+"""Most files of a log that are listed."""
+MAX_FILE = 1 << 26
+"""Longest file that is read, in bytes; the audit itself reads less of it."""
+
+
+class ForeignDirectory(Mapping[str, bytes]):
+    """The files below a directory, by their path relative to it with ``/`` between parts.
+
+    A name that is no UTF-8 is shown with its odd bytes escaped.
+
+    Attributes:
+        passed_over: links, hidden folders and special files that were not looked into.
+    """
+
+    def __init__(self, root: Path) -> None:
+        """List the directory.
+
+        Raises:
+            StoreError: it is no directory, cannot be listed, or holds more than :data:`MAX_FILES` files.
+        """
+        self.passed_over = 0
+        self._paths: dict[str, Path] = {}
+        try:
+            self._list(root, "")
+        except OSError as error:
+            raise unreadable(root, error) from None
+
+    def _list(self, folder: Path, prefix: str) -> None:
+        for item in sorted(os.scandir(folder), key=lambda item: item.name):
+            name = prefix + os.fsencode(item.name).decode(errors="backslashreplace")
+            if item.is_symlink():
+                self.passed_over += 1
+            elif item.is_dir() and not item.name.startswith("."):
+                self._list(folder / item.name, f"{name}/")
+            elif item.is_file():
+                self._add(name, folder / item.name)
+            else:
+                self.passed_over += 1
+
+    def _add(self, name: str, path: Path) -> None:
+        if len(self._paths) == MAX_FILES:
+            raise StoreError(
+                Code.UNREADABLE,
+                f"more than {MAX_FILES} files",
+                position=Position(source=str(path.parent)),
+                hint="point the command at the log's own directory",
+            )
+        self._paths[name] = path
+
+    def __getitem__(self, name: str) -> bytes:
+        path = self._paths[name]
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+            with os.fdopen(handle, "rb") as stream:
+                if not stat.S_ISREG(os.fstat(handle).st_mode):
+                    raise StoreError(Code.UNREADABLE, "no longer a regular file", position=Position(source=str(path)))
+                return stream.read(MAX_FILE)
+        except OSError as error:
+            raise unreadable(path, error) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._paths
+
+
+def signer_key(text: str) -> bytes:
+    """A signer's raw public key: 64 hexadecimal digits, base64 as receipts write it, or a file that holds either form.
+
+    Raises:
+        KeyFileError: a file cannot be read or holds no Ed25519 public key.
+    """
+    from k3_ledger.ledger.writer.keys import load_public_key
+
+    raw = _from_base64(text)
+    if raw is None and Path(text).is_file():
+        raw = _from_base64(read_small(Path(text)).decode(errors="replace").strip())
+    try:
+        return load_public_key(text).raw if raw is None else raw
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--public-key") from None
+
+
+def _from_base64(text: str) -> bytes | None:
+    try:
+        raw = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return raw if len(raw) == 32 else None
