@@ -1262,6 +1262,11 @@ class Code(enum.Enum):
         "The digest of the enclave's image takes several values over the log. It cannot be recomputed, only pinned.",
         "ask the log's operator for the image of each value",
     )  # fmt: skip
+    FOREIGN_ENCLAVE_CHANGED = CodeInfo(
+        Area.FOREIGN, W, "enclave measured differently",
+        "A quote's measurements are not those of the quote before: other firmware, another image, or an edited quote.",
+        "pin the measurements that you have accepted; who made the quote is not checked here",
+    )  # fmt: skip
     FOREIGN_SCORER_COMMIT = CodeInfo(
         Area.FOREIGN, W, "scorer commit cannot be right",
         "The commit recorded for the scoring scripts contradicts other runs: it goes back, differs within one round, "

@@ -619,6 +619,13 @@ def enclave_image_that_changed(log: Draft) -> None:
     log.runs[2].tdx["bound_digest"] = "sha256:" + make_log.sha("another image")
 
 
+@before("FOREIGN_ENCLAVE_CHANGED")
+def enclave_measured_differently(log: Draft) -> None:
+    run = log.runs[2]
+    data = make_log.base64.b64decode(make_log.seal_tdx(run)["tdx"]["quote_b64"])
+    run.tdx["quote_b64"] = make_log.b64(data[:200] + b"!" + data[201:])
+
+
 @before("FOREIGN_SCORER_COMMIT")
 def scorer_between_two_of_another(log: Draft) -> None:
     log.runs[1].attestation["code"]["scoring_scripts_commit"] = make_log.commit(1001)

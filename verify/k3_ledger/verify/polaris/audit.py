@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.schemas.findings import Code, Finding
@@ -30,6 +31,8 @@ from k3_ledger.verify.polaris.rounds import check_rounds
 from k3_ledger.verify.polaris.signed import check_signed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from k3_ledger.schemas.outcomes import Position
     from k3_ledger.verify.polaris.facts import RunFacts
     from k3_ledger.verify.polaris.parse import Files, Run, RunLog
@@ -217,6 +220,7 @@ def audit(files: Files, options: AuditOptions | None = None) -> AuditReport:
     for run in facts:
         findings.extend(check_provenance(run))
         findings.extend(check_clock(run, log))
+    findings.extend(_enclaves(hashes))
     findings.extend(check_listing(log, facts))
     findings.extend(check_identity(facts))
     findings.extend(check_meanings(log, facts))
@@ -263,6 +267,16 @@ def check_receipt(run: Run, public_keys: tuple[bytes, ...]) -> RunHashes:
         message = f"{run.run_id}: the receipt has neither a quote nor a signature"
         out.report(Code.FOREIGN_SHAPE, message, receipt.position)
     return out
+
+
+def _enclaves(hashes: list[RunHashes]) -> Iterator[Finding]:
+    """Quotes, in order of time, whose measurements are not those of the quote before."""
+    quoted = [(found, found.quote) for found in hashes if found.quote is not None]
+    for (_, before), (found, after) in pairwise(quoted):
+        names = [name for name in ("mrtd", "mrseam", "rtmr") if getattr(before, name) != getattr(after, name)]
+        if names and found.run.receipt is not None:
+            message = f"{found.run.run_id}: {' and '.join(names)} are not those of the quote before"
+            yield Finding(Code.FOREIGN_ENCLAVE_CHANGED, message, found.run.receipt.at("tdx.quote_b64"))
 
 
 class _RunsOf:
