@@ -348,7 +348,7 @@ def run_that_is_only_listed(files: Files) -> None:
     rows(files, lambda lines: lines.append(row))
 
 
-@after("FOREIGN_ROW_REPEATED", "FOREIGN_INDEX_ORDER")
+@after("FOREIGN_ROW_REPEATED")
 def run_listed_twice(files: Files) -> None:
     rows(files, lambda lines: lines.append(lines[-1]))
 
@@ -632,6 +632,26 @@ def scorer_between_two_of_another(log: Draft) -> None:
 
 
 @before("FOREIGN_SCORER_COMMIT")
+def scorer_that_comes_back(log: Draft) -> None:
+    log.runs.append(make_log.run_draft(4, 14, 13.5, 13.0, "XS", 12.6))
+    for run in log.runs[1:3]:
+        run.attestation["code"]["scoring_scripts_commit"] = make_log.commit(1001)
+
+
+@before("FOREIGN_SCORER_COMMIT", "FOREIGN_LOG_SHARED")
+def scorer_other_than_that_of_the_round(log: Draft) -> None:
+    second, third = (make_log.run_draft(n, 10 + n, tps, 10.0, "XL", 10.0) for n, tps in ((2, 12.6), (3, 13.0)))
+    both: list[str] = []
+    for run in (log.runs[0], second, third):
+        assert run.log is not None
+        both += [line.replace("{id", f"{{id{run.number}") for line in run.log[4 if both else 0 : -1]]
+    log.runs = [log.runs[0], second, third]
+    for run in log.runs:
+        run.log = [*both, "done — 3 evaluated, 3 sealed to the log"]
+    third.attestation["code"]["scoring_scripts_commit"] = make_log.commit(1001)
+
+
+@before("FOREIGN_SCORER_COMMIT")
 def scorer_that_writes_other_fields(log: Draft) -> None:
     assert log.runs[2].result is not None
     log.runs[2].result["devices"] = "0,1"
@@ -671,6 +691,38 @@ def clocks_that_were_not_pinned(log: Draft) -> None:
 def time_that_the_family_cannot_read(log: Draft) -> None:
     run = log.runs[0]
     run.attestation["timestamp_utc"] = "2026-08-01T12:00:00+00:00"
+
+
+# -- less is no contradiction ------------------------------------------------------------------------------------------
+
+
+@before()
+def log_with_fewer_lines(log: Draft) -> None:
+    first, second = log.runs[:2]
+    assert first.log is not None
+    assert second.log is not None
+    first.log = swap(first.log, " against frontier 10.0", "")
+    first.log = swap(first.log, " at ctx4 (worst of 2 depths)", "")
+    first.log = [line for line in first.log if not line.startswith("main: frontier")]
+    second.log[-1:-1] = [f">> #{pr}: cleared stale tier (eval:s) — measured before" for pr in (11, 99)]
+
+
+@before()
+def enclave_that_judges_by_the_published_bars(log: Draft) -> None:
+    log.runs[0].output["reason"] = "gate: top1=1.0 (need >= 0.95), kl=0.004 (need <= 0.05)"
+
+
+@before()
+def credit_that_is_what_its_basis_says(log: Draft) -> None:
+    for run in log.runs:
+        assert run.result is not None
+        run.result.update(effective_pct=run.result["pct_of_llama"], tier_basis="llama_anchored")
+
+
+@before("FOREIGN_PRECISION_LOST")
+def parity_measured_in_full_and_sealed_rounded(log: Draft) -> None:
+    assert log.runs[0].log is not None
+    log.runs[0].log = swap(log.runs[0].log, "worst kl=0.004", "worst kl=0.0040004")
 
 
 # -- signed receipts --------------------------------------------------------------------------------------------------
@@ -735,3 +787,9 @@ def attestation_in_the_log_that_differs(log: Draft) -> None:
     run = log.runs[0]
     assert run.log is not None
     run.log[1] = run.log[1].replace("made-up accelerator", "another accelerator")
+
+
+@before(*SIBLING, start=make_log.sibling_draft)
+def advance_that_states_less(log: Draft) -> None:
+    del log.advances[1]["pr"]
+    del log.advances[0]["prev_frontier"]

@@ -26,7 +26,7 @@ from k3_ledger.verify.polaris.kinds import Trouble, trouble
 from k3_ledger.verify.polaris.listing import check_listing
 from k3_ledger.verify.polaris.meanings import check_meanings
 from k3_ledger.verify.polaris.parse import INDEX, LEDGER, parse_log, row_id
-from k3_ledger.verify.polaris.provenance import check_clock, check_provenance, missing_for_rescore
+from k3_ledger.verify.polaris.provenance import check_clock, check_provenance, missing_for_rescore, timed_metrics
 from k3_ledger.verify.polaris.rounds import check_rounds
 from k3_ledger.verify.polaris.signed import check_signed
 
@@ -217,9 +217,10 @@ def audit(files: Files, options: AuditOptions | None = None) -> AuditReport:
     findings.extend(cross.findings)
     derived = check_derived(log)
     findings.extend(derived.findings)
+    timed = timed_metrics(log)
     for run in facts:
         findings.extend(check_provenance(run))
-        findings.extend(check_clock(run, log))
+        findings.extend(check_clock(run, timed))
     findings.extend(_enclaves(hashes))
     findings.extend(check_listing(log, facts))
     findings.extend(check_identity(facts))

@@ -115,6 +115,9 @@ LOG_FIGURES: Final = (
 )
 """Kind of log line, figure in it, fact."""
 
+MAX_REPEATED: Final = 16
+"""How many rows of one listing, or log lines of one kind, are compared for one run; any more are only reported."""
+
 _TEXT_FIGURES: Final = frozenset({"commit", "node", "run_id", "label"})
 
 
@@ -149,8 +152,8 @@ def documents(run: Run) -> Iterator[tuple[Record, Document]]:
         (Record.ATTESTATION, run.attestation),
     )
     yield from ((record, document) for record, document in single if document is not None)
-    yield from ((Record.LEDGER, row) for row in run.ledger)
-    yield from ((Record.INDEX, row) for row in run.index)
+    yield from ((Record.LEDGER, row) for row in run.ledger[:MAX_REPEATED])
+    yield from ((Record.INDEX, row) for row in run.index[:MAX_REPEATED])
 
 
 def facts_of(run: Run) -> dict[str, list[Statement]]:
@@ -242,11 +245,11 @@ def _log_statements(run: Run) -> Iterator[tuple[str, Statement]]:
     if evaluation is None:
         return
     for kind, figure, fact in LOG_FIGURES:
-        for event in evaluation.all(kind):
+        for event in evaluation.all(kind)[:MAX_REPEATED]:
             if figure in event.figures:
                 path = kind if kind == figure else f"{kind} {figure}"
                 yield fact, _figure(path, event.figures[figure], event.position, fact)
-    for event in evaluation.all("depth"):
+    for event in evaluation.all("depth")[: 4 * MAX_REPEATED]:
         for figure in ("kl", "top1"):
             fact = f"kl_depths.{event.figures['depth']}.{figure}"
             yield fact, _figure(f"{event.figures['depth']} {figure}", event.figures[figure], event.position, fact)

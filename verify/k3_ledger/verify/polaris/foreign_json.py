@@ -225,8 +225,10 @@ def read(data: bytes, source: str, *, line: int = 1, byte_offset: int = 0) -> Do
 
 def elements(document: Document) -> Iterator[Document]:
     """Each element of a list as a document of its own, at its own place and with its own bytes."""
+    line, counted = document.position.line or 1, 0
     for start, end in document.spans:
-        line = (document.position.line or 1) + document.raw.count(b"\n", 0, start)
+        line += document.raw.count(b"\n", counted, start)
+        counted = start
         offset = (document.position.byte_offset or 0) + start
         yield read(document.raw[start:end], document.source, line=line, byte_offset=offset)
 

@@ -165,13 +165,14 @@ def _scorers(facts: list[RunFacts]) -> Iterator[Finding]:
 
 def _out_of_turn(scored: list[RunFacts]) -> Iterator[tuple[RunFacts, str]]:
     """A lone run between two of another scorer, or a scorer that comes back after it was replaced."""
-    steady = list(scored)
-    for before, run, after in zip(scored, scored[1:], scored[2:], strict=False):
-        if _scorer(before) == _scorer(after) != _scorer(run):
-            yield run, "the runs before and after it have another one"
-            steady.remove(run)
+    lone = {
+        at + 1
+        for at, (before, run, after) in enumerate(zip(scored, scored[1:], scored[2:], strict=False))
+        if _scorer(before) == _scorer(after) != _scorer(run)
+    }
+    yield from ((scored[at], "the runs before and after it have another one") for at in sorted(lone))
     left: set[str] = set()
-    for before, run in pairwise(steady):
+    for before, run in pairwise([run for at, run in enumerate(scored) if at not in lone]):
         if _scorer(run) != _scorer(before):
             left.add(_scorer(before))
             if _scorer(run) in left:

@@ -85,11 +85,11 @@ def _order(log: RunLog) -> Iterator[Finding]:
         if times[0] is not None and times[1] is not None and times[1] < times[0]:
             message = f"line {after.position.line} claims an earlier time than line {before.position.line}"
             yield Finding(Code.FOREIGN_TIME_ORDER, message, after.position)
-    ledger, index = ([row_id(row) for row in rows] for rows in (log.ledger, log.index))
-    common = [name for name in ledger if name in set(index)]
-    listed = [name for name in index if name in set(ledger)]
+    ledger, index = (dict.fromkeys(row_id(row) for row in rows) for rows in (log.ledger, log.index))
+    common = [name for name in ledger if name in index]
+    listed = [name for name in index if name in ledger]
     if listed not in (common, common[::-1]):
-        at = next(i for i, (a, b) in enumerate(zip(listed, common[::-1], strict=False)) if a != b)
+        at = next(i for i, (a, b) in enumerate(zip(listed, common[::-1], strict=True)) if a != b)
         row = next(row for row in log.index if row_id(row) == listed[at])
         message = f"{listed[at]}: stands in the index where the ledger has {common[::-1][at]}"
         yield Finding(Code.FOREIGN_INDEX_ORDER, message, row.position)

@@ -28,6 +28,8 @@ def _percent(part: Fraction, whole: Fraction) -> Fraction:
     return 100 * part / whole
 
 
+MAX_REFERENCES: Final = 32
+"""How many reference speeds of a log are tried for a run that states none."""
 _SHARE: Final = Derivation("pct_of_llama", ("part", "whole"), _percent, "100 part / whole", ("whole",))
 
 
@@ -39,7 +41,7 @@ def check_meanings(log: RunLog, facts: list[RunFacts]) -> Iterator[Finding]:
     references = {event.figures["tps"] for text in log.logs for event in text.all("reference")}
     references |= {number.text for run in facts if (number := run.number("tier_anchor_ref")) is not None}
     for run in facts:
-        yield from _share(run, [Number(text) for text in sorted(references)])
+        yield from _share(run, [Number(text) for text in sorted(references)[:MAX_REFERENCES]])
 
 
 def _metric(run: RunFacts) -> str:

@@ -95,6 +95,7 @@ class RunLog:
         advances: ledger lines that record an advance of the frontier, in order.
         index: rows of the index, in order.
         rounds: logs under ``rounds/`` by folder name.
+        logs: distinct log texts: of runs in order of time, then of rounds.
         others: paths that were not read.
         problems: what could not be read, or is odd, in any file.
         listings: which of :data:`LEDGER` and :data:`INDEX` list runs here.
@@ -105,18 +106,10 @@ class RunLog:
     advances: tuple[Document, ...]
     index: tuple[Document, ...]
     rounds: dict[str, LogText]
+    logs: tuple[LogText, ...]
     others: tuple[str, ...]
     problems: tuple[Finding, ...]
     listings: tuple[str, ...]
-
-    @property
-    def logs(self) -> tuple[LogText, ...]:
-        """Distinct log texts of runs and rounds: runs in order of time, then rounds."""
-        texts = [run.log for run in self.runs if run.log is not None] + list(self.rounds.values())
-        distinct: dict[str, LogText] = {}
-        for text in texts:
-            distinct.setdefault(text.sha256, text)
-        return tuple(distinct.values())
 
 
 def row_id(row: Document) -> str | None:
@@ -154,12 +147,17 @@ def parse_log(files: Files) -> RunLog:
     by_row = (_by_id(ledger), _by_id(index))
     runs = [_run(name, tuple(paths), files, by_row, problems) for name, paths in folders.items()]
     absent = [_run(name, (), files, by_row, problems) for name in listed]
+    runs.sort(key=_when)
+    logs: dict[str, LogText] = {}
+    for text in (*(run.log for run in runs if run.log is not None), *rounds.values()):
+        logs.setdefault(text.sha256, text)
     return RunLog(
-        runs=(*sorted(runs, key=_when), *sorted(absent, key=_when)),
+        runs=(*runs, *sorted(absent, key=_when)),
         ledger=tuple(ledger),
         advances=tuple(advances),
         index=tuple(index),
         rounds=rounds,
+        logs=tuple(logs.values()),
         others=tuple(others),
         problems=tuple(problems),
         listings=tuple(name for name, some in ((LEDGER, ledger), (INDEX, index)) if some),
@@ -183,11 +181,10 @@ def _not_a_run_log(files: Files) -> MalformedError:
     )
 
 
-def _by_id(rows: list[Document]) -> dict[str, tuple[Document, ...]]:
-    out: dict[str, tuple[Document, ...]] = {}
+def _by_id(rows: list[Document]) -> dict[str, list[Document]]:
+    out: dict[str, list[Document]] = {}
     for row in rows:
-        name = row_id(row) or ""
-        out[name] = (*out.get(name, ()), row)
+        out.setdefault(row_id(row) or "", []).append(row)
     return out
 
 
@@ -223,7 +220,7 @@ def _run(
     name: str,
     paths: tuple[str, ...],
     files: Files,
-    rows: tuple[dict[str, tuple[Document, ...]], ...],
+    rows: tuple[dict[str, list[Document]], dict[str, list[Document]]],
     problems: list[Finding],
 ) -> Run:
     by_name = {path.rpartition("/")[2]: path for path in paths}
@@ -247,8 +244,8 @@ def _run(
         result=record("result.json"),
         attestation=record("attestation.json"),
         log=log,
-        ledger=rows[0].get(name, ()),
-        index=rows[1].get(name, ()),
+        ledger=tuple(rows[0].get(name, ())),
+        index=tuple(rows[1].get(name, ())),
         files=paths,
     )
 

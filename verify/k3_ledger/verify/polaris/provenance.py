@@ -72,8 +72,13 @@ def missing_for_rescore(facts: RunFacts) -> list[str]:
     return [need for need, names in NEEDED.items() if all(facts.first(name) is None for name in names)]
 
 
-def check_clock(facts: RunFacts, log: RunLog) -> Iterator[Finding]:
-    """A speed that wall-clock time is said to have bounded should come with the reading."""
+def timed_metrics(log: RunLog) -> frozenset[str]:
+    """Metrics that the log texts show being timed."""
+    return frozenset(event.figures["metric"] for text in log.logs for event in text.all("timing"))
+
+
+def check_clock(facts: RunFacts, timed: frozenset[str]) -> Iterator[Finding]:
+    """A speed that wall-clock time is said to have bounded should come with the reading, and be of that metric."""
     source = facts.text("speed_source")
     if "wall_clock" not in source:
         return
@@ -83,7 +88,6 @@ def check_clock(facts: RunFacts, log: RunLog) -> Iterator[Finding]:
     if not logged and facts.first("clock_tps") is None:
         message = f"{facts.run.run_id}: speed_source is {source}, and no record or log line has the clock's reading"
         yield Finding(Code.FOREIGN_CLOCK_UNPUBLISHED, message, facts.at("speed_source"))
-    timed = {event.figures["metric"] for text in log.logs for event in text.all("timing")}
     metric = facts.text("scored_metric")
     if metric and timed and metric not in timed:
         message = (

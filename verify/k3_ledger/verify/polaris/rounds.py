@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from k3_ledger.schemas.findings import Code, Finding
-from k3_ledger.verify.polaris.compare import Agreement, compare, compare_numbers, is_rounding
+from k3_ledger.verify.polaris.compare import SHORTEST_PREFIX, Agreement, compare_numbers, is_rounding
 from k3_ledger.verify.polaris.foreign_json import Number
 from k3_ledger.verify.polaris.identity import group
 
@@ -26,11 +26,12 @@ def check_rounds(log: RunLog, facts: list[RunFacts]) -> Iterator[Finding]:
         if len(runs) > 1 and text is not None:
             message = f"{len(runs)} runs carry the same log text, the first is {runs[0].run.run_id}"
             yield Finding(Code.FOREIGN_LOG_SHARED, message, runs[0].run.place)
+    by_commit = group(facts, lambda run: run.text("commit")[:SHORTEST_PREFIX])
     for text in log.logs:
         yield from _count(text)
         yield from _failures(text)
         yield from _frontier(text)
-        yield from _refused(text, facts)
+        yield from _refused(text, by_commit)
         for evaluation in text.evaluations:
             yield from _feigned(evaluation)
     for folder, text in log.rounds.items():
@@ -61,10 +62,10 @@ def _failures(text: LogText) -> Iterator[Finding]:
             yield Finding(Code.FOREIGN_FAILURE_UNRECORDED, message, event.position)
 
 
-def _refused(text: LogText, facts: list[RunFacts]) -> Iterator[Finding]:
+def _refused(text: LogText, by_commit: dict[str, list[RunFacts]]) -> Iterator[Finding]:
     for evaluation in text.evaluations:
         failed = evaluation.first("failed")
-        runs = [run for run in facts if compare("commit", run.text("commit"), evaluation.commit) is Agreement.EQUAL]
+        runs = by_commit.get(evaluation.commit[:SHORTEST_PREFIX], [])
         if failed is not None and runs:
             names = ", ".join(run.run.run_id for run in runs)
             message = f"commit {evaluation.commit} failed in {text.source}, and is published as {names}"

@@ -78,8 +78,9 @@ def sha256_hex(data: bytes | str) -> str:
 
 
 def decode_base64(text: str) -> bytes | None:
-    """Bytes of strict standard base64; None for anything else."""
+    """Bytes of standard base64 in its one spelling; None for anything else."""
     try:
-        return binascii.a2b_base64(text.encode(), strict_mode=True)
+        raw = binascii.a2b_base64(text.encode(errors="surrogatepass"), strict_mode=True)
     except binascii.Error:
         return None
+    return raw if binascii.b2a_base64(raw, newline=False).decode() == text else None
