@@ -17,20 +17,15 @@ it rests on. Nothing in DIR is trusted, and where a quote comes from is not chec
 Exit codes: 0 nothing is contradicted, 1 something is contradicted, fails or cannot be read, 2 usage, 3 not a run log.
 """
 
-app = typer.Typer(help="Audit a log that somebody else wrote.", no_args_is_help=True, rich_markup_mode=None)
 
-
-def register(parent: typer.Typer) -> None:
+def register(app: typer.Typer) -> None:
     """Add the command group to the application."""
-    parent.add_typer(app, name="audit")
+    group = typer.Typer(no_args_is_help=True, help="Audit a log that somebody else wrote.")
+    group.command("polaris", help=HELP)(polaris)
+    group.callback()(lambda: None)  # keeps the group a group while it holds one command
+    app.add_typer(group, name="audit")
 
 
-@app.callback()
-def _group() -> None:
-    """Audit a log that somebody else wrote."""
-
-
-@app.command("polaris", help=HELP)
 def polaris(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The log's directory.", show_default=False)],
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every finding and every field.")] = False,

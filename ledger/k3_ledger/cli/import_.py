@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from k3_ledger.cli.keys import JsonOption, KeyOption, PassphraseOption, WaitOption, load_key, print_json
+
 if TYPE_CHECKING:
     from k3_ledger.ledger.writer.append import Writer
     from k3_ledger.ledger.writer.store import Ledger
@@ -23,43 +25,37 @@ Nothing is corrected or left out because of what the audit finds. What the ledge
 The key must be enrolled with the role `log`.
 """
 
-app = typer.Typer(help="Import a log that somebody else wrote.", no_args_is_help=True, rich_markup_mode=None)
 
-
-def register(parent: typer.Typer) -> None:
+def register(app: typer.Typer) -> None:
     """Add the command group to the application."""
-    parent.add_typer(app, name="import")
+    group = typer.Typer(no_args_is_help=True, help="Import a log that somebody else wrote.")
+    group.command("polaris", help=HELP)(polaris)
+    group.callback()(lambda: None)  # keeps the group a group while it holds one command
+    app.add_typer(group, name="import")
 
 
-@app.callback()
-def _group() -> None:
-    """Import a log that somebody else wrote."""
-
-
-@app.command("polaris", help=HELP)
 def polaris(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The log's directory.", show_default=False)],
     into: Annotated[Path, typer.Option(help="Ledger directory to import into.", show_default=False)],
-    key: Annotated[Path, typer.Option(help="Private key file of a log key.", show_default=False)],
-    passphrase_file: Annotated[
-        Path | None, typer.Option(help="File that holds the key's passphrase.", show_default=False)
-    ] = None,
+    key: KeyOption,
+    passphrase_file: PassphraseOption = None,
+    wait: WaitOption = 30.0,
+    as_json: JsonOption = False,
 ) -> None:
     """Audit, then append what is new."""
     from k3_ledger.cli.foreign import ForeignDirectory
-    from k3_ledger.cli.sources import read_small
-    from k3_ledger.ledger.writer.keys import load_signer
     from k3_ledger.ledger.writer.store import Ledger
     from k3_ledger.verify.polaris import audit, parse_log, to_import
 
     files = ForeignDirectory(directory)
     report = audit(files)
     items = list(to_import(parse_log(files), files, report))
-    passphrase = None if passphrase_file is None else read_small(passphrase_file).rstrip(b"\r\n")
     ledger = Ledger.open(into)
-    with ledger.writer(load_signer(key, passphrase)) as writer:
+    with ledger.writer(load_key(key, passphrase_file), lock_timeout_s=wait) as writer:
         done = add_items(ledger, writer, items)
-    if not done.added:
+    if as_json:
+        print_json({"added": done.added, "known": done.known, "artifacts_added": done.artifacts})
+    elif not done.added:
         typer.echo(f"nothing to add: all {done.known} entries of this log are in the ledger already")
     else:
         typer.echo(f"{done.added} entries added, {done.known} were there already; {done.artifacts} new artifacts")
