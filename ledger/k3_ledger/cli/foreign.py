@@ -13,13 +13,12 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import typer
-
 from k3_ledger.cli.sources import read_small, unreadable
 from k3_ledger.schemas.errors import StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
+_HEX = frozenset("0123456789abcdef")
 MAX_FILES = 1 << 18
 """Most files of a log that are listed."""
 MAX_FILE = 1 << 26
@@ -92,20 +91,21 @@ class ForeignDirectory(Mapping[str, bytes]):
 
 
 def signer_key(text: str) -> bytes:
-    """A signer's raw public key: 64 hexadecimal digits, base64 as receipts write it, or a file that holds either form.
+    """A raw public key: 64 hexadecimal digits, base64 as receipts write it, or a file that holds either, or PEM.
 
     Raises:
         KeyFileError: a file cannot be read or holds no Ed25519 public key.
+        LedgerError: the key is one that no signature should be accepted from.
     """
-    from k3_ledger.ledger.writer.keys import load_public_key
+    from k3_ledger.ledger.writer.keys import PublicKey, load_public_key
 
-    raw = _from_base64(text)
-    if raw is None and Path(text).is_file():
-        raw = _from_base64(read_small(Path(text)).decode(errors="replace").strip())
-    try:
-        return load_public_key(text).raw if raw is None else raw
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--public-key") from None
+    for spelled in (text, read_small(Path(text)).decode(errors="replace").strip() if Path(text).is_file() else ""):
+        if len(spelled) == 64 and set(spelled) <= _HEX:
+            return load_public_key(spelled).raw
+        raw = _from_base64(spelled)
+        if raw is not None:
+            return PublicKey(raw).raw
+    return load_public_key(text).raw
 
 
 def _from_base64(text: str) -> bytes | None:

@@ -61,7 +61,7 @@ def polaris(
         typer.echo(f"{done.added} entries added, {done.known} were there already; {done.artifacts} new artifacts")
     errors = sum(row.count for row in report.kinds if row.code.info.severity.value == "error")
     if errors:
-        typer.echo(f"note: the audit of this log has {errors} errors; see `k3-ledger audit polaris`", err=True)
+        typer.echo(f"note: findings of severity error in this log: {errors}; see `k3-ledger audit polaris`", err=True)
 
 
 @dataclass(frozen=True, slots=True)

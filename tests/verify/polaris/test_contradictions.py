@@ -6,7 +6,8 @@ import pytest
 
 from k3_ledger.schemas.outcomes import ExitCode, Severity
 from k3_ledger.verify.polaris import audit
-from k3_ledger.verify.polaris.kinds import foreign_codes
+from k3_ledger.verify.polaris.kinds import TROUBLE, Trouble, foreign_codes
+from tests.support import ROOT
 from tests.verify.polaris import make_log
 from tests.verify.polaris.cases import CASES, Case
 
@@ -33,3 +34,12 @@ def test_every_code_of_foreign_logs_has_a_case() -> None:
         "FOREIGN_SIGNER_OTHER",  # test_hashes.py, with keys given
     }
     assert {code.name for code in foreign_codes()} == covered
+
+
+def test_the_document_shows_every_code_in_its_class() -> None:
+    page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+    for trouble in Trouble:
+        codes = [
+            code.name.removeprefix("FOREIGN_").replace("_", "-") for code, kind in TROUBLE.items() if kind is trouble
+        ]
+        assert not codes or f"| {trouble.value} | {', '.join(codes)} |" in page

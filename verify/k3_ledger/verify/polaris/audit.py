@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 BEYOND: Final = (
     "that the commits named exist, and that what ran was built from them: no repository, no binaries",
     "that the weights have the digests named: no weights",
-    "that the tiers follow from a rule: see `k3-ledger rescore`",
+    "that the tiers follow from a rule: no rule is applied here",
     "who wrote the ledger, the index and the log texts: nothing signs them",
 )
 """What no directory of this kind can show."""

@@ -67,7 +67,7 @@ def _render(report: AuditReport, *, verbose: bool) -> Iterator[str]:
     for finding in report.findings:
         counts[finding.severity.value] += 1
     yield f"checked {report.checked}, failed {report.failed}, could not be checked {report.not_checked}"
-    yield f"findings: {counts['error']} errors, {counts['warning']} warnings, {counts['note']} notes"
+    yield "findings: " + ", ".join(f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items())
 
 
 def _hashes(report: AuditReport) -> Iterator[str]:

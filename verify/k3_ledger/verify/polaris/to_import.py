@@ -232,7 +232,7 @@ def _log_fields(text: LogText, run_id: str) -> Iterator[tuple[str, str]]:
     seen = set()
     for kind, figure, _ in LOG_FIGURES:
         for event in evaluation.all(kind):
-            name = f"log.{kind}.{figure}"
+            name = f"log.{kind}" if kind == figure else f"log.{kind}.{figure}"
             if figure in event.figures and name not in seen:
                 seen.add(name)
                 yield name, event.figures[figure]

@@ -1,0 +1,196 @@
+"""Auditing and importing a foreign log from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import nacl.signing
+import pytest
+from typer.testing import CliRunner
+
+from k3_ledger.cli import app
+from k3_ledger.cli.foreign import ForeignDirectory
+from k3_ledger.cli.sources import DirectorySource
+from k3_ledger.ledger.writer.store import Ledger
+from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.verify.log import verify_log
+from tests.verify.polaris import make_log
+from tests.verify.polaris.cases import path_of, receipt, signed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from click.testing import Result
+
+KEY = bytes(nacl.signing.SigningKey(make_log.SEED).verify_key)
+
+
+def k3(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def code(result: Result) -> Code | None:
+    return result.exception.code if isinstance(result.exception, LedgerError) else None
+
+
+def lay_out(folder: Path, files: dict[str, bytes]) -> Path:
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return folder
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return lay_out(tmp_path / "log", make_log.build(make_log.draft()))
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    for name in ("root", "log", "runner"):
+        assert k3("keygen", tmp_path / f"{name}.pem").exit_code == 0
+    made = k3(
+        "init", tmp_path / "led", "--origin", "example.org/x", "--key", tmp_path / "root.pem",
+        "--enrol", f"log={tmp_path / 'log.pub.pem'}", "--enrol", f"runner={tmp_path / 'runner.pub.pem'}",
+    )  # fmt: skip
+    assert made.exit_code == 0
+    return tmp_path / "led"
+
+
+def import_(log: Path, ledger: Path, *more: object, key: str = "log") -> Result:
+    return k3("import", "polaris", log, "--into", ledger, "--key", ledger.parent / f"{key}.pem", *more)
+
+
+def test_a_whole_log_is_exit_0(log: Path) -> None:
+    result = k3("audit", "polaris", log)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.endswith("findings: 0 errors, 0 warnings, 0 notes\n")
+
+
+def test_a_contradiction_is_exit_1_in_text_and_in_json(log: Path) -> None:
+    line = (log / "ledger.jsonl").read_bytes()
+    (log / "ledger.jsonl").write_bytes(line.replace(b'"tps": 12.6', b'"tps": 21.6'))
+    text = k3("audit", "polaris", log)
+    assert text.exit_code == 1
+    assert "K3L-FOREIGN-CONTRADICTION" in text.stdout
+    value = json.loads(k3("audit", "polaris", log, "--json").stdout)
+    assert value["exit_code"] == 1
+    assert [finding["code"] for finding in value["findings"]] == ["K3L-FOREIGN-CONTRADICTION"]
+    verbose = k3("audit", "polaris", log, "--verbose")
+    assert "hint:" in verbose.stdout
+    assert len(verbose.stdout) > len(text.stdout)
+
+
+@pytest.mark.parametrize("what", ["empty", "missing", "file"])
+def test_what_is_no_run_log_is_exit_3(tmp_path: Path, what: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    result = k3("audit", "polaris", tmp_path / what)
+    expected = Code.NOT_A_RUN_LOG if what == "empty" else Code.UNREADABLE
+    assert code(result) is expected
+    assert expected.info.exit == 3
+
+
+def test_a_signer_is_named_by_hex_base64_or_file(tmp_path: Path) -> None:
+    log = lay_out(tmp_path / "log", make_log.build(signed()))
+    (tmp_path / "hex.pub").write_text(KEY.hex() + "\n", encoding="utf-8")
+    (tmp_path / "base64.pub").write_text(make_log.b64(KEY) + "\n", encoding="utf-8")
+    assert "FOREIGN-SIGNER-UNKNOWN" in k3("audit", "polaris", log).stdout
+    for spec in (KEY.hex(), make_log.b64(KEY), tmp_path / "hex.pub", tmp_path / "base64.pub"):
+        result = k3("audit", "polaris", log, "--public-key", spec)
+        assert result.exit_code == 0
+        assert "SIGNER" not in result.stdout
+    other = k3("audit", "polaris", log, "--public-key", bytes(nacl.signing.SigningKey(bytes(32)).verify_key).hex())
+    assert other.exit_code == 1
+    assert "FOREIGN-SIGNER-OTHER" in other.stdout
+    for spec in ("nonsense", "11" * 32, make_log.b64(b"\x01" + bytes(31)), log):
+        assert isinstance(k3("audit", "polaris", log, "--public-key", spec).exception, LedgerError)
+
+
+def test_links_hidden_folders_and_special_files_are_passed_over(log: Path, tmp_path: Path) -> None:
+    secret = lay_out(tmp_path / "secret", {"result.json": b'{"tps": 1}'})
+    (log / "runs" / "linked").symlink_to(secret)
+    (log / "rounds" / "linked.log").symlink_to(secret / "result.json")
+    (log / ".git").mkdir()
+    (log / ".git" / "config").write_text("x", encoding="utf-8")
+    os.mkfifo(log / "runs" / "pipe")
+    result = k3("audit", "polaris", log)
+    assert result.exit_code == 0
+    assert result.stderr == "note: 4 links, hidden folders or special files were not looked into\n"
+
+
+def test_a_file_that_becomes_a_link_is_not_followed(log: Path, tmp_path: Path) -> None:
+    files = ForeignDirectory(log)
+    name = next(iter(files))
+    assert name in files
+    assert len(files) == len(list(files))
+    (log / name).unlink()
+    (log / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(LedgerError) as caught:
+        files[name]
+    assert caught.value.code is Code.UNREADABLE
+
+
+def test_names_that_are_no_text_are_shown_escaped(log: Path) -> None:
+    lay_out(log, {os.fsdecode(b"runs/odd\xff/result.json"): b'{"tps": 1.5}'})
+    assert "runs/odd\\xff/result.json" in ForeignDirectory(log)
+    assert k3("audit", "polaris", log, "--json").exit_code == 1
+
+
+def test_more_files_than_a_log_has_are_refused(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("k3_ledger.cli.foreign.MAX_FILES", 3)
+    assert code(k3("audit", "polaris", log)) is Code.UNREADABLE
+
+
+def test_an_imported_log_verifies_and_a_second_import_adds_nothing(log: Path, ledger: Path) -> None:
+    first = import_(log, ledger)
+    assert (first.exit_code, first.stderr) == (0, "")
+    assert first.stdout == "4 entries added, 0 were there already; 16 new artifacts\n"
+    size = (ledger / "ledger.jsonl").stat().st_size
+    again = import_(log, ledger)
+    assert again.stdout == "nothing to add: all 4 entries of this log are in the ledger already\n"
+    assert (ledger / "ledger.jsonl").stat().st_size == size
+    verified = verify_log(DirectorySource(ledger))
+    kinds = [entry.entry.kind for entry in verified]
+    assert kinds == ["genesis", "key", "key", "import", "import", "import", "import"]
+
+
+def test_only_what_is_new_is_added(log: Path, ledger: Path) -> None:
+    import_(log, ledger)
+    files = make_log.build(make_log.draft())
+    receipt(files, 2, lambda body: body.update(note="edited"))
+    (log / path_of(files, 2, "receipt.json")).write_bytes(files[path_of(files, 2, "receipt.json")])
+    result = json.loads(import_(log, ledger, "--json").stdout)
+    assert result == {"added": 1, "known": 3, "artifacts_added": 1}
+
+
+def test_a_log_with_contradictions_is_imported_with_their_codes(log: Path, ledger: Path) -> None:
+    line = (log / "ledger.jsonl").read_bytes()
+    (log / "ledger.jsonl").write_bytes(line.replace(b'"tps": 12.6', b'"tps": 21.6'))
+    result = import_(log, ledger)
+    assert result.exit_code == 0
+    assert "findings of severity error in this log: 1" in result.stderr
+    entries = [verified.entry for verified in verify_log(DirectorySource(ledger))]
+    bodies = [entry.body for entry in entries if entry.kind == "import"]
+    assert [list(body.findings) for body in bodies] == [[], ["K3L-FOREIGN-CONTRADICTION"], [], []]
+
+
+def test_nothing_is_stored_when_the_key_may_not_sign(log: Path, ledger: Path) -> None:
+    result = import_(log, ledger, key="runner")
+    assert code(result) is Code.KEY_WRONG_ROLE
+    assert not (ledger / "blobs").exists()
+    assert code(import_(log.parent / "nowhere", ledger)) is Code.UNREADABLE
+    with pytest.raises(LedgerError):
+        Ledger.open(log)
+
+
+def test_the_public_log_is_imported_once(test_data: Callable[..., Path], ledger: Path) -> None:
+    log = test_data("data", "sparkinfer-k3-log")
+    assert import_(log, ledger).stdout == "58 entries added, 0 were there already; 232 new artifacts\n"
+    assert import_(log, ledger).stdout.startswith("nothing to add: all 58 entries")
+    assert sum(entry.entry.kind == "import" for entry in verify_log(DirectorySource(ledger))) == 58
