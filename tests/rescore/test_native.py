@@ -49,6 +49,19 @@ def test_a_cached_replay_is_no_measurement(change: dict[str, str]) -> None:
     assert read_run(timing(replayed)) == []
 
 
+def test_every_actor_of_a_receipt_is_read_for_itself() -> None:
+    from k3_ledger.rescore.native import read_actors
+
+    rows = [
+        series("decode", "controller", [(10, 10)], context=4),
+        series("decode", "subject", [(10, 1)], context=4),
+        series("decode", "controller", [(10, 2)], context=4, actor="floor"),
+        series("decode", "subject", [(10, 1)], context=4, actor="peer", inputs="repeated"),
+    ]
+    found = [(actor, track.short, speed) for actor, track, speed in read_actors(timing(*rows))]
+    assert found == [("subject", "decode@4", 10), ("floor", "decode@4", 5)]
+
+
 def test_a_run_timed_from_outside_alone_makes_no_claim() -> None:
     (found,) = read_run(timing(series("decode", "controller", [(32, 1), (64, 2)], context=4)))
     assert found.speed is None

@@ -279,6 +279,6 @@ def test_an_import_without_speed_or_moment_measures_nothing() -> None:
     from k3_ledger.rescore.replay import gather_foreign
     from k3_ledger.verify.polaris import ImportItem
 
-    body = {"foreign_id": "x", "fields": [{"name": "ledger.label", "value": "XL"}]}
+    body = {"foreign_id": "x", "attestation": "none", "fields": [{"name": "ledger.label", "value": "XL"}]}
     material = gather_foreign([ImportItem(body, {})])
     assert (len(material.candidates), material.measurements) == (1, [])

@@ -45,20 +45,48 @@ class Measured:
 
 def read_run(body: Any) -> list[Measured]:
     """The metrics of a ``run`` body (struct or model), in the order of its series."""
-    model = body.model
     groups: dict[Track, list[Any]] = {}
     for series in body.timing:
-        if series.actor != "subject" or series.inputs != "fresh" or series.cache == "warm":
-            continue
-        track = Track(
-            series.metric,
-            series.context,
-            ABSENT if model is None else model.name,
-            ABSENT if model is None else model.quant,
-            body.machine.node.name,
-        )
-        groups.setdefault(track, []).append(series)
+        if series.actor == "subject" and _counts(series):
+            groups.setdefault(_track(body, series), []).append(series)
     return [_measured(track, series) for track, series in groups.items()]
+
+
+def read_actors(body: Any) -> list[tuple[str, Track, Fraction]]:
+    """(actor, track, speed) of every actor that a ``run`` body timed, in the order of its series.
+
+    The speed is the median rate of the actor's own timed region, or of what another process saw of it where it
+    timed nothing itself.
+    """
+    rates: dict[tuple[str, Track], dict[str, list[Fraction]]] = {}
+    for series in body.timing:
+        if _counts(series):
+            by_observer = rates.setdefault((series.actor, _track(body, series)), {})
+            by_observer.setdefault(series.observer, []).extend(_rate(sample) for sample in series.samples)
+    return [
+        (actor, track, quantize(median(found.get("subject") or found["controller"]), DECIMALS))
+        for (actor, track), found in rates.items()
+    ]
+
+
+def _counts(series: Any) -> bool:
+    """Whether a series is a measurement: fresh inputs, and no cache that answers for the work."""
+    return bool(series.inputs == "fresh" and series.cache != "warm")
+
+
+def _track(body: Any, series: Any) -> Track:
+    model = body.model
+    return Track(
+        series.metric,
+        series.context,
+        ABSENT if model is None else model.name,
+        ABSENT if model is None else model.quant,
+        body.machine.node.name,
+    )
+
+
+def _rate(sample: Any) -> Fraction:
+    return Fraction(sample.count * NANOSECONDS, sample.duration_ns)
 
 
 def read_parity(body: Any) -> Parity | None:
@@ -81,7 +109,7 @@ def _measured(track: Track, series: list[Any]) -> Measured:
         by_length.setdefault(sample.count, []).append(sample.duration_ns)
     counts = [len(own)] if own else []
     counts += [len(durations) for durations in by_length.values()]
-    rates = [Fraction(sample.count * NANOSECONDS, sample.duration_ns) for sample in own]
+    rates = [_rate(sample) for sample in own]
     return Measured(
         track,
         quantize(median(rates), DECIMALS) if rates else None,

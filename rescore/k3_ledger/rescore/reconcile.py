@@ -49,6 +49,7 @@ class Measurement:
         value: with decimals that end, so that it can be written down as a pin.
         receipt: identity of the receipt it stands in; None for a figure that only a log or a document holds.
         commit: what was measured, if known.
+        said_by: where a figure without a receipt stands, in words.
     """
 
     track: Track
@@ -56,6 +57,7 @@ class Measurement:
     time: datetime
     receipt: str | None = None
     commit: str | None = None
+    said_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

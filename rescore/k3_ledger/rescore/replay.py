@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from k3_ledger.rescore.imported import read_frontier, read_import
 from k3_ledger.rescore.inputs import Figure, RunInputs
-from k3_ledger.rescore.native import read_parity, read_run
+from k3_ledger.rescore.native import read_actors, read_parity, read_run
 from k3_ledger.rescore.pins import Merge, PinRecord, check_pin
 from k3_ledger.rescore.reconcile import Measurement
 from k3_ledger.rescore.slots import parse_slot
@@ -50,6 +50,8 @@ class Candidate:
         native: True when the run is a receipt of this ledger, False for an import.
         superseded: whether a later entry, or the foreign log itself, says that it no longer stands.
         verdicts: what was judged of it, oldest first.
+        pins: pin entries in force when it was appended, by slot.
+        attestation: what attests the foreign receipt, as it says itself; None for a receipt of this ledger.
     """
 
     identity: str
@@ -59,6 +61,26 @@ class Candidate:
     superseded: bool = False
     verdicts: list[Judged] = field(default_factory=list)
     pins: Mapping[str, Figure] = field(default_factory=dict)
+    attestation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One actor's speed on one track, as one receipt has it.
+
+    Attributes:
+        index: position of the receipt.
+        actor: ``subject``, ``floor``, or the name of a peer.
+        speed: median rate in units per second, to six decimals.
+    """
+
+    identity: str
+    index: int
+    time: datetime
+    role: str
+    actor: str
+    track: Track
+    speed: Fraction
 
 
 @dataclass(slots=True)
@@ -71,6 +93,7 @@ class Material:
         pins: newest ``pin`` entry of each slot.
         measurements: what the frontier builds and the accepted runs measured, in order.
         merges: ``merge`` entries, in order.
+        facts: what every actor of every receipt of this ledger was timed at, in order.
     """
 
     source: str
@@ -78,6 +101,7 @@ class Material:
     pins: dict[str, PinRecord] = field(default_factory=dict)
     measurements: list[Measurement] = field(default_factory=list)
     merges: list[Merge] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
 
 
 def gather(log: VerifiedLog) -> Material:
@@ -102,25 +126,29 @@ def gather_foreign(items: Iterable[ImportItem]) -> Material:
     material = Material("foreign log, audited and not sealed")
     for item in items:
         fields = {step["name"]: step["value"] for step in item.body["fields"]}
-        _take_import(material, item.body["foreign_id"], item.body["foreign_id"], fields)
+        foreign_id = item.body["foreign_id"]
+        _take_import(material, foreign_id, foreign_id, fields, item.body["attestation"])
     material.candidates.sort(key=lambda candidate: candidate.run.at.timestamp() if candidate.run.at else 0.0)
     return material
 
 
-def _take_import(material: Material, identity: str, foreign_id: str, fields: Mapping[str, str]) -> None:
+def _take_import(
+    material: Material, identity: str, foreign_id: str, fields: Mapping[str, str], attestation: str
+) -> None:
     run = read_import(foreign_id, fields)
     if run is not None:
         others = {}
         if run.guarded is not None and run.guard_pin is not None:
             others = {run.track.at("decode", 131_072): run.guarded}
         superseded = any(fields.get(f"{record}.superseded_by") for record in ("ledger", "index"))
-        material.candidates.append(Candidate(identity, run, others, superseded=superseded))
+        material.candidates.append(Candidate(identity, run, others, superseded=superseded, attestation=attestation))
         if run.speed and run.at:
             material.measurements.append(Measurement(run.track, run.speed, run.at, foreign_id, run.commit))
     reading = read_frontier(fields)
     at = run.at if run is not None else None
     if reading is not None and at is not None:
-        material.measurements.append(Measurement(reading.track, reading.value, at, None, reading.commit))
+        said_by = f"the round's log of {foreign_id[:8]}"
+        material.measurements.append(Measurement(reading.track, reading.value, at, None, reading.commit, said_by))
 
 
 class _Gathering:
@@ -138,7 +166,7 @@ class _Gathering:
         kind = entry.entry.kind
         body = entry.entry.body
         if kind == "run":
-            self._run(entry.identity, body, _time(entry.entry.time))
+            self._run(entry.identity, entry.index, body, _time(entry.entry.time))
         elif kind == "import":
             self._import(entry.identity, body)
         elif kind == "pin":
@@ -156,10 +184,14 @@ class _Gathering:
 
     def _import(self, identity: str, body: Any) -> None:
         before = len(self.material.candidates)
-        _take_import(self.material, identity, body.foreign_id, {step.name: step.value for step in body.fields})
+        fields = {step.name: step.value for step in body.fields}
+        _take_import(self.material, identity, body.foreign_id, fields, body.attestation)
         self.by_identity[identity] = self.material.candidates[before:]
 
-    def _run(self, identity: str, body: Any, at: datetime) -> None:
+    def _run(self, identity: str, index: int, body: Any, at: datetime) -> None:
+        self.material.facts += [
+            Fact(identity, index, at, body.role, actor, track, speed) for actor, track, speed in read_actors(body)
+        ]
         parity = read_parity(body)
         measured = read_run(body)
         values = {item.track: item.speed for item in measured if item.speed is not None}

@@ -83,6 +83,11 @@ class Table:
             self.refuse(key, f"{key} must be a number", "a decimal number such as 56.82")
         return parse_decimal(str(value), field=key, position=self.position(key))
 
+    def literal(self, key: str) -> tuple[Fraction, int]:
+        """An exact number and the decimals it was written with."""
+        value = self.number(key)
+        return value, len(str(self.values[key]).partition(".")[2])
+
     def integer(self, key: str, *, least: int = 0) -> int:
         """A whole number of at least ``least``."""
         value = self._take(key)
@@ -114,13 +119,14 @@ class Table:
         return self.values[key]
 
 
-def read_tables(data: bytes, name: str, *, source: str) -> list[Table]:
+def read_tables(data: bytes, name: str, *, source: str, first_line: int = 1) -> list[Table]:
     """Read a file that consists of ``[[name]]`` tables and nothing else.
 
     Args:
         data: the whole file.
         name: name of the tables, such as ``pin``.
         source: name of the file, for messages.
+        first_line: line of ``source`` that ``data`` begins on.
 
     Raises:
         RescoreError: ``K3L-TOML-SYNTAX`` when it is not TOML, ``K3L-TOML-FIELD`` when it holds something else.
@@ -134,13 +140,13 @@ def read_tables(data: bytes, name: str, *, source: str) -> list[Table]:
         where = Position(source=source, byte_offset=error.start)
         raise RescoreError(Code.TOML_SYNTAX, "not UTF-8", position=where) from error
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise _syntax(error, source) from error
+        raise _syntax(error, source, first_line) from error
     tables = document.get(name, [])
     if set(document) - {name} or not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         strange = next((key for key in document if key != name), name)
-        where = Position(source=source, line=_line_of(text, strange), field=strange)
+        where = Position(source=source, line=_line_of(text, strange, first_line), field=strange)
         raise RescoreError(Code.TOML_FIELD, f"only [[{name}]] tables belong here", position=where, found=strange)
-    places = _places(text, name)
+    places = _places(text, name, first_line)
     if len(places) != len(tables):  # written inline, or a header inside a long string: lines are then unknown
         places = [(None, {}) for _ in tables]
     return [
@@ -149,24 +155,24 @@ def read_tables(data: bytes, name: str, *, source: str) -> list[Table]:
     ]
 
 
-def _syntax(error: Exception, source: str) -> RescoreError:
+def _syntax(error: Exception, source: str, first_line: int) -> RescoreError:
     match = _AT.match(str(error))
     message = match[1] if match else str(error)
-    line = int(match[2]) if match and match[2] else None
+    line = int(match[2]) + first_line - 1 if match and match[2] else None
     return RescoreError(Code.TOML_SYNTAX, f"not TOML: {message.lower()}", position=Position(source=source, line=line))
 
 
-def _line_of(text: str, key: str) -> int | None:
-    for number, line in enumerate(text.splitlines(), start=1):
+def _line_of(text: str, key: str, first_line: int) -> int | None:
+    for number, line in enumerate(text.splitlines(), start=first_line):
         if re.match(rf"\s*\[*\s*[\"']?{re.escape(key)}\b", line):
             return number
     return None
 
 
-def _places(text: str, name: str) -> list[tuple[int | None, dict[str, int]]]:
+def _places(text: str, name: str, first_line: int) -> list[tuple[int | None, dict[str, int]]]:
     """Line of each ``[[name]]`` header and of the keys under it, as far as plain lines show them."""
     places: list[tuple[int | None, dict[str, int]]] = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.splitlines(), start=first_line):
         header = _HEADER.match(line)
         if header and header[1] == name:
             places.append((number, {}))

@@ -1330,6 +1330,33 @@ class Code(enum.Enum):
         "ask what moved it: a hand edit leaves no trace here",
     )  # fmt: skip
 
+    # -- claims --------------------------------------------------------------------------------------------
+    CLAIM_CONTRADICTED = CodeInfo(
+        Area.CLAIMS, E, "claim contradicted",
+        "The receipts say something else than what was published, or the run it rests on was refused.",
+        "correct what was published; the contradicting evidence is named",
+    )  # fmt: skip
+    CLAIM_AMBIGUOUS = CodeInfo(
+        Area.CLAIMS, E, "claim ambiguous",
+        "Several receipts could be meant, or those that could disagree with each other.",
+        "name the receipt that is meant",
+    )  # fmt: skip
+    CLAIM_NO_RECEIPT = CodeInfo(
+        Area.CLAIMS, E, "claim without a receipt",
+        "Nothing in the ledger holds the published value.",
+        "seal the measurement it was taken from, or withdraw it",
+    )  # fmt: skip
+    CLAIM_STALE = CodeInfo(
+        Area.CLAIMS, E, "claim stale",
+        "The value was right once; newer evidence on the same track says otherwise.",
+        "publish the newer value, or say when the old one held",
+    )  # fmt: skip
+    CLAIM_UNSEALED = CodeInfo(
+        Area.CLAIMS, W, "claim rests on an unsealed figure",
+        "Only a log line, a pin or the shipped history holds the value, or one side of a ratio; no receipt does.",
+        "measure again and seal it",
+    )  # fmt: skip
+
     @property
     def id(self) -> str:
         """Stable public spelling."""

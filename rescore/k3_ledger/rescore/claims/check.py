@@ -1,0 +1,244 @@
+"""Decide claims: each part of a claim by itself, with the evidence it rests on; the worst part decides the whole.
+
+1. ``supported``: a receipt that was neither refused nor superseded holds the value.
+2. ``unsealed``: only a figure that no receipt holds does: a log line, a pin, the shipped history.
+3. ``stale``: it was so, and newer evidence on the same track says otherwise.
+4. ``no-receipt``: nothing holds it.
+5. ``ambiguous``: several receipts could be meant, or they disagree.
+6. ``contradicted``: the evidence says something else.
+
+Ratios are never taken on trust: they are computed again from the evidence of both sides.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from k3_ledger.rescore.claims.evidence import Evidence, list_evidence
+from k3_ledger.rescore.claims.runs import decide_about_runs
+from k3_ledger.rescore.claims.status import Part, Status, near
+from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded
+from k3_ledger.rescore.reconcile import compare
+from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.outcomes import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from k3_ledger.rescore.claims.reading import Amount, Claim
+    from k3_ledger.rescore.replay import Material
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What became of one claim.
+
+    Attributes:
+        parts: in the order they were looked at; never empty.
+    """
+
+    claim: Claim
+    parts: tuple[Part, ...]
+
+    @property
+    def status(self) -> Status:
+        """That of the worst part."""
+        return max((part.status for part in self.parts), key=list(Status).index)
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Everything its parts rest on, each once."""
+        return tuple(dict.fromkeys(item for part in self.parts for item in part.evidence))
+
+
+_CODES: Final = {
+    Status.UNSEALED: Code.CLAIM_UNSEALED,
+    Status.STALE: Code.CLAIM_STALE,
+    Status.NO_RECEIPT: Code.CLAIM_NO_RECEIPT,
+    Status.AMBIGUOUS: Code.CLAIM_AMBIGUOUS,
+    Status.CONTRADICTED: Code.CLAIM_CONTRADICTED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimsReport:
+    """All claims of a file, in its order."""
+
+    decisions: tuple[Decision, ...]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """One finding for each claim that is not supported."""
+        return tuple(
+            Finding(
+                _CODES[decision.status],
+                f"claim {decision.claim.id}: {_worst(decision).why}",
+                decision.claim.position,
+            )
+            for decision in self.decisions
+            if decision.status is not Status.SUPPORTED
+        )
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """1 when a claim is contradicted, stale, ambiguous or without a receipt; 0 otherwise."""
+        return max((finding.code.info.exit for finding in self.findings), default=ExitCode.VERIFIED)
+
+
+def check_claims(claims: Sequence[Claim], material: Material) -> ClaimsReport:
+    """Decide each claim against what a history holds."""
+    evidence = list_evidence(material)
+    return ClaimsReport(tuple(Decision(claim, _decide(claim, material, evidence)) for claim in claims))
+
+
+def _decide(claim: Claim, material: Material, evidence: list[Evidence]) -> tuple[Part, ...]:
+    if claim.kind == "speed":
+        return _speed(claim, evidence)
+    if claim.kind == "pin":
+        return _pin(claim, evidence)
+    return decide_about_runs(claim, material)
+
+
+def _worst(decision: Decision) -> Part:
+    return next(part for part in decision.parts if part.status is decision.status)
+
+
+# ------------------------------------------------------------------------------------------------------- speeds
+
+
+class _Side(enum.Enum):
+    VALUE = "value"
+    START = "start"
+
+
+def _speed(claim: Claim, evidence: list[Evidence]) -> tuple[Part, ...]:
+    assert claim.value is not None
+    value = _held(claim, claim.value, evidence, _Side.VALUE)
+    parts = [value]
+    start = None
+    if claim.start is not None:
+        start = _held(claim, claim.start, evidence, _Side.START)
+        parts.append(start)
+    if claim.ratio is not None:
+        parts.append(_ratio(claim, claim.ratio, value, start, evidence))
+    if claim.current:
+        parts.append(_current(claim, claim.value, evidence))
+    return tuple(parts)
+
+
+def _held(claim: Claim, amount: Amount, evidence: list[Evidence], side: _Side) -> Part:  # noqa: PLR0911 - one a status
+    """Whether anything holds a value, and what."""
+    pool = [item for item in evidence if item.track == claim.track and item.actor == claim.actor]
+    mine = side is _Side.VALUE
+    if mine and claim.receipt is not None:
+        pool = [item for item in pool if item.receipt is not None and item.receipt.startswith(claim.receipt)]
+        if not pool:
+            return Part(side.value, Status.NO_RECEIPT, f"no receipt {claim.receipt[:8]} measures {claim.track}")
+    matching = [item for item in pool if near(item.value, amount, claim.tolerance)]
+    receipts = [item for item in matching if item.sealed and item.accepted]
+    own = [item for item in pool if mine and claim.pull_request and item.pull_request == claim.pull_request]
+    if mine and claim.pull_request is not None:
+        receipts = [item for item in receipts if item.pull_request == claim.pull_request]
+    if len({item.receipt for item in receipts}) > 1 and mine and claim.receipt is None:
+        said = ", ".join(item.says for item in receipts)
+        return Part(side.value, Status.AMBIGUOUS, f"{len(receipts)} receipts hold it: {said}", tuple(receipts))
+    if receipts:
+        return Part(side.value, Status.SUPPORTED, f"{receipts[0].says} holds it", (receipts[0],))
+    own.sort(key=lambda item: abs(item.value - amount.value))
+    beside = f"; {own[0].says} measured {format_rounded(own[0].value, 2)}" if own else ""
+    unsealed = [item for item in matching if not item.sealed]
+    if unsealed:
+        return Part(side.value, Status.UNSEALED, f"{unsealed[0].says} has it, no receipt does{beside}", (unsealed[0],))
+    if matching and not (mine and claim.pull_request is not None):
+        return Part(side.value, Status.CONTRADICTED, f"only {matching[0].says} holds it", (matching[0],))
+    if own or (mine and claim.receipt is not None):
+        other = (own or pool)[0]
+        measured = f"{other.says} measured {format_rounded(other.value, 2)}"
+        return Part(side.value, Status.CONTRADICTED, measured, (other,))
+    return Part(side.value, Status.NO_RECEIPT, _nothing(amount, pool))
+
+
+def _nothing(amount: Amount, pool: list[Evidence]) -> str:
+    if not pool:
+        return "nothing measured this at all"
+    nearest = min(pool, key=lambda item: abs(item.value - amount.value))
+    return f"nothing holds it; nearest is {format_rounded(nearest.value, 2)}, {nearest.says}"
+
+
+def _ratio(claim: Claim, ratio: Amount, value: Part, start: Part | None, evidence: list[Evidence]) -> Part:
+    """Compute a published multiple again from the evidence of both sides, or from the claim where there is none."""
+    assert claim.value is not None
+    upper, lower = (value.evidence[0] if value.evidence else None), None
+    if claim.against == "start":
+        assert claim.start is not None
+        lower = start.evidence[0] if start and start.evidence else None
+        base = lower.value if lower else claim.start.value
+    else:
+        lower = _other_side(claim, upper, evidence)
+        if lower is None:
+            return Part("ratio", Status.NO_RECEIPT, f"nothing measured {claim.against} on {claim.track}")
+        base = lower.value
+    top = upper.value if upper else claim.value.value
+    found = base / top if claim.inverse else top / base
+    sides = tuple(item for item in (upper, lower) if item is not None)
+    shown = f"{format_rounded(top, 2)} / {format_exact(base)} is {format_rounded(found, ratio.places + 2)}"
+    if claim.inverse:
+        shown = f"{format_exact(base)} / {format_rounded(top, 2)} is {format_rounded(found, ratio.places + 2)}"
+    if not near(found, ratio, claim.tolerance):
+        return Part("ratio", Status.CONTRADICTED, f"{shown}, not {format_exact(ratio.value)}", sides)
+    if len(sides) < 2:
+        return Part("ratio", Status.NO_RECEIPT, f"{shown}, from figures that nothing holds", sides)
+    if any(part is not None and part.status is Status.CONTRADICTED for part in (value, start)):
+        return Part("ratio", Status.CONTRADICTED, f"{shown}, from a side that is contradicted", sides)
+    if all(item.sealed for item in sides):
+        return Part("ratio", Status.SUPPORTED, shown, sides)
+    loose = next(item for item in sides if not item.sealed)
+    return Part("ratio", Status.UNSEALED, f"{shown}; {format_exact(loose.value)} is {loose.says}, no receipt", sides)
+
+
+def _other_side(claim: Claim, upper: Evidence | None, evidence: list[Evidence]) -> Evidence | None:
+    """What a value is compared with: the same receipt's other actor, else the newest by then."""
+    pool = [item for item in evidence if item.track == claim.track and item.actor == claim.against and item.accepted]
+    if upper is not None and upper.receipt is not None:
+        for item in pool:
+            if item.receipt == upper.receipt:
+                return item
+    if claim.against != "reference":
+        return None
+    until = upper.time if upper else None
+    timed = [item for item in pool if until is None or item.time is None or item.time <= until]
+    sealed = [item for item in timed if item.sealed]
+    return (sealed or timed or [None])[-1]  # type: ignore[list-item]
+
+
+def _current(claim: Claim, amount: Amount, evidence: list[Evidence]) -> Part:
+    receipts = [
+        item
+        for item in evidence
+        if item.track == claim.track and item.actor == claim.actor and item.sealed and item.accepted and item.time
+    ]
+    if not receipts:
+        return Part("current", Status.NO_RECEIPT, "nothing measured this at all")
+    newest = max(receipts, key=lambda item: item.time)  # type: ignore[arg-type, return-value]
+    if near(newest.value, amount, claim.tolerance):
+        return Part("current", Status.SUPPORTED, f"{newest.says} is the newest", (newest,))
+    return Part("current", Status.STALE, f"{newest.says} measured {format_rounded(newest.value, 2)} since", (newest,))
+
+
+def _pin(claim: Claim, evidence: list[Evidence]) -> tuple[Part, ...]:
+    """A claim that something was pinned at one value while another was measured."""
+    assert claim.value is not None
+    assert claim.measured is not None
+    pinned = _held(claim, claim.value, evidence, _Side.START)
+    measured = _held(claim, claim.measured, evidence, _Side.START)
+    parts = [
+        Part("pinned", pinned.status, pinned.why, pinned.evidence),
+        Part("measured", measured.status, measured.why, measured.evidence),
+    ]
+    drift = compare(claim.value.value, claim.measured.value)
+    if drift.decision in {"stale", "alarm"} and drift.drift is not None:
+        why = f"the pin was {format_percent(abs(drift.drift))} % off: stale"
+        parts.append(Part("drift", Status.STALE, why))
+    return tuple(parts)

@@ -1,0 +1,92 @@
+"""What a history holds that a claim could rest on: receipts first, then figures that no receipt holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from k3_ledger.rescore.history.pins import MODEL, PINS
+from k3_ledger.rescore.rules.verdict import REJECT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+    from fractions import Fraction
+
+    from k3_ledger.rescore.replay import Material
+    from k3_ledger.rescore.slots import Track
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One value that somebody recorded.
+
+    Attributes:
+        actor: ``subject``, ``reference`` for the other engine's value, ``floor`` or the name of a peer.
+        receipt: identity of the receipt it stands in; None for a figure of a log, a pin or the shipped history.
+        index: position of that receipt in a ledger, for a proof.
+        accepted: False when the run was refused or superseded: its number supports nothing.
+        says: where it stands, in words.
+    """
+
+    track: Track
+    actor: str
+    value: Fraction
+    time: datetime | None
+    receipt: str | None
+    index: int | None
+    accepted: bool
+    says: str
+    pull_request: int | None = None
+
+    @property
+    def sealed(self) -> bool:
+        """Whether a receipt holds it."""
+        return self.receipt is not None
+
+
+def list_evidence(material: Material) -> list[Evidence]:
+    """Everything that a history holds, receipts first, each kind in the history's order."""
+    return [*_receipts(material), *_imports(material), *_figures(material)]
+
+
+def _receipts(material: Material) -> Iterator[Evidence]:
+    refused = {
+        candidate.identity
+        for candidate in material.candidates
+        if candidate.superseded or any(judged.tier == REJECT for judged in candidate.verdicts[-1:])
+    }
+    for fact in material.facts:
+        actor = "reference" if fact.role == "reference" and fact.actor == "subject" else fact.actor
+        yield Evidence(
+            fact.track, actor, fact.speed, fact.time, fact.identity, fact.index, fact.identity not in refused,
+            f"receipt {fact.identity[:8]}, entry {fact.index}",
+        )  # fmt: skip
+
+
+def _imports(material: Material) -> Iterator[Evidence]:
+    for candidate in material.candidates:
+        run = candidate.run
+        if candidate.native or run.speed is None:
+            continue
+        pull_request = "" if run.pull_request is None else f" of #{run.pull_request}"
+        accepted = not candidate.superseded and run.published != REJECT
+        state = "" if accepted else " (superseded)" if candidate.superseded else " (REJECT)"
+        yield Evidence(
+            run.track, "subject", run.speed, run.at, candidate.identity, None, accepted,
+            f"receipt {candidate.identity[:8]}{pull_request}{state}", run.pull_request,
+        )  # fmt: skip
+        for track, value in candidate.others.items():
+            says = f"the guarded value in receipt {candidate.identity[:8]}{pull_request}{state}"
+            yield Evidence(track, "subject", value, run.at, candidate.identity, None, accepted, says, run.pull_request)
+
+
+def _figures(material: Material) -> Iterator[Evidence]:
+    for item in material.measurements:
+        if item.receipt is None:
+            yield Evidence(item.track, "subject", item.value, item.time, None, None, True, item.said_by)
+    if any(candidate.run.track.model == MODEL and not candidate.native for candidate in material.candidates):
+        for pin in PINS:
+            actor = "reference" if pin.role == "reference" else "subject"
+            says = f"the pin written{' by hand' if pin.by_hand else ''} in commit {pin.commit}"
+            yield Evidence(pin.track, actor, pin.value, pin.since, None, None, True, says)

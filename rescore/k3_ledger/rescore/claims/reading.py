@@ -1,0 +1,258 @@
+"""Claims as people write them: ``[[claim]]`` tables in a TOML file, or in a fenced block of a document.
+
+A block is fenced with three backticks and ``toml claims``. Every kind of claim has its own fields; a field that
+belongs to another kind is refused like any unknown one, with file and line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast, get_args
+
+from k3_ledger.rescore.slots import Track, parse_slot
+from k3_ledger.rescore.toml import Table, read_tables
+from k3_ledger.schemas.errors import RescoreError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import NOWHERE, Position
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from fractions import Fraction
+
+Kind: TypeAlias = Literal["speed", "gain", "credit", "accepted", "pin", "every", "rescored"]
+Property: TypeAlias = Literal["top1", "kl", "top1-bar", "kl-bar", "attestation"]
+_FENCE: Final = re.compile(r"(`{3,}|~{3,})\s*toml claims\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A number as it was published.
+
+    Attributes:
+        places: decimals it was written with; ``rounding`` allows half a unit in the last of them.
+    """
+
+    value: Fraction
+    places: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One published statement. Which fields are set depends on ``kind``; see docs/claims.md.
+
+    Attributes:
+        id: name of the claim in its file.
+        says: what was published, in the reader's words.
+        tolerance: share that evidence may differ by; None allows half a unit in the last published place.
+        start: value a climb began at.
+        ratio: published multiple of ``against``.
+        against: ``reference``, ``start``, or the name of another actor of the same receipt.
+        inverse: True when less is better, so that the ratio is ``against / value``.
+        current: True when the value is said to be the newest of its track.
+    """
+
+    id: str
+    says: str
+    kind: Kind
+    position: Position = NOWHERE
+    track: Track | None = None
+    actor: str = "subject"
+    value: Amount | None = None
+    tolerance: Fraction | None = None
+    pull_request: int | None = None
+    receipt: str | None = None
+    start: Amount | None = None
+    ratio: Amount | None = None
+    against: str | None = None
+    inverse: bool = False
+    current: bool = False
+    measured: Amount | None = None
+    gain: Amount | None = None
+    credited: Amount | None = None
+    what: Property | None = None
+    least: Fraction | None = None
+    most: Fraction | None = None
+    word: str | None = None
+    until: datetime | None = None
+    rule: str | None = None
+    pins: Literal["own", "tag"] = "own"
+    change: Literal["lower", "higher", "unchanged"] | None = None
+    count: int | None = None
+
+
+def read_claims(data: bytes, *, source: str) -> list[Claim]:
+    """Read a claims file, or the claims blocks of a document (a name that ends in ``.md``).
+
+    Raises:
+        RescoreError: with file, line and field; also when there is no claim at all.
+    """
+    tables: list[Table] = []
+    if source.endswith(".md"):
+        for first_line, block in _blocks(data.decode("utf-8", "replace")):
+            tables += read_tables(block.encode(), "claim", source=source, first_line=first_line)
+    else:
+        tables = read_tables(data, "claim", source=source)
+    if not tables:
+        raise RescoreError(
+            Code.TOML_FIELD,
+            "no claim in it",
+            position=Position(source=source),
+            expected="[[claim]] tables, or ```toml claims",
+        )
+    claims: list[Claim] = []
+    for table in tables:
+        claim = _read(table)
+        if any(claim.id == other.id for other in claims):
+            table.refuse("id", "this id stands twice")
+        claims.append(claim)
+    return claims
+
+
+def _blocks(text: str) -> list[tuple[int, str]]:
+    """(line of its first row, text) of every claims block."""
+    blocks, fence, start, rows = [], "", 0, list[str]()
+    for number, line in enumerate(text.splitlines(), start=1):
+        opening = _FENCE.match(line.strip())
+        if not fence and opening:
+            fence, start, rows = opening[1], number + 1, []
+        elif fence and line.strip().startswith(fence) and not line.strip().strip(fence[0]):
+            blocks.append((start, "\n".join(rows) + "\n"))
+            fence = ""
+        elif fence:
+            rows.append(line)
+    return blocks
+
+
+def _read(table: Table) -> Claim:
+    kind = cast("Kind", table.choice("kind", get_args(Kind)))
+    base = Claim(id=table.text("id"), says=table.text("says"), kind=kind, position=table.position())
+    claim = _READERS[kind](table, base)
+    table.finish()
+    return claim
+
+
+def _speed(table: Table, base: Claim) -> Claim:
+    ratio = _amount(table, "ratio") if table.has("ratio") else None
+    start = _amount(table, "start") if table.has("start") else None
+    against = table.text("against") if table.has("against") else None
+    if (ratio is None) != (against is None):
+        table.refuse("ratio" if against is None else "against", "ratio and against belong together")
+    if against == "start" and start is None:
+        table.refuse("against", "against start needs a start")
+    return _with(
+        base,
+        track=_track(table),
+        actor=table.text("actor") if table.has("actor") else "subject",
+        value=_amount(table, "value"),
+        tolerance=_tolerance(table),
+        pull_request=_pull_request(table),
+        receipt=table.text("receipt") if table.has("receipt") else None,
+        start=start,
+        ratio=ratio,
+        against=against,
+        inverse=_switch(table, "inverse"),
+        current=_switch(table, "current"),
+    )
+
+
+def _gain(table: Table, base: Claim) -> Claim:
+    return _with(base, value=_amount(table, "percent"), tolerance=_tolerance(table), **_which(table))
+
+
+def _credit(table: Table, base: Claim) -> Claim:
+    return _with(
+        base,
+        gain=_amount(table, "gain_percent"),
+        credited=_amount(table, "credited_percent"),
+        tolerance=_tolerance(table),
+        **_which(table),
+    )
+
+
+def _accepted(table: Table, base: Claim) -> Claim:
+    return _with(base, **_which(table))
+
+
+def _pin(table: Table, base: Claim) -> Claim:
+    return _with(
+        base,
+        track=_track(table),
+        value=_amount(table, "value"),
+        measured=_amount(table, "measured"),
+        tolerance=_tolerance(table),
+    )
+
+
+def _every(table: Table, base: Claim) -> Claim:
+    what = cast("Property", table.choice("what", get_args(Property)))
+    fields: dict[str, object] = {"what": what, "until": table.moment("until") if table.has("until") else None}
+    if what == "attestation":
+        fields["word"] = table.text("is")
+    elif what in {"top1", "top1-bar"}:
+        fields["least"] = table.number("least")
+    else:
+        fields["most"] = table.number("most")
+    return _with(base, **fields)
+
+
+def _rescored(table: Table, base: Claim) -> Claim:
+    return _with(
+        base,
+        rule=table.text("rule"),
+        pins=table.choice("pins", ("own", "tag")),
+        change=table.choice("change", ("lower", "higher", "unchanged")),
+        count=table.integer("count"),
+    )
+
+
+_READERS: Final = {
+    "speed": _speed, "gain": _gain, "credit": _credit, "accepted": _accepted, "pin": _pin, "every": _every,
+    "rescored": _rescored,
+}  # fmt: skip
+
+
+def _with(base: Claim, **fields: object) -> Claim:
+    return dataclasses.replace(base, **fields)  # type: ignore[arg-type]
+
+
+def _which(table: Table) -> dict[str, object]:
+    """The run a claim is about: a receipt, or the runs of a pull request."""
+    receipt = table.text("receipt") if table.has("receipt") else None
+    pull_request = _pull_request(table)
+    if receipt is None and pull_request is None:
+        table.refuse(None, "a claim about a run names its receipt or its pull_request", "receipt or pull_request")
+    return {"receipt": receipt, "pull_request": pull_request}
+
+
+def _pull_request(table: Table) -> int | None:
+    return table.integer("pull_request", least=1) if table.has("pull_request") else None
+
+
+def _track(table: Table) -> Track:
+    return parse_slot(f"frontier:{table.text('track')}", position=table.position("track"))[1]
+
+
+def _amount(table: Table, key: str) -> Amount:
+    return Amount(*table.literal(key))
+
+
+def _switch(table: Table, key: str) -> bool:
+    if not table.has(key):
+        return False
+    value = table.values[key]
+    if not isinstance(value, bool):
+        table.refuse(key, f"{key} must be true or false", "true or false")
+    return value
+
+
+def _tolerance(table: Table) -> Fraction | None:
+    """A share, or None for ``rounding``: one of them must be said."""
+    if table.values.get("tolerance") == "rounding":
+        table.text("tolerance")
+        return None
+    share = table.number("tolerance")
+    if not 0 <= share < 1:
+        table.refuse("tolerance", "tolerance is a share from 0 to 1, or rounding", "rounding or a share such as 0.005")
+    return share

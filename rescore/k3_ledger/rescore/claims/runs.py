@@ -1,0 +1,175 @@
+"""Claims about runs: what one gained or was credited, whether it was accepted, what holds for every one of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from k3_ledger.rescore.claims.status import Part, Status, near
+from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded
+from k3_ledger.rescore.rescore import IN_FORCE, rescore
+from k3_ledger.rescore.rules.registry import find_rule, in_force
+from k3_ledger.rescore.rules.verdict import REJECT, Verdict
+from k3_ledger.schemas.errors import RescoreError
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from k3_ledger.rescore.claims.reading import Amount, Claim
+    from k3_ledger.rescore.replay import Candidate, Material
+    from k3_ledger.rescore.rules.parameters import Correctness
+
+
+def decide_about_runs(claim: Claim, material: Material) -> tuple[Part, ...]:
+    """Decide a claim of one of the kinds of this module."""
+    if claim.kind == "every":
+        return (_every(claim, material),)
+    if claim.kind == "rescored":
+        return (_rescored(claim, material),)
+    about = [candidate for candidate in material.candidates if _is_about(claim, candidate)]
+    if not about:
+        named = claim.receipt[:8] if claim.receipt else f"#{claim.pull_request}"
+        return (Part("run", Status.NO_RECEIPT, f"no receipt of {named}"),)
+    if claim.kind == "accepted":
+        return (_accepted(about),)
+    if claim.kind == "gain":
+        return (_gain(claim, about),)
+    return _credit(claim, about)
+
+
+def _is_about(claim: Claim, candidate: Candidate) -> bool:
+    if claim.receipt is not None:
+        return candidate.identity.startswith(claim.receipt) or candidate.run.run.startswith(claim.receipt)
+    return candidate.run.pull_request == claim.pull_request
+
+
+def _name(candidate: Candidate) -> str:
+    return f"receipt {candidate.identity[:8]}{' (superseded)' if candidate.superseded else ''}"
+
+
+def _accepted(about: list[Candidate]) -> Part:
+    refused: list[Candidate] = []
+    passed: list[Candidate] = []
+    for candidate in about:
+        tier = candidate.verdicts[-1].tier if candidate.verdicts else candidate.run.published
+        (refused if tier == REJECT else passed).append(candidate)
+    if not refused:
+        return Part("run", Status.SUPPORTED, f"{_name(passed[0])} was accepted")
+    parity = refused[0].run.parity
+    kl = parity.worst_kl() if parity else None
+    detail = f", kl {format_rounded(kl, 6)}" if kl is not None else ""
+    if passed:
+        return Part("run", Status.AMBIGUOUS, f"{_name(refused[0])} is REJECT{detail}, {_name(passed[0])} is not")
+    return Part("run", Status.CONTRADICTED, f"{_name(refused[0])} is REJECT{detail}")
+
+
+def _gain(claim: Claim, about: list[Candidate]) -> Part:
+    assert claim.value is not None
+    gains = [(candidate, gain) for candidate in about if (gain := _gain_of(candidate)) is not None]
+    if not gains:
+        return Part("gain", Status.NO_RECEIPT, "no receipt holds both a speed and the frontier it beat")
+    shown = ", ".join(f"{_name(candidate)} gained {_percent(gain)}" for candidate, gain in gains)
+    agree = [near(gain * 100, claim.value, claim.tolerance) for _, gain in gains]
+    if all(agree):
+        return Part("gain", Status.SUPPORTED, shown)
+    return Part("gain", Status.AMBIGUOUS if any(agree) else Status.CONTRADICTED, shown)
+
+
+def _gain_of(candidate: Candidate) -> Fraction | None:
+    run = candidate.run
+    if run.speed is None or run.frontier is None or run.frontier.value <= 0:
+        return None
+    return (run.speed - run.frontier.value) / run.frontier.value
+
+
+def _credit(claim: Claim, about: list[Candidate]) -> tuple[Part, ...]:
+    """What a run gained, and what the rule of its moment credited it with."""
+    assert claim.gain is not None
+    assert claim.credited is not None
+    if len(about) > 1:
+        said = ", ".join(_name(candidate) for candidate in about)
+        return (Part("run", Status.AMBIGUOUS, f"{len(about)} receipts could be meant: {said}"),)
+    (row,) = rescore(about, IN_FORCE).rows
+    if not isinstance(row.result, Verdict):
+        return (Part("run", Status.NO_RECEIPT, row.result.message),)
+    parts = []
+    for name, amount, found in (
+        ("gained", claim.gain, row.result.gain),
+        ("credited", claim.credited, row.result.credit),
+    ):
+        parts.append(_share_part(claim, name, amount, found, about[0]))
+    return tuple(parts)
+
+
+def _share_part(claim: Claim, name: str, amount: Amount, found: Fraction | None, candidate: Candidate) -> Part:
+    if found is None:
+        return Part(name, Status.CONTRADICTED, f"{_name(candidate)} was {name} nothing")
+    agrees = near(found * 100, amount, claim.tolerance)
+    why = f"{_name(candidate)} {'' if name == 'gained' else 'was '}{name} {_percent(found)}"
+    return Part(name, Status.SUPPORTED if agrees else Status.CONTRADICTED, why)
+
+
+def _every(claim: Claim, material: Material) -> Part:
+    """What is said of every run up to a moment."""
+    runs = [
+        candidate
+        for candidate in material.candidates
+        if claim.until is None or (candidate.run.at is not None and candidate.run.at <= claim.until)
+    ]
+    if not runs:
+        return Part("every", Status.NO_RECEIPT, "there is no run to say it of")
+    against, unknown = [], 0
+    for candidate in runs:
+        found = _property(claim, candidate)
+        if found is None:
+            unknown += 1
+        elif isinstance(found, str):
+            against += [(candidate, found)] if found != claim.word else []
+        elif (claim.least is not None and found < claim.least) or (claim.most is not None and found > claim.most):
+            against.append((candidate, format_exact(found)))
+    if against:
+        candidate, value = against[0]
+        why = f"not so for {len(against)} of {len(runs)} runs: {_name(candidate)} has {value}"
+        return Part("every", Status.CONTRADICTED, why)
+    if unknown:
+        return Part("every", Status.NO_RECEIPT, f"{unknown} of {len(runs)} runs do not record it")
+    return Part("every", Status.SUPPORTED, f"so for all {len(runs)} runs")
+
+
+def _property(claim: Claim, candidate: Candidate) -> Fraction | str | None:
+    run = candidate.run
+    if claim.what == "attestation":
+        return candidate.attestation
+    if claim.what in {"top1", "kl"}:
+        if run.parity is None:
+            return None
+        return run.parity.worst_top1() if claim.what == "top1" else run.parity.worst_kl()
+    bars = _bars(candidate)
+    if bars is None:
+        return None
+    return bars.top1 if claim.what == "top1-bar" else bars.kl
+
+
+def _bars(candidate: Candidate) -> Correctness | None:
+    """The bars that a run was really held against: those of the rule of its moment."""
+    run = candidate.run
+    if run.at is None:
+        return None
+    try:
+        return in_force(run.at, run.commit).correctness
+    except RescoreError:
+        return None
+
+
+def _rescored(claim: Claim, material: Material) -> Part:
+    assert claim.rule is not None
+    assert claim.change is not None
+    report = rescore(material.candidates, find_rule(claim.rule), pins=claim.pins)
+    found = [row.candidate.identity[:8] for row in report.rows if row.change == claim.change]
+    shown = f"{claim.rule} leaves {len(found)} runs {claim.change}, with {claim.pins} pins"
+    if len(found) == claim.count:
+        return Part("count", Status.SUPPORTED, shown)
+    return Part("count", Status.CONTRADICTED, f"{shown}: {', '.join(found)}" if len(found) <= 20 else shown)
+
+
+def _percent(value: Fraction) -> str:
+    return f"{'+' if value >= 0 else ''}{format_percent(value, 2)} %"
