@@ -93,13 +93,17 @@ class Writer:
             LedgerError: the head of the log is damaged.
         """
         with self._log.locked():
-            if self._stopped is not None:
-                raise StoreError(
-                    Code.WRITER_STOPPED,
-                    f"this writer appends nothing more: {self._stopped}",
-                    position=Position(source=str(self._log.path)),
-                )
-            yield self._refresh()
+            yield self._look()
+
+    def _look(self) -> LogState:
+        """The log as it is, now that the lock is held."""
+        if self._stopped is not None:
+            raise StoreError(
+                Code.WRITER_STOPPED,
+                f"this writer appends nothing more: {self._stopped}",
+                position=Position(source=str(self._log.path)),
+            )
+        return self._refresh()
 
     def _refresh(self) -> LogState:
         known, self._state = self._state, None
@@ -139,16 +143,22 @@ class Writer:
             LedgerError: the key may not sign this here.
             StoreError: the storage refused. Nothing was acknowledged; the message says what state is left.
         """
-        with self.exclusive() as state:
+        drafts = list(drafts)  # an iterator could call this writer
+        self._log.acquire()
+        try:
+            state = self._look()
             batch = self._prepare(drafts, state)
             if batch.receipts:
                 data, after = batch.sign()
                 self._commit(data, state)
                 self._state = after
             return batch.receipts
+        finally:
+            self._log.release()
 
     def rehearse(self, drafts: Iterable[Draft]) -> None:
         """Do all of :meth:`append_many` but signing and writing, to learn of a refusal before anything else is done."""
+        drafts = list(drafts)
         with self.exclusive() as state:
             self._prepare(drafts, state)
 

@@ -8,9 +8,9 @@ the verifier would refuse is refused here.
 from __future__ import annotations
 
 import copy
-import datetime as dt
 import hashlib
 import os
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -71,7 +71,7 @@ class Receipt:
 
 def utc_now() -> str:
     """The system's clock as entries claim it."""
-    return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 class Batch:
@@ -115,8 +115,10 @@ class Batch:
         if kind not in self._allowed:
             self._check_allowed(kind)
             self._allowed.add(kind)
-        time = self._time() if draft.time is None else draft.time
-        entry, typed = encode(kind, draft.body, index=self._index, key=self._signer.key_id, prev=self._prev, time=time)
+        claimed = self._time() if draft.time is None else draft.time
+        entry, typed = encode(
+            kind, draft.body, index=self._index, key=self._signer.key_id, prev=self._prev, time=claimed
+        )
         if self._check is not None:
             for finding in self._check(typed):
                 raise refusal(finding)
@@ -137,8 +139,9 @@ class Batch:
 
         libsodium works outside the interpreter's lock, so a large batch is signed by several threads.
         """
-        threads = min(MOST_THREADS, os.cpu_count() or 1, len(self._entries) // ENTRIES_PER_THREAD)
+        threads = len(self._entries) // ENTRIES_PER_THREAD
         if threads > 1:
+            threads = min(threads, MOST_THREADS, os.cpu_count() or 1)
             from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - a single append needs none
 
             share = -(-len(self._entries) // threads)
@@ -195,6 +198,8 @@ def check_key(life: KeyLife | None, key_id: str, kind: str, index: int) -> None:
     Raises:
         LedgerError: with ``KEY_UNKNOWN``, ``KEY_RETIRED`` or ``KEY_WRONG_ROLE``.
     """
+    if life is not None and life.valid_at(index) and life.role in SIGNING_ROLES[kind]:
+        return
     place = Position(index=index, field="key")
     if life is None:
         raise LedgerError(
@@ -211,15 +216,14 @@ def check_key(life: KeyLife | None, key_id: str, kind: str, index: int) -> None:
             hint="sign with the key that took its place",
         )
     roles = " or ".join(sorted(SIGNING_ROLES[kind]))
-    if life.role not in SIGNING_ROLES[kind]:
-        raise LedgerError(
-            Code.KEY_WRONG_ROLE,
-            f"a {life.role} key does not sign entries of kind {kind}",
-            position=place,
-            expected=roles,
-            found=life.role,
-            hint=f"sign with a {roles} key",
-        )
+    raise LedgerError(
+        Code.KEY_WRONG_ROLE,
+        f"a {life.role} key does not sign entries of kind {kind}",
+        position=place,
+        expected=roles,
+        found=life.role,
+        hint=f"sign with a {roles} key",
+    )
 
 
 def refusal(finding: Finding) -> LedgerError:

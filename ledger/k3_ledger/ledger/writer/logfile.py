@@ -101,8 +101,10 @@ class LogFile:
         Raises:
             StoreError: the system does not say.
         """
-        with storage_errors(self.path, "look at the ledger"):
+        try:
             return self._disk.fstat(self._fd).st_size
+        except OSError as error:
+            raise storage_error(error, self.path, "look at the ledger") from error
 
     def read(self, count: int, offset: int) -> bytes:
         """At most ``count`` bytes from ``offset``; fewer only at the end of the file.
@@ -110,10 +112,12 @@ class LogFile:
         Raises:
             StoreError: the disk cannot read them.
         """
-        with storage_errors(self.path, "read the ledger"):
+        try:
             data = self._disk.read(self._fd, count, offset)
             while len(data) < count and (more := self._disk.read(self._fd, count - len(data), offset + len(data))):
                 data += more
+        except OSError as error:
+            raise storage_error(error, self.path, "read the ledger") from error
         return data
 
     def close(self) -> None:
@@ -123,9 +127,8 @@ class LogFile:
             with contextlib.suppress(OSError):  # what was acknowledged was synced before
                 self._disk.close(fd)
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the exclusive right to append. Reentrant within a thread.
+    def acquire(self) -> None:
+        """Take the exclusive right to append; :meth:`release` gives it back. Reentrant within a thread.
 
         Raises:
             StoreError: another writer held the lock for the whole wait, or the file system grants no locks.
@@ -140,22 +143,38 @@ class LogFile:
         try:
             if self._depth == 0:
                 self._lock(deadline)
-            self._depth += 1
-            try:
-                yield
-            finally:
-                self._depth -= 1
-                if self._depth == 0:
-                    self._disk.flock(self._fd, fcntl.LOCK_UN)
+        except BaseException:
+            self._queue.lock.release()
+            raise
+        self._depth += 1
+
+    def release(self) -> None:
+        """Give back what :meth:`acquire` took."""
+        self._depth -= 1
+        try:
+            if self._depth == 0:
+                self._disk.flock(self._fd, fcntl.LOCK_UN)
         finally:
             self._queue.lock.release()
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the exclusive right to append; see :meth:`acquire`."""
+        self.acquire()
+        try:
+            yield
+        finally:
+            self.release()
 
     def _lock(self, deadline: float) -> None:
         """Take the lock on the file that stands at the path now."""
         while True:
             self._wait(deadline)
-            with storage_errors(self.path, "look at the ledger"):
+            try:
                 now = self._disk.stat(self.path)
+            except OSError as error:
+                self._disk.flock(self._fd, fcntl.LOCK_UN)
+                raise storage_error(error, self.path, "look at the ledger") from error
             if (now.st_dev, now.st_ino) == self._identity:
                 return
             # Somebody put another file in its place (git checkout, rsync): an append to the old one would be lost.
