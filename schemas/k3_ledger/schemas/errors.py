@@ -102,3 +102,7 @@ class ParityError(LedgerError):
 
 class RescoreError(LedgerError):
     """A rule, a number, a pin, a merge or a claim that cannot be used as it stands."""
+
+
+class RunError(LedgerError):
+    """A measurement that cannot be taken or believed: engine ended, protocol broken, clock and claim at odds."""

@@ -33,6 +33,7 @@ class Area(enum.StrEnum):
     FOREIGN = "foreign logs"
     MODEL = "model files"
     PARITY = "parity"
+    RUN = "runs"
     RULES = "rules and numbers"
     PINS = "pins"
     CLAIMS = "claims"
@@ -1355,6 +1356,61 @@ class Code(enum.Enum):
         Area.CLAIMS, W, "claim rests on an unsealed figure",
         "Only a log line, a pin or the shipped history holds the value, or one side of a ratio; no receipt does.",
         "measure again and seal it",
+    # -- runs ----------------------------------------------------------------------------------------------
+    RUN_ENGINE_FAILED = CodeInfo(
+        Area.RUN, E, "engine ended or refused",
+        "The engine process could not be started, ended, or answered a request with an error.",
+        "the bundle keeps the end of its standard error",
+    )  # fmt: skip
+    RUN_PROTOCOL = CodeInfo(
+        Area.RUN, E, "engine broke the protocol",
+        "The engine's answer is not one JSON object with the fields that the request asks for.",
+        "see docs/measurement.md for the protocol",
+    )  # fmt: skip
+    RUN_TIMEOUT = CodeInfo(
+        Area.RUN, E, "engine gave no answer in time",
+        "A request was not answered within the time that the run allows.",
+        "raise --timeout, or find out what the engine waits for",
+    )  # fmt: skip
+    RUN_FLAG = CodeInfo(
+        Area.RUN, E, "flag cannot be resolved",
+        "A flag does not exist, or does not take the value it was given.",
+        "`k3-ledger run --help` lists the flags",
+        ExitCode.USAGE,
+    )  # fmt: skip
+    RUN_SELF_REPORT = CodeInfo(
+        Area.RUN, E, "engine's own time contradicts the clock",
+        "The time that the engine reports for a request does not lie just inside what the controller's "
+        "clock saw.",
+        "report the time of the work itself, on a monotonic clock",
+    )  # fmt: skip
+    RUN_MARGINAL = CodeInfo(
+        Area.RUN, E, "extra tokens cost something else",
+        "The longer run does not take longer by what the engine says the extra tokens cost: work was "
+        "skipped, repeated or hidden.",
+        "look at the raw times in the bundle",
+    )  # fmt: skip
+    RUN_MARGIN = CodeInfo(
+        Area.RUN, E, "signal does not stand out from jitter",
+        "The extra tokens take too little time, compared with the spread of repetitions, to bound a "
+        "claim.",
+        "measure on a quieter machine or with more tokens",
+    )  # fmt: skip
+    RUN_LEFT_OVER = CodeInfo(
+        Area.RUN, E, "work went on after the answer",
+        "The engine answered before its work was done: the empty request behind it had to wait.",
+        "wait for the device before answering",
+    )  # fmt: skip
+    RUN_OUTPUT = CodeInfo(
+        Area.RUN, E, "timed run put out something wrong",
+        "A timed run put out another number of tokens, or a token that the reference would not have "
+        "chosen.",
+        "the answer that is timed must be the answer",
+    )  # fmt: skip
+    RUN_INPUTS_REPEATED = CodeInfo(
+        Area.RUN, E, "an input was timed twice",
+        "Two timed requests had the same prompt, so the second could have been answered from memory.",
+        "use a vocabulary or prompt long enough for fresh prompts",
     )  # fmt: skip
 
     @property

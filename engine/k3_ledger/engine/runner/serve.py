@@ -1,0 +1,162 @@
+"""This project's engine as a process that speaks the protocol: ``python -m k3_ledger.engine.runner.serve``.
+
+It answers one request a line and does nothing between requests. On a GPU it waits for the device before it answers, so
+a reply means that the work is done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from k3_ledger.engine.linear import Numerics
+from k3_ledger.engine.model import ExpertUse, Model, Options
+from k3_ledger.engine.runner.flags import resolve_flags
+from k3_ledger.engine.sampling import Greedy
+from k3_ledger.engine.weights import open_weights
+from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from k3_ledger.engine.state import State
+    from k3_ledger.engine.weights import Weights
+
+
+class Server:
+    """One model, one sequence.
+
+    Args:
+        weights: the opened model file.
+        flags: values by name, see :mod:`k3_ledger.engine.runner.flags`.
+    """
+
+    def __init__(self, weights: Weights, flags: Mapping[str, Any]) -> None:
+        self._chunk: int = flags["chunk"]
+        self._cuda = flags["device"] == "cuda"
+        numerics = Numerics(getattr(torch, flags["dtype"]), flags["deterministic"], flags["emulate"])
+        options = Options(flags["device"], numerics, flags["backend"], flags["packed"])
+        torch.set_num_threads(flags["threads"])
+        self._model = Model(weights, options)
+        self._state: State | None = None
+        self._next = 0
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer one request.
+
+        Raises:
+            ValueError: the request is unknown or its fields do not fit.
+        """
+        operations: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+            "hello": self._hello,
+            "ping": lambda _: {},
+            "reset": self._reset,
+            "prefill": self._prefill,
+            "decode": self._decode,
+            "logits": self._logits,
+            "memory": self._memory,
+            "spread": self._spread,
+        }
+        operation = operations.get(request["op"])
+        if operation is None:
+            raise ValueError(f"unknown operation {request['op']!r}")
+        return operation(request)
+
+    def _hello(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "protocol": 1,
+            "name": "k3-ledger/engine",
+            "version": __version__,
+            "vocabulary": self._model.config.vocabulary,
+            "torch": torch.__version__,
+        }
+
+    def _reset(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        self._state = self._model.new_state(request["capacity"])
+        self._finish()
+        return {}
+
+    def _prefill(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        start = time.monotonic_ns()
+        self._next = Greedy()(self._model.prefill(request["ids"], self._ready(), self._chunk))
+        self._finish()
+        return {"next": self._next, "self_ns": time.monotonic_ns() - start}
+
+    def _decode(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        start = time.monotonic_ns()
+        ids = self._model.decode_n(self._next, request["count"], self._ready())
+        self._next = ids[-1]
+        self._finish()
+        return {"ids": ids, "self_ns": time.monotonic_ns() - start}
+
+    def _logits(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Raw float32 logits after each of the last ``count`` ids, written to a file that the controller names."""
+        ids, count = request["ids"], request["count"]
+        state = self._model.new_state(len(ids))
+        if request["way"] == "prefill":
+            rows = self._model.prefill_rows(ids, state, self._chunk)[-count:]
+        else:
+            if len(ids) > count:
+                self._model.prefill(ids[:-count], state, self._chunk)
+            rows = torch.stack([self._model.decode_one(token, state) for token in ids[-count:]])
+        Path(request["out"]).write_bytes(rows.float().cpu().numpy().astype("<f4").tobytes())
+        return {"rows": count, "vocabulary": rows.shape[1], "processing": "raw"}
+
+    def _memory(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+        ranks = [{"rank": 0, "device": "host", "peak_bytes": host}]
+        if self._cuda:
+            peak = torch.cuda.max_memory_reserved()
+            ranks.append({"rank": 0, "device": "accelerator", "peak_bytes": peak})
+        return {"ranks": ranks}
+
+    def _spread(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """How these ids spread over the experts, counted in a pass of its own that nothing times."""
+        self._model.expert_use = ExpertUse()
+        try:
+            self._model.prefill(request["ids"], self._model.new_state(len(request["ids"])), self._chunk)
+            return self._model.expert_use.record(self._model.config.experts).model_dump()
+        finally:
+            self._model.expert_use = None
+
+    def _ready(self) -> State:
+        if self._state is None:
+            raise ValueError("reset comes first")
+        return self._state
+
+    def _finish(self) -> None:
+        if self._cuda:
+            torch.cuda.synchronize()
+
+
+def main() -> None:
+    """Read requests until standard input ends."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", required=True, type=Path)
+    parser.add_argument("flags", nargs="*", help="name=value")
+    arguments = parser.parse_args()
+    given = dict(flag.split("=", 1) for flag in arguments.flags)
+    # Replies go to the pipe that was standard output; whatever else prints goes to standard error.
+    replies = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)
+    with open_weights(arguments.model) as weights, torch.inference_mode():
+        server = Server(weights, resolve_flags(given, {}).values)
+        for line in sys.stdin.buffer:
+            try:
+                reply = server.answer(json.loads(line))
+            except (ValueError, KeyError, LedgerError, RuntimeError) as error:
+                reply = {"error": f"{type(error).__name__}: {error}"}
+            replies.write(json.dumps(reply, separators=(",", ":")).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""An engine process as a source of logits: parity is graded on the very process that was timed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from k3_ledger.engine.parity.rows import Rows, Way, ids_digest
+from k3_ledger.schemas.errors import RunError
+from k3_ledger.schemas.findings import Code
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from k3_ledger.engine.runner.channel import Channel
+
+_VALUE_BYTES = 4
+
+
+class ProcessSource:
+    """Asks a running engine for rows of raw logits.
+
+    Args:
+        channel: the engine process.
+        name, version: as it reported itself.
+        vocabulary: number of tokens, as it reported.
+        folder: where it may write; the file is the controller's to read once.
+    """
+
+    independent = False
+
+    def __init__(self, channel: Channel, name: str, version: str, vocabulary: int, folder: Path) -> None:
+        self.name = name
+        self.version = version
+        self._channel = channel
+        self._vocabulary = vocabulary
+        self._file = folder / "rows.f32"
+
+    def rows(self, ids: Sequence[int], count: int, path: Way) -> Rows:
+        """See :class:`~k3_ledger.engine.parity.rows.LogitSource`.
+
+        Raises:
+            RunError: the answer does not describe the file, or the file is not of that size.
+        """
+        self._file.unlink(missing_ok=True)
+        reply = self._channel.ask("logits", ids=list(ids), count=count, way=path, out=str(self._file)).data
+        processing = reply.get("processing")
+        shape = (reply.get("rows"), reply.get("vocabulary"))
+        size = self._file.stat().st_size if self._file.is_file() else 0
+        if shape != (count, self._vocabulary) or size != count * self._vocabulary * _VALUE_BYTES:
+            raise RunError(
+                Code.RUN_PROTOCOL,
+                "the engine's rows of logits are not of the size they should be",
+                expected=f"{count} rows of {self._vocabulary} float32 values",
+                found=f"{shape[0]} rows of {shape[1]}, {size} bytes",
+            )
+        values = np.fromfile(self._file, dtype="<f4").reshape(count, self._vocabulary).astype(np.float64)
+        return Rows(ids_digest([ids]), "raw" if processing == "raw" else "processed", values)
