@@ -62,7 +62,7 @@ class Channel:
         kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
         self._stderr = (folder / "stderr.txt").open("wb")
         try:
-            self._process = subprocess.Popen(
+            self._process = subprocess.Popen(  # noqa: S603 - running the engine that was named is the purpose
                 self.command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -7,7 +7,7 @@ from a broken or dishonest one; whether a speed earns anything is for the rules,
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
@@ -88,7 +88,7 @@ def _check_margin(metric: Metric, found: Observations, plan: Plan) -> Iterator[F
 def _check_marginal(
     metric: Metric, short: list[Timed], extended: list[Timed], found: Observations
 ) -> Iterator[Finding]:
-    """What the extra tokens cost by the controller's clock agrees, on both sides, with what the engine says they cost."""
+    """By the controller's clock the extra tokens cost what the engine says they cost, no less and no more."""
     cost = _median(extended, "outer_ns") - _median(short, "outer_ns")
     claimed = _median(extended, "self_ns") - _median(short, "self_ns")
     jitter = _spread([one.outer_ns for one in short]) + _spread([one.outer_ns for one in extended])
@@ -103,8 +103,8 @@ def _check_marginal(
         )
 
 
-def _median(timed: list[Timed], field: str) -> int:
-    return statistics.median_low([getattr(one, field) for one in timed])
+def _median(timed: list[Timed], field: Literal["outer_ns", "self_ns"]) -> int:
+    return int(statistics.median_low([getattr(one, field) for one in timed]))
 
 
 def _check_inputs(found: Observations) -> Iterator[Finding]:

@@ -6,7 +6,6 @@ line wins. Booleans take ``1``, ``0``, ``true`` and ``false``; anything else is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +15,7 @@ from k3_ledger.schemas.measurement import Flag
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _BOOLEANS: Final = {"1": True, "true": True, "0": False, "false": False}
 

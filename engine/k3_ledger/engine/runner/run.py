@@ -12,7 +12,7 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import k3_ledger.engine
 import k3_ledger.kernels
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 SOFTWARE = ["k3-ledger", "torch", "triton", "numpy", "gguf", "xllamacpp"]
 SPREAD_TOKENS = 512
+_OBSERVERS: Final[tuple[Literal["controller", "subject"], ...]] = ("controller", "subject")
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,23 +344,23 @@ def _series(found: Observations, origin: int, plan: Plan) -> list[Series]:
     for metric in metrics:
         context = plan.context if metric == "decode" else 0
         timed = [one for one in found.timed if one.metric == metric]
-        for observer in ("controller", "subject"):
-            made.append(
-                Series(
-                    metric=metric,
-                    unit="token",
-                    actor="subject",
-                    observer=observer,
-                    context=context,
-                    context_filled=context,
-                    batch=1,
-                    processes=1,
-                    warmup=2 * plan.warmup,
-                    inputs="fresh",
-                    cache="none",
-                    samples=tuple(_sample(one, observer, origin) for one in timed),
-                )  # fmt: skip
+        made += [
+            Series(
+                metric=metric,
+                unit="token",
+                actor="subject",
+                observer=observer,
+                context=context,
+                context_filled=context,
+                batch=1,
+                processes=1,
+                warmup=2 * plan.warmup,
+                inputs="fresh",
+                cache="none",
+                samples=tuple(_sample(one, observer, origin) for one in timed),
             )
+            for observer in _OBSERVERS
+        ]
     return made
 
 
