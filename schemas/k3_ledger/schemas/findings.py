@@ -1356,6 +1356,8 @@ class Code(enum.Enum):
         Area.CLAIMS, W, "claim rests on an unsealed figure",
         "Only a log line, a pin or the shipped history holds the value, or one side of a ratio; no receipt does.",
         "measure again and seal it",
+    )  # fmt: skip
+
     # -- runs ----------------------------------------------------------------------------------------------
     RUN_ENGINE_FAILED = CodeInfo(
         Area.RUN, E, "engine ended or refused",

@@ -18,7 +18,7 @@ TAKES: dict[str, dict[str, object]] = {
     "packed": {"0": False, "1": True, "true": True, "false": False},
     "threads": {"1": 1, "2": 2},
 }
-GARBAGE = ("", " ", "yes", "True", "TRUE", " 1", "1 ", "01", "+1", "-1", "1.0", "0x1", "1_0", "None", "on", "½", "\u0661")
+GARBAGE = ("", " ", "yes", "True", "TRUE", " 1", "1 ", "01", "+1", "-1", "1.0", "0x1", "1_0", "None", "½", "\u0661")
 EVERY = pytest.mark.parametrize("spec", FLAGS, ids=[spec.name for spec in FLAGS])
 
 
