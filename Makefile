@@ -29,7 +29,7 @@ PYTEST := -m pytest --installed $(PYTEST_OPTIONS)
 PACKAGES := $(foreach room,schemas ledger verify rescore,-p k3_ledger.$(room)) -p k3_ledger.cli
 TORCH_PACKAGES := -p k3_ledger.engine -p k3_ledger.kernels
 
-.PHONY: help demo test environments lint format types imports generated unit engine-types engine-unit fix clean
+.PHONY: help demo test environments lint format types imports generated unit engine-types engine-unit generate fix clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
@@ -69,6 +69,11 @@ engine-types: $(ENGINE_ENV) ## mypy --strict on the engine and its kernels
 
 engine-unit: $(ENGINE_ENV) ## tests of the engine and its kernels, on the CPU
 	@$(ENGINE_BIN)/python $(PYTEST) -n 2 $(wildcard tests/engine tests/kernels)
+
+generate: $(TEST_ENV) ## write generated files again: JSON Schemas, structs, findings, commands, what documents show
+	@PYTHONPATH=schemas $(TEST_BIN)/python -m k3_ledger.schemas.generate
+	@$(TEST_BIN)/python .ci/commands.py
+	@$(TEST_BIN)/python -m tests.docs.transcripts $$(grep -l '^```console' *.md docs/*.md)
 
 fix: $(TEST_ENV) ## format, and repair what ruff can repair
 	@$(TEST_BIN)/ruff check --fix . ; $(TEST_BIN)/ruff format .

@@ -51,7 +51,7 @@ def main() -> int:
         PAGE.write_text(text, encoding="utf-8")
         return 0
     if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text:
-        print(f"error: docs/{PAGE.name} is out of date\nhint: python .ci/commands.py writes it again", file=sys.stderr)
+        print(f"error: docs/{PAGE.name} is out of date\nhint: make generate writes it again", file=sys.stderr)
         return 1
     return 0
 

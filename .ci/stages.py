@@ -39,7 +39,7 @@ STAGES = (
     Stage("imports", "a room imports what it must not: the contract and the chain are above"),
     Stage(
         "generated",
-        "a generated file is out of date: `python -m k3_ledger.schemas.generate` writes it again",
+        "a generated file is out of date: `make generate` writes all of them again",
         "schemas/k3_ledger/schemas/generate.py",
     ),
     Stage("unit", "a test failed, or a branch of schemas, ledger or verify is not covered: see above"),
