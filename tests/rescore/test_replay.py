@@ -48,7 +48,7 @@ def test_a_native_candidate_earns_its_tier_with_nothing_lacking() -> None:
     assert [(pin.slot, pin.figure.source, pin.origin) for pin in found.pins] == [
         (f"frontier:{DECODE}", names["frontier"], "receipt"),
         (f"reference:{DECODE}", names["reference"], "receipt"),
-        (f"guard:{PREFILL}", names["frontier"], "pin"),
+        (f"guard:{PREFILL}", names[PREFILL], "pin"),
     ]
 
 

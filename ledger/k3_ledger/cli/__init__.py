@@ -12,7 +12,20 @@ from typing import Annotated
 
 import typer
 
-from k3_ledger.cli import audit, generate, import_, keys, model, proofs, rules, store, verify
+from k3_ledger.cli import (
+    audit,
+    claims,
+    generate,
+    import_,
+    keys,
+    model,
+    proofs,
+    reconcile,
+    rescore,
+    rules,
+    store,
+    verify,
+)
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.outcomes import ExitCode
 from k3_ledger.schemas.version import __version__
@@ -43,7 +56,7 @@ def _root(
     """Options of every command."""
 
 
-for command in (keys, store, verify, proofs, audit, import_, rules, model, generate):
+for command in (keys, store, verify, proofs, audit, import_, rules, rescore, reconcile, claims, model, generate):
     command.register(app)
 
 

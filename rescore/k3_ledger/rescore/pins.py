@@ -37,6 +37,7 @@ class PinRecord:
         commit: what was measured, if named.
         time: when it was measured, if named.
         entry: True when it is a ``pin`` entry of the ledger rather than a line of a file.
+        identity: identity of that entry.
     """
 
     role: Role
@@ -48,6 +49,7 @@ class PinRecord:
     time: datetime | None = None
     position: Position = NOWHERE
     entry: bool = False
+    identity: str | None = None
 
     @property
     def slot(self) -> str:

@@ -170,7 +170,7 @@ class _Gathering:
         elif kind == "import":
             self._import(entry.identity, body)
         elif kind == "pin":
-            self._pin(body, entry.index, _time(entry.entry.time))
+            self._pin(entry.identity, body, entry.index, _time(entry.entry.time))
         elif kind == "merge":
             self._merge(body, _time(entry.entry.time))
         elif kind == "verdict":
@@ -234,14 +234,14 @@ class _Gathering:
         return self._figures().get(track.slot(role))
 
     def _figures(self) -> dict[str, Figure]:
-        return {slot: Figure(pin.value, "pin", source=pin.source or "") for slot, pin in self.material.pins.items()}
+        return {slot: Figure(pin.value, "pin", source=pin.identity or "") for slot, pin in self.material.pins.items()}
 
-    def _pin(self, body: Any, index: int, at: datetime) -> None:
+    def _pin(self, identity: str, body: Any, index: int, at: datetime) -> None:
         where = Position(index=index, field="body.slot")
         role, track = parse_slot(body.slot, position=where)
         value = check_pin(Fraction(body.value), slot=body.slot, position=where)
         self.material.pins[body.slot] = PinRecord(
-            role, track, value, body.unit, body.source, body.commit, at, where, entry=True
+            role, track, value, body.unit, body.source, body.commit, at, where, True, identity
         )
 
     def _merge(self, body: Any, at: datetime) -> None:

@@ -1,0 +1,105 @@
+"""``k3-ledger claims``: check published claims against the receipts that must stand behind them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from k3_ledger.cli.keys import JsonOption, print_json
+from k3_ledger.cli.material import CORES, ProcessesOption, load_material
+
+if TYPE_CHECKING:
+    from k3_ledger.rescore.claims.check import ClaimsReport, Decision
+    from k3_ledger.rescore.claims.evidence import Evidence
+
+HELP = """Check a claims file, or the claims blocks of a document, against a ledger or a foreign run log.
+
+Each claim is decided part by part, with the evidence it rests on: supported by a receipt, only by an unsealed figure,
+stale, without a receipt, ambiguous, or contradicted. Ratios are computed again from both sides.
+
+Exit codes: 0 every claim is supported or rests on an unsealed figure, 1 a claim is not, 2 usage, 3 a file that cannot
+be read. --sealed exits 1 for unsealed figures too.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command group to the application."""
+    group = typer.Typer(no_args_is_help=True, help="Check published claims.", rich_markup_mode=None)
+    group.callback()(_group)
+    group.command("check", help=HELP)(check)
+    app.add_typer(group, name="claims")
+
+
+def _group() -> None:
+    """Check published claims."""
+
+
+def check(
+    file: Annotated[Path, typer.Argument(help="Claims file, or a document with claims blocks.", show_default=False)],
+    against: Annotated[
+        Path, typer.Option("--against", "-a", help="A ledger, or a foreign run log's directory.", show_default=False)
+    ],
+    sealed: Annotated[bool, typer.Option("--sealed", help="Accept nothing that no receipt holds.")] = False,
+    processes: ProcessesOption = CORES,
+    as_json: JsonOption = False,
+) -> None:
+    """Check claims."""
+    from k3_ledger.cli.sources import read_small
+    from k3_ledger.rescore.claims.check import check_claims
+    from k3_ledger.rescore.claims.reading import read_claims
+    from k3_ledger.rescore.claims.status import Status
+
+    claims = read_claims(read_small(file), source=str(file))
+    report = check_claims(claims, load_material(against, processes)[0])
+    if as_json:
+        print_json([_decision(decision) for decision in report.decisions])
+    else:
+        _print(report, against)
+    loose = sealed and any(decision.status is Status.UNSEALED for decision in report.decisions)
+    raise typer.Exit(1 if loose else int(report.exit_code))
+
+
+def _print(report: ClaimsReport, against: Path) -> None:
+    from collections import Counter
+
+    for decision in report.decisions:
+        typer.echo(f"{decision.claim.id}: {decision.status}: {decision.claim.says}")
+        for part in decision.parts:
+            typer.echo(f"  {part.name}: {part.status}: {part.why}")
+        for evidence in decision.evidence:
+            if evidence.index is not None:
+                typer.echo(f"  proof: k3-ledger prove {evidence.index} --ledger {against}")
+    counts = Counter(str(decision.status) for decision in report.decisions)
+    typer.echo(f"{len(report.decisions)} claims: {', '.join(f'{count} {status}' for status, count in counts.items())}")
+
+
+def _decision(decision: Decision) -> dict[str, Any]:
+    return {
+        "claim": decision.claim.id,
+        "says": decision.claim.says,
+        "status": str(decision.status),
+        "parts": [
+            {
+                "part": part.name,
+                "status": str(part.status),
+                "why": part.why,
+                "evidence": [_evidence(item) for item in part.evidence],
+            }
+            for part in decision.parts
+        ],
+    }
+
+
+def _evidence(item: Evidence) -> dict[str, Any]:
+    from k3_ledger.rescore.exact import format_exact
+
+    return {
+        "value": format_exact(item.value),
+        "track": str(item.track),
+        "actor": item.actor,
+        "receipt": item.receipt,
+        "index": item.index,
+        "says": item.says,
+    }

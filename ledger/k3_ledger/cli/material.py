@@ -1,0 +1,57 @@
+"""Opens what judging commands work on: a ledger, verified first, or a foreign run log, audited first."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from k3_ledger.rescore.replay import Material
+
+SourceArgument = Annotated[
+    Path, typer.Argument(metavar="SOURCE", help="A ledger, or a foreign run log's directory.", show_default=False)
+]
+ProcessesOption = Annotated[
+    int, typer.Option(min=1, help="Worker processes of the verification.", show_default="one per core")
+]
+CORES = os.cpu_count() or 1
+_HEAD = b'{"entry":'
+
+
+def load_material(path: Path, processes: int = 1) -> tuple[Material, bool]:
+    """Verify a ledger or audit a foreign log, and gather what judging needs; True for a ledger.
+
+    Raises:
+        LedgerError: it is neither, or the ledger does not verify.
+    """
+    from k3_ledger.rescore.replay import gather, gather_foreign
+
+    if is_foreign(path):
+        from k3_ledger.cli.foreign import ForeignDirectory
+        from k3_ledger.verify.polaris import audit, parse_log, to_import
+
+        files = ForeignDirectory(path)
+        report = audit(files)
+        return gather_foreign(to_import(parse_log(files), files, report)), False
+    from k3_ledger.cli.sources import DirectorySource
+    from k3_ledger.cli.terminal import progress_bar
+    from k3_ledger.verify.log import Options, verify_log
+
+    source = DirectorySource(path)
+    with progress_bar(source.size, "verifying") as progress:
+        log = verify_log(source, None, Options(processes=processes, progress=progress))
+    return gather(log), True
+
+
+def is_foreign(path: Path) -> bool:
+    """Whether a directory holds a foreign run log: folders of runs, and no log of ours beside them."""
+    if not (path / "runs").is_dir():
+        return False
+    try:
+        with (path / "ledger.jsonl").open("rb") as stream:
+            return stream.read(len(_HEAD)) != _HEAD
+    except OSError:
+        return True

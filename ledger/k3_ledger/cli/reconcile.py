@@ -1,0 +1,200 @@
+"""``k3-ledger reconcile``: hold every pin against the newest measurement of its slot."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from k3_ledger.cli.keys import JsonOption, print_json
+from k3_ledger.cli.material import CORES, ProcessesOption, SourceArgument, load_material
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from k3_ledger.rescore.pins import PinRecord
+    from k3_ledger.rescore.reconcile import LockReport, Row
+    from k3_ledger.rescore.replay import Material
+
+HELP = """Compare each pin with the newest measurement of its slot; tell explained drift from drift nobody can explain.
+
+Pins are the `pin` entries of the ledger and those of --pins; where both pin a slot the entry counts and the file is a
+proposal. Winners that landed are the `merge` entries and those of --merges.
+
+Exit codes: 0 every pin holds or its drift is explained, 1 a pin is stale, alarming, without a source or edited by
+hand, 2 usage, 3 a file that cannot be read. --strict exits 1 for explained drift too.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("reconcile", help=HELP)(reconcile)
+
+
+def reconcile(
+    source: SourceArgument,
+    pins: Annotated[Path | None, typer.Option(help="Pins file, such as pins.toml (docs/reconcile.md).")] = None,
+    merges: Annotated[Path | None, typer.Option(help="File of winners that landed, such as merges.toml.")] = None,
+    threshold: Annotated[str, typer.Option(help="Drift above this is stale; exactly this is not.")] = "10%",
+    bare: Annotated[bool, typer.Option("--bare", help="Let no winner explain anything.")] = False,
+    sealed_only: Annotated[
+        bool, typer.Option("--sealed-only", help="Let no winner explain whose number stands in no receipt.")
+    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 for explained drift too.")] = False,
+    write: Annotated[
+        bool, typer.Option("--write", help="Raise the pins of the --pins file that should rise. None is ever lowered.")
+    ] = False,
+    processes: ProcessesOption = CORES,
+    as_json: JsonOption = False,
+) -> None:
+    """Reconcile."""
+    from k3_ledger.cli.sources import read_small
+    from k3_ledger.rescore.pins import read_merges, read_pins
+    from k3_ledger.rescore.reconcile import reconcile_lock
+    from k3_ledger.schemas.findings import Code
+
+    if write and pins is None:
+        raise typer.BadParameter("there is no pins file to write: name it with --pins", param_hint="--write")
+    share = _share(threshold)
+    material = load_material(source, processes)[0]
+    records = list(material.pins.values())
+    if pins is not None:
+        records += read_pins(read_small(pins), source=str(pins))
+    landed = list(material.merges)
+    if merges is not None:
+        landed += read_merges(read_small(merges), source=str(merges), receipts=_receipts(material))
+    report = reconcile_lock(
+        records, material.measurements, merges=[] if bare else landed, sealed_only=sealed_only, threshold=share
+    )
+    written = _write(pins, report) if write and pins is not None else []
+    if as_json:
+        print_json(_document(report, written))
+    else:
+        _print(report, written)
+    explained = strict and any(finding.code is Code.PIN_EXPLAINED for finding in report.findings)
+    raise typer.Exit(1 if explained else int(report.exit_code))
+
+
+def _share(text: str) -> Fraction:
+    from fractions import Fraction
+
+    from k3_ledger.rescore.exact import parse_decimal
+    from k3_ledger.schemas.errors import RescoreError
+
+    try:
+        value = parse_decimal(text.removesuffix("%"), field="--threshold")
+    except RescoreError as error:
+        raise typer.BadParameter(str(error), param_hint="--threshold") from None
+    share = value / 100 if text.endswith("%") else value
+    if not 0 < share < Fraction(10):
+        raise typer.BadParameter("a threshold is above 0: 10% or 0.1", param_hint="--threshold")
+    return share
+
+
+def _receipts(material: Material) -> dict[str, Fraction]:
+    """Value of every receipt that a merge could name: its own identity, or the id of the foreign one."""
+    values: dict[str, Fraction] = {}
+    for candidate in material.candidates:
+        if candidate.run.speed is not None:
+            values.setdefault(candidate.identity, candidate.run.speed)
+            values.setdefault(candidate.run.run, candidate.run.speed)
+    return values
+
+
+def _write(path: Path, report: LockReport) -> list[PinRecord]:
+    """Raise pins in the file: written aside, flushed, put in place in one step."""
+    from k3_ledger.cli.sources import read_small, unreadable
+    from k3_ledger.rescore.pins import rewrite_pins
+
+    updates = {row.pin.slot: row.proposal for row in report.rows if row.proposal is not None and not row.pin.entry}
+    if not updates:
+        return []
+    text = rewrite_pins(read_small(path).decode("utf-8"), updates)
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with aside.open("w", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        aside.replace(path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise unreadable(path, error) from None
+    return list(updates.values())
+
+
+def _print(report: LockReport, written: list[PinRecord]) -> None:
+    from k3_ledger.cli.tables import print_table
+    from k3_ledger.rescore.exact import format_percent
+
+    if report.rows:
+        print_table(
+            ("slot", "pin", "measured", "drift %", "unexplained %", "decision", "predates"),
+            [_cells(row) for row in report.rows],
+            right=(1, 2, 3, 4, 6),
+        )
+    else:
+        typer.echo("no pins")
+    for finding in report.findings:
+        typer.echo()
+        typer.echo(f"{finding.severity}: {finding.message} [{finding.code.id}]")
+        typer.echo(f"  at {finding.position}")
+        typer.echo(f"  hint: {finding.advice}")
+    typer.echo()
+    stale = sum(row.drift.decision == "stale" for row in report.rows)
+    explained = sum(row.explained for row in report.rows)
+    typer.echo(
+        f"{len(report.rows)} pins, {stale} more than {format_percent(report.threshold, 0)} % behind, "
+        f"{explained} of them explained; {len(report.errors)} errors"
+    )
+    for pin in written:
+        typer.echo(f"raised {pin.slot} to {_value(pin.value)}")
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    from k3_ledger.rescore.exact import format_percent
+
+    decision = f"{row.drift.decision}, explained" if row.explained else row.drift.decision
+    return (
+        row.pin.slot,
+        _value(row.pin.value),
+        "-" if row.measured is None else _value(row.measured.value),
+        "-" if row.drift.drift is None else format_percent(row.drift.drift),
+        "-" if row.drift.unexplained is None else format_percent(row.drift.unexplained),
+        decision,
+        str(row.predates),
+    )
+
+
+def _value(value: Fraction) -> str:
+    from k3_ledger.rescore.exact import format_exact
+
+    return format_exact(value)
+
+
+def _document(report: LockReport, written: list[PinRecord]) -> dict[str, Any]:
+    return {
+        "threshold": _value(report.threshold),
+        "pins": [
+            {
+                "slot": row.pin.slot,
+                "pin": _value(row.pin.value),
+                "source": row.pin.source,
+                "entry": row.pin.entry,
+                "measured": None if row.measured is None else _value(row.measured.value),
+                "receipt": None if row.measured is None else row.measured.receipt,
+                "drift": None if row.drift.drift is None else _value(row.drift.drift),
+                "unexplained": None if row.drift.unexplained is None else _value(row.drift.unexplained),
+                "decision": row.drift.decision,
+                "explained": row.explained,
+                "winner": None if row.drift.winner is None else row.drift.winner.label,
+                "predates": row.predates,
+                "proposal": None if row.proposal is None else _value(row.proposal.value),
+            }
+            for row in report.rows
+        ],
+        "written": [pin.slot for pin in written],
+        "findings": [finding.as_dict() for finding in report.findings],
+    }

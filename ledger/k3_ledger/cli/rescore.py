@@ -1,0 +1,199 @@
+"""``k3-ledger rescore``: judge a history again under a rule."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from k3_ledger.cli.keys import JsonOption, PassphraseOption, TimeOption, WaitOption, load_key, print_json
+from k3_ledger.cli.material import CORES, ProcessesOption, SourceArgument, load_material
+
+if TYPE_CHECKING:
+    from k3_ledger.rescore.replay import Material
+    from k3_ledger.rescore.rescore import Pins, Rescored, RescoreReport
+
+HELP = """Judge every run of a history again under a rule, exactly, and say what changes and why.
+
+SOURCE is a ledger, which is verified first, or the directory of a foreign run log of the polaris family, which is
+audited. A rule scores its own metric and context only; every other run is counted as not scorable, with the reason.
+
+What the log does not carry is taken from the shipped history and marked (inferred); a gate whose evidence is absent is
+named as lacking and the tier is still shown. --seal appends the verdicts as entries; nothing is edited.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("rescore", help=HELP)(rescore)
+
+
+def rescore(
+    source: SourceArgument,
+    rule: Annotated[str, typer.Option(help="Release tag, interim id, rule file, or in-force.", show_default=False)],
+    pins: Annotated[str, typer.Option(metavar="own|tag|FILE", help="Whose pins the runs are held against.")] = "own",
+    against: Annotated[
+        str, typer.Option(metavar="published|RULE", help="What the new tiers are compared with.")
+    ] = "published",
+    since: Annotated[str | None, typer.Option(help="Only runs from this moment on (2026-08-04T14:51:24Z).")] = None,
+    until: Annotated[str | None, typer.Option(help="Only runs up to this moment.")] = None,
+    pr: Annotated[int | None, typer.Option(min=1, help="Only runs of this pull request.")] = None,
+    metric: Annotated[str | None, typer.Option(help="Only runs of this metric.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="List every run, not only those that change.")] = False,
+    seal: Annotated[
+        Path | None, typer.Option(metavar="KEY", help="Append the verdicts, signed by this judge's key file.")
+    ] = None,
+    passphrase_file: PassphraseOption = None,
+    time: TimeOption = None,
+    wait: WaitOption = 10.0,
+    processes: ProcessesOption = CORES,
+    as_json: JsonOption = False,
+) -> None:
+    """Re-score."""
+    from k3_ledger.cli.rules import load_rule
+    from k3_ledger.rescore.rescore import IN_FORCE, Selection
+    from k3_ledger.rescore.rescore import rescore as judge
+
+    chosen = IN_FORCE if rule == IN_FORCE else load_rule(rule)
+    other = "published" if against == "published" else load_rule(against)
+    selection = Selection(_moment(since, "--since"), _moment(until, "--until"), pr, metric)
+    held = _pins(pins)
+    material, native = load_material(source, processes)
+    report = judge(material.candidates, chosen, pins=held, against=other, selection=selection)  # type: ignore[arg-type]
+    if as_json:
+        print_json(_document(report, material, rule, pins, against))
+    else:
+        _print(report, material, everything=everything)
+    if seal is not None:
+        if not native:
+            raise typer.BadParameter("only a ledger can be sealed into: import the log first", param_hint="--seal")
+        _seal(source, report, seal, passphrase_file, time, wait)
+
+
+def _pins(text: str) -> Pins:
+    if text in {"own", "tag"}:
+        return text  # type: ignore[return-value]
+    from k3_ledger.cli.sources import read_small
+    from k3_ledger.rescore.pins import read_pins
+
+    return read_pins(read_small(Path(text)), source=text)
+
+
+def _moment(text: str | None, option: str) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a moment such as 2026-08-04T14:51:24Z", param_hint=option) from None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def _print(report: RescoreReport, material: Material, *, everything: bool) -> None:
+    from k3_ledger.cli.tables import print_table
+
+    shown = [row for row in report.rows if everything or row.change in {"lower", "higher", "other"}]
+    if shown:
+        print_table(
+            ("run", "pr", "measured", "speed", "frontier", "gain %", "credit %", "before", "now", "why", "lacks"),
+            [_cells(row) for row in shown],
+            right=(1, 3, 4, 5, 6),
+        )
+        typer.echo()
+    counts = [
+        f"{report.count(change)} {words}"  # type: ignore[arg-type]
+        for change, words in (
+            ("unchanged", "unchanged"),
+            ("lower", "lower"),
+            ("higher", "higher"),
+            ("other", "changed otherwise"),
+            ("first", "judged for the first time"),
+            ("not-scorable", "not scorable"),
+        )
+        if report.count(change) or change in {"unchanged", "lower", "higher", "not-scorable"}  # type: ignore[arg-type]
+    ]
+    typer.echo(f"{len(report.rows)} runs of a {material.source}: {', '.join(counts)}")
+    for reason, count in report.reasons.most_common():
+        typer.echo(f"  {count} {reason}")
+    for identity, said in report.not_admitted:
+        typer.echo(f"  {identity[:8]} keeps its tier, and the rule would not have admitted it: {said}")
+    lacking = sum(bool(row.lacks) for row in report.rows)
+    if lacking:
+        typer.echo(f"{lacking} of them lack something; --all names it run by run")
+
+
+def _cells(row: Rescored) -> tuple[str, ...]:
+    from k3_ledger.rescore.exact import format_percent, format_rounded
+    from k3_ledger.rescore.rules.verdict import Verdict
+
+    run = row.candidate.run
+    verdict = row.result if isinstance(row.result, Verdict) else None
+    return (
+        row.candidate.identity[:8] + ("*" if row.candidate.superseded else ""),
+        "-" if run.pull_request is None else f"#{run.pull_request}",
+        run.track.short,
+        "-" if run.speed is None else format_rounded(run.speed, 2),
+        "-" if run.frontier is None else format_rounded(run.frontier.value, 2),
+        "-" if verdict is None or verdict.gain is None else format_percent(verdict.gain, 2),
+        "-" if verdict is None or verdict.credit is None else format_percent(verdict.credit),
+        row.before or "-",
+        "-" if verdict is None else verdict.tier,
+        row.why,
+        ", ".join(row.lacks) or "-",
+    )
+
+
+def _document(report: RescoreReport, material: Material, rule: str, pins: str, against: str) -> dict[str, Any]:
+    from k3_ledger.rescore.rules.verdict import Verdict
+    from k3_ledger.rescore.sealing import verdict_body
+
+    return {
+        "source": material.source,
+        "rule": rule,
+        "pins": pins,
+        "against": against,
+        "counts": {
+            change: report.count(change)
+            for change in ("unchanged", "lower", "higher", "other", "first", "not-scorable")
+        },
+        "not_scorable": dict(report.reasons),
+        "runs": [
+            {
+                "run": row.candidate.identity,
+                "pull_request": row.candidate.run.pull_request,
+                "track": str(row.candidate.run.track),
+                "superseded": row.candidate.superseded,
+                "before": row.before,
+                "change": row.change,
+                "why": row.why,
+                "lacks": list(row.lacks),
+                "verdict": verdict_body(row.candidate.identity, row.result)
+                if isinstance(row.result, Verdict)
+                else None,
+                "gates": [
+                    {"gate": gate.name, "outcome": str(gate.outcome), "reason": gate.reason, "detail": gate.detail}
+                    for gate in row.result.gates
+                ]
+                if isinstance(row.result, Verdict)
+                else [],
+            }
+            for row in report.rows
+        ],
+    }
+
+
+def _seal(
+    path: Path, report: RescoreReport, key: Path, passphrase_file: Path | None, time: str | None, wait: float
+) -> None:
+    from k3_ledger.ledger.writer.append import Draft
+    from k3_ledger.ledger.writer.store import Ledger
+    from k3_ledger.rescore.sealing import new_verdicts
+
+    drafts = [Draft("verdict", body, time) for body in new_verdicts(report)]
+    held = sum(row.change != "not-scorable" for row in report.rows) - len(drafts)
+    if drafts:
+        with Ledger.open(path).writer(load_key(key, passphrase_file), lock_timeout_s=wait) as writer:
+            writer.append_many(drafts)
+    typer.echo(f"{len(drafts)} verdicts sealed, {held} were there already", err=True)

@@ -1,0 +1,319 @@
+"""``rescore``, ``reconcile`` and ``claims check`` as a person runs them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.ledgers import JUDGE, RUNNER
+from tests.rescore.receipts import DECODE, PREFILL, house_ledger, receipt
+from tests.support import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.rescore.conftest import Done
+
+PINS = f"""[[pin]]
+slot = "frontier:{DECODE}"
+value = 45
+unit = "tok/s"
+source = "SOURCE"
+"""
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    """A house ledger on disk."""
+    builder, _ = house_ledger()
+    folder = tmp_path / "book"
+    folder.mkdir()
+    return builder.write(folder)
+
+
+@pytest.fixture
+def real(test_data: Callable[..., Path]) -> Path:
+    return test_data("data", "sparkinfer-k3-log")
+
+
+# ------------------------------------------------------------------------------------------------------ rescore
+
+
+def test_all_51_receipts_of_the_real_log_reproduce(command: Callable[..., Done], real: Path) -> None:
+    done = command("rescore", real, "--rule", "in-force", "--processes", "1")
+    assert done.code == 0
+    assert done.out.startswith("51 runs of a foreign log, audited and not sealed: 51 unchanged, 0 lower, 0 higher")
+
+
+def test_the_nine_runs_are_shown_with_what_bound(command: Callable[..., Done], real: Path) -> None:
+    done = command("rescore", real, "--rule", "v0.2.1")
+    assert "35 unchanged, 9 lower, 0 higher, 7 not scorable" in done.out
+    (row,) = [line for line in done.out.splitlines() if line.startswith("f505cfb0")]
+    assert row.split()[:9] == ["f505cfb0", "#86", "decode@131072", "25.36", "22.12", "14.65", "14.6", "XL", "L"]
+    assert "anchor 19.4 % -> cap 14.6 %" in row
+    assert "  4 not scorable: the rule scores decode@131072, the run measured decode@64" in done.out
+
+
+@pytest.mark.parametrize(("pins", "count"), [("own", 10), ("tag", 9)])
+def test_two_rules_are_compared(command: Callable[..., Done], real: Path, pins: str, count: int) -> None:
+    document = command("rescore", real, "--rule", "v0.2.1", "--against", "v0.2.0", "--pins", pins, "--json").json
+    assert (document["counts"]["lower"], document["counts"]["higher"]) == (count, 0)
+    assert len(document["runs"]) == 51
+
+
+def test_one_run_that_would_not_have_been_admitted(command: Callable[..., Done], real: Path) -> None:
+    done = command("rescore", real, "--rule", "v0.2.0", "--pr", "127", "--all")
+    assert (
+        "8641ae28 keeps its tier, and the rule would not have admitted it: ceiling: decode 56.82/s is above" in done.out
+    )
+
+
+def test_a_foreign_log_cannot_be_sealed_into(command: Callable[..., Done], real: Path, tmp_path: Path) -> None:
+    done = command("rescore", real, "--rule", "v0.2.1", "--seal", tmp_path / "judge.pem")
+    assert done.code == 2
+    assert "import the log first" in done.err
+
+
+def test_a_native_ledger_is_verified_and_judged(command: Callable[..., Done], book: Path) -> None:
+    done = command("rescore", book, "--rule", "house-1.decode", "--all", "--processes", "1")
+    assert done.code == 0
+    assert "decode@131072   60.00     50.00   20.00      20.0  -       XL   gain 20.0 %" in done.out
+    assert "2 runs of a verified ledger" in done.out
+    assert "1 judged for the first time" in done.out
+
+
+def test_a_ledger_that_does_not_verify_is_not_judged(command: Callable[..., Done], book: Path) -> None:
+    log = book / "ledger.jsonl"
+    log.write_bytes(log.read_bytes().replace(b'"decode"', b'"dec0de"', 1))
+    done = command("rescore", book, "--rule", "house-1.decode", "--processes", "1")
+    assert done.code == 1
+    assert "error:" in done.err
+
+
+def test_pins_of_a_file_and_a_rule_of_ones_own(command: Callable[..., Done], book: Path, tmp_path: Path) -> None:
+    (tmp_path / "pins.toml").write_text(PINS.replace("SOURCE", "a" * 64))
+    (tmp_path / "mine.toml").write_text(command("rules", "show", "house-1.decode", "--toml").out)
+    done = command("rescore", book, "--rule", "mine.toml", "--pins", "pins.toml", "--json")
+    (run, other) = done.json["runs"]
+    assert run["verdict"]["pins"][0]["source"] == "file"
+    assert {"name": "gain", "value": "1/3"} in run["verdict"]["steps"]
+    assert [gate["outcome"] for gate in run["gates"]] == ["pass"] * 7
+    assert (other["verdict"], other["gates"]) == (None, [])
+
+
+def test_verdicts_are_sealed_once(command: Callable[..., Done], tmp_path: Path) -> None:
+    command("keygen", "root.pem", "log.pem", "runner.pem", "judge.pem")
+    roles = [word for role in ("log", "runner", "judge") for word in ("--enrol", f"{role}={role}.pub.pem")]
+    assert command("init", "own", "--origin", "example.org/x", "--key", "root.pem", *roles).code == 0
+    import runpy
+    import sys
+
+    for role, decode in (("reference", 40), ("frontier", 50), ("candidate", 60)):
+        sys.argv = ["invented.py", str(tmp_path / role), role, str(decode), "500"]
+        runpy.run_path(str(ROOT / "docs" / "examples" / "invented.py"), run_name="__main__")
+        assert command("seal", role, "--ledger", "own", "--key", "runner.pem").code == 0
+    words = ("rescore", "own", "--rule", "house-1.decode", "--seal", "judge.pem", "--processes", "1")
+    assert command(*words).err == "1 verdicts sealed, 0 were there already\n"
+    again = command(*words)
+    assert again.err == "0 verdicts sealed, 1 were there already\n"
+    assert "1 unchanged" in again.out
+    assert command("verify", "own", "--processes", "1").code == 0
+    assert command("rescore", "own", "--rule", "house-1.decode", "--seal", "runner.pem").code == 0
+    assert command("rescore", "own", "--rule", "house-1.prefill", "--seal", "runner.pem").code == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("--rule", "v9"), 2, "no rule is named 'v9'"),
+        (("--rule", "v0.2.1", "--since", "monday"), 2, "is not a moment such as"),
+        (("--rule", "v0.2.1", "--against", "v9"), 2, "no rule is named 'v9'"),
+        (("--rule", "v0.2.1", "--pins", "gone.toml"), 3, "gone.toml"),
+        ((), 2, "Missing option"),
+    ],
+)
+def test_bad_input_of_rescore_is_named(
+    command: Callable[..., Done], book: Path, words: tuple[str, ...], code: int, says: str
+) -> None:
+    done = command("rescore", book, *words)
+    assert done.code == code
+    assert says in done.err
+
+
+def test_a_span_of_time_selects_runs(command: Callable[..., Done], book: Path) -> None:
+    def count(*words: str) -> int:
+        return len(command("rescore", book, "--rule", "house-1.decode", "--json", *words).json["runs"])
+
+    assert count("--since", "2026-01-01") == 2
+    assert count("--until", "2025-12-31T23:59:59Z") == 0
+    assert count("--metric", "prefill") == 1
+
+
+@pytest.mark.parametrize("path", ["gone", "."])
+def test_what_is_no_history_is_refused(command: Callable[..., Done], path: str) -> None:
+    assert command("rescore", path, "--rule", "v0.2.1").code == 3
+
+
+def test_a_folder_of_runs_without_a_public_line_is_a_foreign_log(command: Callable[..., Done], tmp_path: Path) -> None:
+    (tmp_path / "log" / "runs").mkdir(parents=True)
+    done = command("rescore", "log", "--rule", "v0.2.1")
+    assert done.code == 3
+    assert "K3L-FOREIGN" in done.err or "K3L-NOT" in done.err
+
+
+# ---------------------------------------------------------------------------------------------------- reconcile
+
+
+def test_fresh_pins_are_exit_0(command: Callable[..., Done], book: Path) -> None:
+    done = command("reconcile", book, "--processes", "1")
+    assert done.code == 0
+    assert f"frontier:{DECODE}" in done.out
+    assert "2 pins, 0 more than 10 % behind, 0 of them explained; 0 errors" in done.out
+
+
+def test_stale_pins_are_exit_1_and_can_be_raised(command: Callable[..., Done], tmp_path: Path) -> None:
+    builder, names = house_ledger()
+    builder.add("run", receipt(50.0, 450.0, role="frontier"), RUNNER)
+    book = tmp_path / "plain"
+    book.mkdir()
+    builder.lines = builder.lines[:6]
+    builder.write(book)
+    pins = tmp_path / "pins.toml"
+    pins.write_text("# ours\n" + PINS.replace("SOURCE", names["frontier"]))
+    done = command("reconcile", book, "--pins", "pins.toml", "--write")
+    assert done.code == 1
+    assert "45 -> 50.00 (+11.1 %), nothing explains it [K3L-PIN-STALE]" in done.out
+    assert f"raised frontier:{DECODE} to 50" in done.out
+    assert pins.read_text().startswith("# ours\n")
+    again = command("reconcile", book, "--pins", "pins.toml", "--write", "--json")
+    assert (again.code, again.json["written"], again.json["findings"]) == (0, [], [])
+    assert again.json["pins"][0]["decision"] == "agree"
+
+
+def test_a_winner_explains_drift_unless_told_otherwise(command: Callable[..., Done], tmp_path: Path) -> None:
+    builder, names = house_ledger()
+    builder.add(
+        "merge",
+        {
+            "pull_request": 7,
+            "commit": "c" * 40,
+            "run": names["candidate"],
+            "claimed": None,
+            "slot": f"frontier:{DECODE}",
+        },
+        JUDGE,
+    )
+    builder.add("run", receipt(59.0, 450.0, role="frontier", round_="r2"), RUNNER)
+    folder = tmp_path / "merged"
+    folder.mkdir()
+    builder.write(folder)
+    done = command("reconcile", folder)
+    assert done.code == 0
+    assert "50 -> 59.00 (+18.0 %), #7 landed at 60; -1.7 % unexplained [K3L-PIN-EXPLAINED]" in done.out
+    assert "1 more than 10 % behind, 1 of them explained" in done.out
+    assert command("reconcile", folder, "--strict").code == 1
+    assert command("reconcile", folder, "--bare").code == 1
+    assert command("reconcile", folder, "--bare", "--threshold", "18%").code == 0
+    assert command("reconcile", folder, "--bare", "--threshold", "0.18").code == 0
+
+
+def test_winners_of_a_file(command: Callable[..., Done], tmp_path: Path) -> None:
+    builder, names = house_ledger()
+    builder.add("run", receipt(59.0, 450.0, role="frontier", round_="r2"), RUNNER)
+    folder = tmp_path / "merged"
+    folder.mkdir()
+    builder.write(folder)
+    merge = f'[[merge]]\ntrack = "{DECODE}"\npull_request = 7\ntime = 2026-01-01T00:00:09Z\n'
+    (tmp_path / "merges.toml").write_text(merge + f'run = "{names["candidate"]}"\n')
+    assert command("reconcile", folder, "--merges", "merges.toml").code == 0
+    (tmp_path / "merges.toml").write_text(merge + "claimed = 60\n")
+    assert command("reconcile", folder, "--merges", "merges.toml").code == 0
+    assert command("reconcile", folder, "--merges", "merges.toml", "--sealed-only").code == 1
+
+
+def test_a_ledger_without_pins_says_so(command: Callable[..., Done], tmp_path: Path) -> None:
+    builder, _ = house_ledger()
+    builder.lines = builder.lines[:6]
+    builder.write(tmp_path)
+    done = command("reconcile", ".")
+    assert done.out.startswith("no pins\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("--write",), 2, "there is no pins file to write"),
+        (("--threshold", "ten"), 2, "is not a decimal number"),
+        (("--threshold", "0"), 2, "a threshold is above 0"),
+        (("--pins", "gone.toml"), 3, "gone.toml"),
+    ],
+)
+def test_bad_input_of_reconcile_is_named(
+    command: Callable[..., Done], book: Path, words: tuple[str, ...], code: int, says: str
+) -> None:
+    done = command("reconcile", book, *words)
+    assert done.code == code
+    assert says in done.err
+
+
+# ------------------------------------------------------------------------------------------------------- claims
+
+CLAIM = f"""[[claim]]
+id = "speed"
+says = "60 tokens a second, 1.5 times the other engine"
+kind = "speed"
+track = "{DECODE}"
+value = 60.0
+tolerance = "rounding"
+ratio = 1.5
+against = "reference"
+"""
+
+
+def test_a_supported_claim_comes_with_its_proof(command: Callable[..., Done], book: Path, tmp_path: Path) -> None:
+    (tmp_path / "claims.toml").write_text(CLAIM)
+    done = command("claims", "check", "claims.toml", "--against", "book", "--processes", "1")
+    assert done.code == 0
+    assert done.out.startswith("speed: supported: 60 tokens a second")
+    assert "  proof: k3-ledger prove 8 --ledger book\n" in done.out
+    assert done.out.endswith("1 claims: 1 supported\n")
+    assert command("prove", "8", "--ledger", "book").code == 0
+
+
+def test_a_claim_that_is_not_so_is_exit_1(command: Callable[..., Done], book: Path, tmp_path: Path) -> None:
+    inflated = CLAIM.replace("ratio = 1.5", "ratio = 1.6")
+    (tmp_path / "README.md").write_text(f"# Speed\n\n```toml claims\n{inflated}```\n")
+    done = command("claims", "check", "README.md", "--against", book, "--json")
+    assert done.code == 1
+    (decision,) = done.json
+    assert (decision["claim"], decision["status"]) == ("speed", "contradicted")
+    assert decision["parts"][1]["evidence"][0]["value"] == "60"
+
+
+def test_the_twenty_figures_from_the_command_line(command: Callable[..., Done], real: Path) -> None:
+    path = ROOT / "docs" / "examples" / "claims" / "sparkinfer.toml"
+    done = command("claims", "check", path, "--against", real)
+    assert done.code == 1
+    assert done.out.endswith("22 claims: 9 unsealed, 1 supported, 4 no-receipt, 1 ambiguous, 6 contradicted, 1 stale\n")
+
+
+def test_unsealed_figures_pass_unless_they_may_not(command: Callable[..., Done], real: Path, tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "examples" / "claims" / "sparkinfer.toml").read_text()
+    (tmp_path / "one.toml").write_text("[[claim]]" + text.split("[[claim]]")[1])
+    assert command("claims", "check", "one.toml", "--against", real).code == 0
+    assert command("claims", "check", "one.toml", "--against", real, "--sealed").code == 1
+
+
+def test_a_typo_in_a_claims_file_is_exit_3_with_its_line(
+    command: Callable[..., Done], book: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "claims.toml").write_text(CLAIM.replace("against =", "agianst ="))
+    done = command("claims", "check", "claims.toml", "--against", book)
+    assert done.code == 3
+    assert "claims.toml, line 8, claim[0].ratio" in done.err
+
+
+def test_names_of_the_two_metrics_are_those_of_the_receipts() -> None:
+    assert PREFILL == "prefill@32768/k3-slice/bf16/node"
