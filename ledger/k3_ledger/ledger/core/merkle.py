@@ -200,9 +200,8 @@ class _Step(NamedTuple):
 
     start: int
     end: int
-    side: Literal["seed", "left", "right"]
-    inside: bool
-    """Whether it is part of the subtree that the proof is about."""
+    side: Literal["seed", "inner", "left", "right"]
+    """``inner`` is on the left too, and part of the subtree that the proof is about."""
 
 
 def _path(start: int, end: int, low: int, high: int) -> list[_Step]:
@@ -216,14 +215,14 @@ def _path(start: int, end: int, low: int, high: int) -> list[_Step]:
     while (start, end) != (low, high):
         middle = low + (1 << (high - low - 1).bit_length() - 1)
         if end <= middle:
-            steps.append(_Step(middle, high, "right", inside=False))
+            steps.append(_Step(middle, high, "right"))
             high = middle
             continue
         cut = cut or start < middle
-        steps.append(_Step(low, middle, "left", inside=start < middle))
+        steps.append(_Step(low, middle, "inner" if start < middle else "left"))
         low, start = middle, max(start, middle)
     if cut:
-        steps.append(_Step(low, high, "seed", inside=True))
+        steps.append(_Step(low, high, "seed"))
     return steps[::-1]
 
 
@@ -356,21 +355,23 @@ def check_subtree_consistency(
     if not _is_subtree(start, end) or end > size:
         _shape(f"[{start}, {end}) is not a subtree of a tree of {size} leaves", position)
     if start == end:
-        inside, outside = _join([], EMPTY_ROOT, proof, position)[0], root
-    else:
-        inside, outside = _join(_path(start, end, 0, size), subtree_root, proof, position)
-    for found, expected, what in (
-        (inside, subtree_root, f"the subtree [{start}, {end})"),
-        (outside, root, f"the tree of {size} leaves"),
-    ):
-        if found != expected:
-            raise ProofError(
-                Code.CONSISTENCY_MISMATCH,
-                f"the proof leads to another root for {what}",
-                position=position,
-                expected=expected.hex(),
-                found=found.hex(),
-            )
+        seed, _ = _join([], EMPTY_ROOT, proof, position)
+        _match(seed, subtree_root, "a subtree without leaves", position)
+        return
+    inside, outside = _join(_path(start, end, 0, size), subtree_root, proof, position)
+    _match(inside, subtree_root, f"the subtree [{start}, {end})", position)
+    _match(outside, root, f"the tree of {size} leaves", position)
+
+
+def _match(found: bytes, expected: bytes, what: str, position: Position) -> None:
+    if found != expected:
+        raise ProofError(
+            Code.CONSISTENCY_MISMATCH,
+            f"the proof leads to another root for {what}",
+            position=position,
+            expected=expected.hex(),
+            found=found.hex(),
+        )
 
 
 def _join(steps: Sequence[_Step], seed: bytes, proof: Sequence[bytes], position: Position) -> tuple[bytes, bytes]:
@@ -386,7 +387,7 @@ def _join(steps: Sequence[_Step], seed: bytes, proof: Sequence[bytes], position:
             outside = node_hash(outside, sibling)
         else:
             outside = node_hash(sibling, outside)
-            if step.inside:
+            if step.side == "inner":
                 inside = node_hash(sibling, inside)
     return inside, outside
 
