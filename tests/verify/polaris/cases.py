@@ -593,7 +593,7 @@ def commit_measured_twice(log: Draft) -> None:
 
 @before("FOREIGN_BUILD_SHARED")
 def build_shared_by_two_commits(log: Draft) -> None:
-    for run in log.runs:
+    for run in log.runs[:2]:
         run.attestation["code"]["build_hash"] = make_log.sha("one build")
         assert run.result is not None
         run.result["build_hash"] = make_log.sha("one build")
@@ -649,6 +649,30 @@ def scorer_other_than_that_of_the_round(log: Draft) -> None:
     for run in log.runs:
         run.log = [*both, "done — 3 evaluated, 3 sealed to the log"]
     third.attestation["code"]["scoring_scripts_commit"] = make_log.commit(1001)
+
+
+@before("FOREIGN_LOG_SHARED")
+def two_scorers_in_a_round_of_two_do_not_tell_which_is_wrong(log: Draft) -> None:
+    second = make_log.run_draft(2, 12, 12.6, 10.0, "XL", 10.0)
+    assert log.runs[0].log is not None
+    assert second.log is not None
+    both = [line.replace("{id", "{id1") for line in log.runs[0].log[:-1]]
+    both += [line.replace("{id", "{id2") for line in second.log[4:-1]]
+    log.runs[0].log = second.log = [*both, "done — 2 evaluated, 2 sealed to the log"]
+    second.attestation["code"]["scoring_scripts_commit"] = make_log.commit(1001)
+    log.runs = [log.runs[0], second]
+
+
+@after("FOREIGN_CONTRADICTION")
+def folder_with_another_name_than_its_receipt(files: Files) -> None:
+    old, new = path_of(files, 2, "").split("/")[1], "ab" * 16
+    for path in [path for path in files if f"runs/{old}/" in path]:
+        data = files.pop(path)
+        if path.endswith("eval.log"):
+            data = data.replace(old.encode(), new.encode()).replace(old[:12].encode(), new[:12].encode())
+        files[path.replace(old, new)] = data
+    for name in ("ledger.jsonl", "index.json"):
+        files[name] = files[name].replace(old.encode(), new.encode())
 
 
 @before("FOREIGN_SCORER_COMMIT")
@@ -717,6 +741,27 @@ def credit_that_is_what_its_basis_says(log: Draft) -> None:
     for run in log.runs:
         assert run.result is not None
         run.result.update(effective_pct=run.result["pct_of_llama"], tier_basis="llama_anchored")
+
+
+@before()
+def credit_without_the_figure_it_is_anchored_to(log: Draft) -> None:
+    for run in log.runs:
+        assert run.result is not None
+        run.result["tier_basis"] = "llama_anchored"
+        del run.result["pct_of_llama"]
+
+
+@before()
+def collateral_that_states_half_a_period(log: Draft) -> None:
+    item = make_log.b64(b'{"tcbInfo": {"issueDate": "2030-01-01T00:00:00Z"}, "enclaveIdentity": 7}')
+    log.runs[0].tdx["collateral_b64"] = make_log.b64(make_log.dump({"items": {"a": item, "b": 7, "c": "%"}}))
+    log.runs[1].tdx["collateral_b64"] = make_log.b64(make_log.dump({"items": [item]}))
+
+
+@after()
+def files_in_other_places(files: Files) -> None:
+    files["other/0123456789ab/eval.log"] = b"frontier measurement failed - not a round of this log\n"
+    files["runs/eval.log"] = files["rounds/eval.log"] = b"frontier measurement failed - not a run\n"
 
 
 @before("FOREIGN_PRECISION_LOST")

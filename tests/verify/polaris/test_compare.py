@@ -68,6 +68,7 @@ def test_percentages_may_be_rounded_to_one_place() -> None:
         ("commit", "abcdef1", "abcdef0123", D),
         ("timestamp_utc", "2026-08-01T12:00:00Z", "2026-08-01T14:00:00+02:00", E),
         ("timestamp_utc", "2026-08-01T12:00:00Z", "2026-08-01T12:00:01Z", D),
+        ("timestamp_utc", "2026-08-01T12:00:00.5Z", "2026-08-01 12:00:00", E),
         ("timestamp_utc", "yesterday", "yesterday", E),
         ("timestamp_utc", "yesterday", "today", D),
     ],

@@ -43,3 +43,54 @@ def test_the_document_shows_every_code_in_its_class() -> None:
             code.name.removeprefix("FOREIGN_").replace("_", "-") for code, kind in TROUBLE.items() if kind is trouble
         ]
         assert not codes or f"| {trouble.value} | {', '.join(codes)} |" in page
+
+
+PLACES = {
+    "workload_that_was_replaced": ("receipt.json", "tdx.workload_sha256"),
+    "speed_edited_in_a_ledger_line": ("ledger.jsonl", "tps"),
+    "speed_edited_in_an_attestation": ("receipt.json", "attestation.verdict.tps"),
+    "short_commit_of_other_code": ("receipt.json:tdx.stdout_b64", "commit"),
+    "gain_that_does_not_follow": ("receipt.json:tdx.stdout_b64", "delta_tps"),
+    "prefill_under_the_name_of_decode": ("result.json", "tps"),
+    "credit_of_another_kind": ("result.json", "effective_pct"),
+    "gain_under_the_name_of_a_share": ("result.json", "pct_of_llama"),
+    "credit_that_contradicts_its_basis": ("result.json", "effective_pct"),
+    "commit_measured_twice": ("result.json", "commit"),
+    "build_shared_by_two_commits": ("result.json", "build_hash"),
+    "weights_that_changed_under_one_digest": ("result.json", "model_fingerprint"),
+    "evidence_copied_from_another_run": ("result.json", "kl_depths.ctx4.kl"),
+    "scorer_between_two_of_another": ("receipt.json", "attestation.code.scoring_scripts_commit"),
+    "clock_reading_that_was_not_published": ("result.json", "speed_source"),
+    "other_tier_applied_in_the_log": ("eval.log", None),
+    "run_that_is_only_listed": ("ledger.jsonl", None),
+    "row_superseded_by_an_older_run": ("ledger.jsonl", "superseded_by"),
+    "enclave_that_judges_by_other_bars": ("receipt.json:tdx.stdout_b64", "reason"),
+    "time_before_the_collateral_was_issued": ("receipt.json", "attestation.timestamp_utc"),
+    "depths_added_after_sealing": ("result.json", "kl_depths.ctx4.kl"),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_finding_stands_at_the_very_bytes(name: str) -> None:
+    case = next(case for case in CASES if case.name == name)
+    files = case.files()
+    codes = (
+        case.codes - {"FOREIGN_MISSING_FOR_RESCORE", "FOREIGN_SEALED_VERDICT", "FOREIGN_SCORER_COMMIT"} or case.codes
+    )
+    first = next(finding for finding in audit(files).findings if finding.code.name in codes)
+    source, field = PLACES[name]
+    at = first.position
+    assert at.source is not None
+    assert at.source.endswith(source)
+    assert at.field == field
+    if field is not None and ":" not in source:
+        assert at.byte_offset is not None
+        lines = files[at.source][: at.byte_offset].split(b"\n")
+        assert len(lines) == at.line
+        assert field.rpartition(".")[2].encode() in lines[-1][-80:]
+
+
+def test_a_derived_figure_says_what_it_follows_from() -> None:
+    case = next(case for case in CASES if case.name == "gain_that_does_not_follow")
+    finding = next(f for f in audit(case.files()).findings if f.code.name == "FOREIGN_DERIVED")
+    assert (finding.expected, finding.found) == ("tps - frontier_tps", "0.8")

@@ -76,7 +76,7 @@ def test_the_json_report_holds_everything() -> None:
     edit(files, path_of(files, 1, "result.json"), lambda body: body.update(label="\x1b[2J"))
     report = audit(files)
     value = json.loads(json.dumps(report.as_dict()))
-    assert value["exit_code"] == 1
+    assert (value["schema"], value["exit_code"]) == ("k3-ledger/audit/1", 1)
     assert value["counts"] == {
         "checked": report.checked,
         "failed": report.failed,

@@ -153,6 +153,7 @@ class AuditReport:
     def as_dict(self) -> dict[str, object]:
         """JSON form of the report (``--json``)."""
         return {
+            "schema": "k3-ledger/audit/1",
             "format": "polaris/1",
             "exit_code": int(self.exit_code),
             "counts": {"checked": self.checked, "failed": self.failed, "not_checked": self.not_checked},
