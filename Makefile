@@ -50,7 +50,7 @@ format: $(TEST_ENV) ## is everything formatted?
 types: $(TEST_ENV) ## mypy --strict on every room without torch, pyright on the public API sample
 	@$(TEST_BIN)/mypy $(PACKAGES)
 	@$(TEST_BIN)/mypy docs/examples .ci
-	@$(TEST_BIN)/pyright tests/typing/api_sample.py
+	@$(TEST_BIN)/pyright --pythonpath $(TEST_BIN)/python tests/typing/api_sample.py
 
 imports: $(TEST_ENV) ## the directions between rooms
 	@$(TEST_BIN)/lint-imports --no-logo --no-cache
