@@ -186,7 +186,7 @@ def test_root_that_retires_itself_in_a_group_signs_nothing_behind_it(ledger):
     rotation = {**enrolment(NewKey("root", "root-2", public(STRANGER))), "action": "rotate", "replaces": root.key_id}
     before = ledger.log_path.read_bytes()
     with ledger.writer(root) as writer, pytest.raises(LedgerError) as caught:
-        writer.append_many([Draft("key", rotation), Draft("note", note("after"))])
+        writer.append_many([Draft("note", note("before")), Draft("key", rotation), Draft("note", note("after"))])
     assert caught.value.code is Code.KEY_RETIRED
     assert ledger.log_path.read_bytes() == before
 

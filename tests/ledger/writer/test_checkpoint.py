@@ -73,6 +73,14 @@ def test_every_head_is_kept(ledger):
     ]
 
 
+def test_kept_head_that_was_lost_is_kept_again(ledger):
+    made = make_checkpoint(ledger, LOG)
+    kept = ledger.checkpoints_path / f"{OPENING:012d}.note"
+    kept.unlink()
+    assert not make_checkpoint(ledger, LOG).added
+    assert kept.read_bytes() == made.note
+
+
 def test_cosignatures_on_the_newest_head_stay(ledger):
     made = make_checkpoint(ledger, LOG)
     text = parse_note(made.note).text

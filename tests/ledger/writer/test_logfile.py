@@ -13,7 +13,7 @@ from k3_ledger.ledger.writer.disk import Disk
 from k3_ledger.ledger.writer.logfile import LogFile
 from k3_ledger.schemas.errors import StoreError
 from k3_ledger.schemas.findings import Code
-from tests.ledger.writer.support import SIGNERS, FailingDisk, new_ledger, note, notes
+from tests.ledger.writer.support import SIGNERS, FailingDisk, RecordingDisk, new_ledger, note, notes
 
 
 @pytest.fixture
@@ -113,10 +113,12 @@ def test_threads_of_one_process_queue_with_a_bound(path, opened):
 
 
 def test_lock_is_reentrant_within_a_thread(path, opened):
-    log, other = opened(), opened()
+    disk = RecordingDisk()
+    log, other = opened(disk), opened()
     with log.locked():
         with log.locked():
             pass
+        assert disk.calls.count("flock") == 1
         with pytest.raises(StoreError), other.locked():
             pass
     with other.locked():

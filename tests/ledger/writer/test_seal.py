@@ -155,17 +155,16 @@ def test_link_or_deeper_folder_is_refused(ledger, bundle, name):
 
 def test_artifact_replaced_by_a_link_is_not_followed(ledger, bundle, monkeypatch):
     name = hashlib.sha256(b"hello\n").hexdigest()
-    (bundle / "target").write_bytes(b"hello\n")
-
+    target = bundle.parent / "target"
+    target.write_bytes(b"hello\n")
     real = os.open
 
     def racing(path, flags, *rest):
         if str(path).endswith(name):
             (bundle / "blobs" / name).unlink(missing_ok=True)
-            (bundle / "blobs" / name).symlink_to(bundle / "target")
+            (bundle / "blobs" / name).symlink_to(target)
         return real(path, flags, *rest)
 
-    (bundle / "target").rename(bundle.parent / "target")
     monkeypatch.setattr(os, "open", racing)
     with pytest.raises(StoreError) as caught:
         sealed(ledger, bundle)

@@ -166,7 +166,7 @@ def test_creation_killed_at_any_step_leaves_a_whole_ledger_or_none(tmp_path, whe
 def test_new_ledger_is_synced_before_it_gets_its_name(tmp_path):
     disk = RecordingDisk()
     create(tmp_path / "ledger", disk)
-    assert disk.calls.index("mkdir") < disk.calls.index("fsync")
+    assert disk.calls[:3] == ["mkdir", "open", "fsync"]
     written = disk.calls[len(disk.calls) - disk.calls[::-1].index("write") :]
     assert written == ["fsync", "rename", "open", "fsync"]
 

@@ -195,7 +195,7 @@ class Staging:
         sweep(self._disk, self._directory)
         while True:
             self._path: Path | None = self._directory / f"{secrets.token_hex(16)}{PART_SUFFIX}"
-            self._fd = self._disk.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW)
+            self._fd = self._disk.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             try:
                 self._disk.flock(self._fd, fcntl.LOCK_EX)
                 # A sweep may have taken the file for an orphan between creation and lock.

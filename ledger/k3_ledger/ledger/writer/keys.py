@@ -121,7 +121,7 @@ def keygen(path: Path, passphrase: bytes | None = None, *, disk: Disk | None = N
 def _create(disk: Disk, path: Path, data: bytes, mode: int, undo: contextlib.ExitStack) -> None:
     with storage_errors(path, "write the key file"):
         try:
-            fd = disk.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+            fd = disk.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         except FileExistsError:
             raise _key_error(
                 Code.KEY_FILE_EXISTS, path, "a key file stands there already",
