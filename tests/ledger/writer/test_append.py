@@ -9,6 +9,7 @@ import pytest
 
 from k3_ledger.ledger.core.framing import MAX_LINE
 from k3_ledger.ledger.writer.append import Draft
+from k3_ledger.ledger.writer.recover import recover
 from k3_ledger.ledger.writer.store import Ledger, NewKey, enrolment
 from k3_ledger.schemas.errors import LedgerError, SchemaError, SignatureError, StoreError
 from k3_ledger.schemas.findings import Code, Finding
@@ -284,6 +285,18 @@ def test_torn_tail_stops_appends_until_recover(ledger, tail, code, exit_code):
     assert "k3-ledger recover" in error.finding.advice
 
 
+def test_tear_under_an_open_writer_stops_it_until_recover(ledger):
+    with ledger.writer(JUDGE) as writer:
+        writer.append("note", note("before"))
+        append_raw(ledger, b'{"entry":{"bo')
+        with pytest.raises(StoreError) as caught:
+            writer.append("note", note("x"))
+        assert caught.value.code is Code.TORN_TAIL
+        recover(ledger)
+        writer.append("note", note("after"))
+    assert notes(ledger.log_path) == ["before", "after"]
+
+
 @pytest.mark.parametrize("tail", [b"hello", b"  ", b'{"entry":{"body":tru!'])
 def test_damaged_tail_stops_appends_and_is_not_called_torn(ledger, tail):
     append_raw(ledger, tail)
@@ -519,6 +532,17 @@ def test_disk_that_cannot_be_read_is_named(tmp_path):
     error = refused(ledger, "note", note("x"))
     assert error.code is Code.DISK_ERROR
     assert "read the ledger" in str(error)
+
+
+def test_disk_that_does_not_say_how_long_the_log_is_is_named(tmp_path):
+    disk = FailingDisk()
+    ledger = new_ledger(tmp_path / "ledger", disk)
+    with ledger.writer(JUDGE) as writer:
+        disk.fail("fstat", errno.EIO)
+        with pytest.raises(StoreError, match="look at the ledger"):
+            writer.append("note", note("x"))
+        writer.append("note", note("after"))
+    assert notes(ledger.log_path) == ["after"]
 
 
 def test_reads_that_come_in_pieces_are_put_together(tmp_path):
