@@ -163,6 +163,57 @@ def test_a_folder_of_runs_without_a_public_line_is_a_foreign_log(command: Callab
     assert "K3L-FOREIGN" in done.err or "K3L-NOT" in done.err
 
 
+def test_verify_derives_sealed_verdicts_again(command: Callable[..., Done], tmp_path: Path) -> None:
+    from tests.rescore.test_judgements import sealed
+
+    builder, body = sealed()
+    builder.add("verdict", body, JUDGE)
+    folder = tmp_path / "judged"
+    folder.mkdir()
+    builder.write(folder)
+    (tmp_path / "trust.toml").write_text('require = ["verdicts", "pins"]\n')
+    done = command("verify", folder, "--processes", "1", "--trust", "trust.toml")
+    assert done.code == 0
+    assert "11 verdicts     pass         1 checked; 1 derived again" in done.out
+    assert "12 pins         pass         2 checked; 2 traced to the entry they were measured in" in done.out
+    builder.add("verdict", {**body, "tier": "L"}, JUDGE)
+    builder.write(folder)
+    forged = command("verify", folder, "--processes", "1")
+    assert forged.code == 1
+    assert "entry 10, line 11, body.tier: tier does not follow from the rule [K3L-VERDICT-MISMATCH]" in forged.out
+    assert "  expected: XL\n  found: L\n" in forged.out
+
+
+def test_a_demand_for_verdicts_is_not_met_by_a_ledger_without_any(command: Callable[..., Done], tmp_path: Path) -> None:
+    builder, _ = house_ledger()
+    builder.lines = builder.lines[:6]
+    builder.write(tmp_path)
+    done = command("verify", tmp_path, "--processes", "1", "--require", "verdicts")
+    assert done.code == 4
+    assert "required steps: verdicts" in done.out
+    builder.lines[5] = builder.lines[5].replace(b"decode", b"dec0de")
+    builder.write(tmp_path)
+    damaged = command("verify", tmp_path, "--processes", "1", "--require", "verdicts")
+    assert damaged.code == 1
+    assert "required steps: verdicts" in damaged.out
+
+
+def test_a_run_that_cannot_be_read_is_named(command: Callable[..., Done], real: Path, tmp_path: Path) -> None:
+    import shutil
+
+    log = tmp_path / "log"
+    name = "70e6a00a"
+    (run,) = (real / "runs").glob(f"{name}*")
+    shutil.copytree(run, log / "runs" / run.name, copy_function=shutil.copyfile)
+    result = log / "runs" / run.name / "result.json"
+    result.write_text(result.read_text().replace('"frontier_tps": 35.63', '"frontier_tps": "fast"'))
+    receipt_ = log / "runs" / run.name / "receipt.json"
+    receipt_.write_text(receipt_.read_text().replace('"stdout_b64": "', '"stdout_b64": "e30', 1))
+    done = command("rescore", log, "--rule", "in-force")
+    assert "not read: " in done.out
+    assert "frontier_tps: 'fast' is not a decimal number" in done.out
+
+
 # ---------------------------------------------------------------------------------------------------- reconcile
 
 

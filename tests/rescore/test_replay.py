@@ -130,12 +130,48 @@ def test_a_run_without_a_rule_of_its_moment_says_so() -> None:
     builder, _ = house_ledger()
     rows = rescore(gather(verified(builder)).candidates, "in-force").rows
     assert {row.result.message for row in rows if row.rule is None} == {  # type: ignore[union-attr]
-        "cannot re-score: no rule was in force at 2026-01-01T00:00:08+00:00"
+        "cannot re-score: the ledger had published no rule for decode@131072",
+        "cannot re-score: the ledger had published no rule for prefill@32768",
     }
     candidate = gather(verified(builder)).candidates[0]
-    candidate.run = replace(candidate.run, at=None)
-    (row,) = rescore([candidate], "in-force").rows
-    assert row.result.message == "cannot re-score: field at is missing"  # type: ignore[union-attr]
+    for at, message in (
+        (None, "cannot re-score: field at is missing"),
+        (candidate.run.at, "cannot re-score: no rule was in force at 2026-01-01T00:00:08+00:00"),
+    ):
+        foreign = replace(candidate, native=False, run=replace(candidate.run, at=at))
+        (row,) = rescore([foreign], "in-force").rows
+        assert row.result.message == message  # type: ignore[union-attr]
+
+
+def rule_body(rule: Any) -> dict[str, Any]:
+    return {
+        "rule": rule.name, "rule_sha256": rule.sha256, "arithmetic": rule.arithmetic,
+        "parameters": [{"name": name, "value": text} for name, text in rule.parameters()],
+    }  # fmt: skip
+
+
+def test_in_force_is_the_newest_rule_the_ledger_had_published_for_the_metric() -> None:
+    builder, _ = house_ledger()
+    strict = replace(HOUSE, name="strict", tiers=replace(HOUSE.tiers, significance=Fraction("0.3")))
+    for rule in (HOUSE, find_rule("house-1.prefill")):
+        builder.add("rule", rule_body(rule), JUDGE)
+    builder.add("run", receipt(60.0, 501.0), RUNNER)
+    builder.add("rule", rule_body(strict), JUDGE)
+    builder.add("run", receipt(60.0, 502.0), RUNNER)
+    rows = rescore(gather(verified(builder)).candidates, "in-force").rows
+    assert [row.rule and row.rule.name for row in rows] == [
+        None, None, "house-1.decode", "house-1.prefill", "strict", "house-1.prefill",
+    ]  # fmt: skip
+    assert [result(row).tier for row in rows[2:]] == ["XL", "L", "none", "L"]
+
+
+def test_a_rule_entry_that_is_no_rule_is_an_error_with_its_index() -> None:
+    builder, _ = house_ledger()
+    body = rule_body(HOUSE)
+    builder.add("rule", {**body, "parameters": body["parameters"][1:]}, JUDGE)
+    with pytest.raises(RescoreError, match="arithmetic is missing") as caught:
+        gather(verified(builder))
+    assert caught.value.finding.position.index == 9
 
 
 def test_what_was_judged_before_is_what_a_rescore_is_compared_with() -> None:
@@ -273,6 +309,20 @@ def test_tiers_without_an_order_are_changed_otherwise() -> None:
     body = verdict_body(names["candidate"], result(only(judged(builder))))
     builder.add("verdict", {**body, "tier": "BASELINE"}, JUDGE)
     assert only(judged(builder)).change == "other"
+
+
+def test_an_import_with_a_figure_that_is_none_is_named_and_hides_no_other() -> None:
+    from k3_ledger.rescore.replay import gather_foreign
+    from k3_ledger.verify.polaris import ImportItem
+
+    def item(name: str, tps: str) -> ImportItem:
+        fields = [{"name": "ledger.tps", "value": tps}]
+        return ImportItem({"foreign_id": name, "attestation": "none", "fields": fields}, {})
+
+    material = gather_foreign([item("bad", "fast"), item("good", "5")])
+    assert [candidate.identity for candidate in material.candidates] == ["good"]
+    (finding,) = material.unread
+    assert (finding.code, finding.position.source, finding.position.field) == (Code.NUMBER, "bad", "ledger.tps")
 
 
 def test_an_import_without_speed_or_moment_measures_nothing() -> None:

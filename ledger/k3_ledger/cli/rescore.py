@@ -119,6 +119,8 @@ def _print(report: RescoreReport, material: Material, *, everything: bool) -> No
         typer.echo(f"  {count} {reason}")
     for identity, said in report.not_admitted:
         typer.echo(f"  {identity[:8]} keeps its tier, and the rule would not have admitted it: {said}")
+    for finding in material.unread:
+        typer.echo(f"  not read: {finding.position}: {finding.message}")
     lacking = sum(bool(row.lacks) for row in report.rows)
     if lacking:
         typer.echo(f"{lacking} of them lack something; --all names it run by run")
@@ -159,6 +161,7 @@ def _document(report: RescoreReport, material: Material, rule: str, pins: str, a
             for change in ("unchanged", "lower", "higher", "other", "first", "not-scorable")
         },
         "not_scorable": dict(report.reasons),
+        "not_read": [finding.as_dict() for finding in material.unread],
         "runs": [
             {
                 "run": row.candidate.identity,

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from k3_ledger.verify.log import Options
+    from k3_ledger.verify.policy import TrustPolicy
+    from k3_ledger.verify.report import Report
+    from k3_ledger.verify.source import LogSource
 
 HELP = """Check a ledger or a proof file, offline, with no GPU.
 
@@ -54,7 +61,7 @@ def verify(
     from k3_ledger.cli.sources import DirectorySource, read_small
     from k3_ledger.cli.terminal import progress_bar
     from k3_ledger.cli.trust import load_policy, remember_head, remembered_head
-    from k3_ledger.verify.log import Options, check_log
+    from k3_ledger.verify.log import Options
 
     policy = load_policy(trust, root_key, require or [])
     if is_proof(path):
@@ -65,7 +72,7 @@ def verify(
         if memory is not None and (known := remembered_head(memory)) is not None:
             heads.append((str(memory), known))
         with progress_bar(source.size, "verifying") as progress:
-            report = check_log(
+            report = _check(
                 source,
                 policy,
                 Options(processes=processes, artifacts=artifacts, expected_heads=tuple(heads), progress=progress),
@@ -74,3 +81,22 @@ def verify(
             remember_head(memory, source.checkpoint())
     print_report(report, as_json=as_json)
     raise typer.Exit(int(report.exit_code))
+
+
+def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> Report:
+    """Verify a log, then let the room that judges derive its verdicts again and trace its pins, where it has any."""
+    from k3_ledger.verify.log import verify_log
+    from k3_ledger.verify.report import VerificationError
+
+    judged = frozenset({"verdicts", "pins"})
+    first = None if policy is None else replace(policy, require=policy.require - judged)
+    try:
+        log = verify_log(source, first, options)
+        waiting = any(step.name in judged and step.not_checked for step in log.report.steps)
+        if not waiting and not (policy is not None and policy.require & judged):
+            return log.report
+        from k3_ledger.rescore.judgements import settle_judgements
+
+        return settle_judgements(log, policy)
+    except VerificationError as error:
+        return error.report if policy is None else replace(error.report, policy=policy.sentence)

@@ -16,7 +16,9 @@ from k3_ledger.rescore.inputs import Figure, RunInputs
 from k3_ledger.rescore.native import read_actors, read_parity, read_run
 from k3_ledger.rescore.pins import Merge, PinRecord, check_pin
 from k3_ledger.rescore.reconcile import Measurement
+from k3_ledger.rescore.rules.reading import parse_parameters
 from k3_ledger.rescore.slots import parse_slot
+from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.log import VerifiedLog
 
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from k3_ledger.rescore.inputs import Parity
+    from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.rescore.slots import Track
+    from k3_ledger.schemas.findings import Finding
     from k3_ledger.verify.log import VerifiedEntry
     from k3_ledger.verify.polaris import ImportItem
 
@@ -52,6 +56,7 @@ class Candidate:
         verdicts: what was judged of it, oldest first.
         pins: pin entries in force when it was appended, by slot.
         attestation: what attests the foreign receipt, as it says itself; None for a receipt of this ledger.
+        rules: rules that the ledger itself had published by then, oldest first.
     """
 
     identity: str
@@ -62,6 +67,7 @@ class Candidate:
     verdicts: list[Judged] = field(default_factory=list)
     pins: Mapping[str, Figure] = field(default_factory=dict)
     attestation: str | None = None
+    rules: tuple[Rule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,10 @@ class Material:
         measurements: what the frontier builds and the accepted runs measured, in order.
         merges: ``merge`` entries, in order.
         facts: what every actor of every receipt of this ledger was timed at, in order.
+        pin_entries: every ``pin`` entry, in order.
+        verdicts: every ``verdict`` entry as (index, body), in order.
+        rules: every ``rule`` entry as (index, rule), in order.
+        unread: what could not be read of imported runs: these are no candidates.
     """
 
     source: str
@@ -102,6 +112,10 @@ class Material:
     measurements: list[Measurement] = field(default_factory=list)
     merges: list[Merge] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
+    pin_entries: list[PinRecord] = field(default_factory=list)
+    verdicts: list[tuple[int, Any]] = field(default_factory=list)
+    rules: list[tuple[int, Rule]] = field(default_factory=list)
+    unread: list[Finding] = field(default_factory=list)
 
 
 def gather(log: VerifiedLog) -> Material:
@@ -109,7 +123,7 @@ def gather(log: VerifiedLog) -> Material:
 
     Raises:
         TypeError: ``log`` is not a verified log.
-        LedgerError: a pin or an import holds what is no number.
+        LedgerError: a pin or a rule entry is none; its index is named.
         VerificationError: the bytes changed since they were verified.
     """
     if not isinstance(log, VerifiedLog):
@@ -135,7 +149,11 @@ def gather_foreign(items: Iterable[ImportItem]) -> Material:
 def _take_import(
     material: Material, identity: str, foreign_id: str, fields: Mapping[str, str], attestation: str
 ) -> None:
-    run = read_import(foreign_id, fields)
+    try:
+        run, reading = read_import(foreign_id, fields), read_frontier(fields)
+    except RescoreError as error:  # one run with a figure that is none must not hide all others
+        material.unread.append(error.finding)
+        return
     if run is not None:
         others = {}
         if run.guarded is not None and run.guard_pin is not None:
@@ -144,7 +162,6 @@ def _take_import(
         material.candidates.append(Candidate(identity, run, others, superseded=superseded, attestation=attestation))
         if run.speed and run.at:
             material.measurements.append(Measurement(run.track, run.speed, run.at, foreign_id, run.commit))
-    reading = read_frontier(fields)
     at = run.at if run is not None else None
     if reading is not None and at is not None:
         said_by = f"the round's log of {foreign_id[:8]}"
@@ -173,7 +190,12 @@ class _Gathering:
             self._pin(entry.identity, body, entry.index, _time(entry.entry.time))
         elif kind == "merge":
             self._merge(body, _time(entry.entry.time))
+        elif kind == "rule":
+            where = Position(index=entry.index, field="body.parameters")
+            parameters = [(step.name, step.value) for step in body.parameters]
+            self.material.rules.append((entry.index, parse_parameters(body.rule, parameters, position=where)))
         elif kind == "verdict":
+            self.material.verdicts.append((entry.index, body))
             judged = Judged(body.rule, body.rule_sha256, body.metric, body.tier)
             for candidate in self.by_identity.get(body.target, []):
                 if candidate.run.track.metric == body.metric:
@@ -226,7 +248,8 @@ class _Gathering:
                 at=at,
             )
             others = {track: value for track, value in values.items() if track != item.track}
-            found.append(Candidate(identity, run, others, native=True, pins=self._figures()))
+            published = tuple(rule for _, rule in self.material.rules)
+            found.append(Candidate(identity, run, others, native=True, pins=self._figures(), rules=published))
         self.by_identity[identity] = found
         self.material.candidates += found
 
@@ -240,9 +263,9 @@ class _Gathering:
         where = Position(index=index, field="body.slot")
         role, track = parse_slot(body.slot, position=where)
         value = check_pin(Fraction(body.value), slot=body.slot, position=where)
-        self.material.pins[body.slot] = PinRecord(
-            role, track, value, body.unit, body.source, body.commit, at, where, True, identity
-        )
+        pin = PinRecord(role, track, value, body.unit, body.source, body.commit, at, where, True, identity)
+        self.material.pins[body.slot] = pin
+        self.material.pin_entries.append(pin)
 
     def _merge(self, body: Any, at: datetime) -> None:
         _, track = parse_slot(body.slot)

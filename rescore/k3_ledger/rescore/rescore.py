@@ -21,7 +21,7 @@ from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from k3_ledger.rescore.inputs import RunInputs
@@ -113,6 +113,9 @@ def rescore(
 ) -> RescoreReport:
     """Judge runs under a rule and compare with what was published, or with another rule.
 
+    For a receipt of a ledger the rule in force is the newest one the ledger itself had published before it; for an
+    imported run it is that of the shipped history.
+
     Args:
         candidates: from :mod:`k3_ledger.rescore.replay`, in order.
         rule: a rule, or ``in-force`` for the one of each run's own moment.
@@ -120,9 +123,9 @@ def rescore(
         against: what to compare with.
         selection: which runs to judge. Runs that are not selected still carry the frontier forward.
     """
-    judge = _Judge(rule, pins)
+    judge = Judge(rule, pins)
     # What was published is explained by the rule of its own moment, where that gives the published tier.
-    other = _Judge(IN_FORCE, "own") if against == "published" else _Judge(against, pins)
+    other = Judge(IN_FORCE, "own") if against == "published" else Judge(against, pins)
     rows = []
     for candidate in candidates:
         used, result = judge(candidate)
@@ -132,7 +135,7 @@ def rescore(
     return RescoreReport(tuple(rows))
 
 
-class _Judge:
+class Judge:
     """Applies one rule to runs in order, carrying the frontier of each track where no record states it."""
 
     def __init__(self, rule: Rule | Literal["in-force"], pins: Pins) -> None:
@@ -141,25 +144,57 @@ class _Judge:
         self.best: dict[Track, Figure] = {}
 
     def __call__(self, candidate: Candidate) -> tuple[Rule | None, Scored]:
-        run = candidate.run
-        rule = self._rule(run)
-        if isinstance(rule, NotScorable):
-            return None, rule
-        run = self._held(rule, candidate)
-        result = score(rule, run)
+        """Judge the next run in order, and let it move the frontier of its track."""
+        rule, run, result = self._judge(candidate, None)
         if isinstance(result, Verdict) and candidate.native and not candidate.superseded:
             self._advance(run, result)
         return rule, result
 
-    def _rule(self, run: RunInputs) -> Rule | NotScorable:
+    def peek(self, candidate: Candidate, stated: Mapping[str, Figure] | None = None) -> Scored:
+        """Judge a run at this point of the order and leave everything as it is.
+
+        Args:
+            candidate: the run.
+            stated: pins by slot to hold it against instead of those that would be found for it.
+        """
+        return self._judge(candidate, stated)[2]
+
+    def _judge(
+        self, candidate: Candidate, stated: Mapping[str, Figure] | None
+    ) -> tuple[Rule | None, RunInputs, Scored]:
+        rule = self._rule(candidate)
+        if isinstance(rule, NotScorable):
+            return None, candidate.run, rule
+        run = self._held(rule, candidate)
+        if stated is not None:
+            run = run.with_pins(
+                frontier=stated.get(run.track.slot("frontier")),
+                reference=stated.get(run.track.slot("reference")),
+                guard_pin=stated.get(self._guard_slot(rule, run)),
+            )
+        return rule, run, score(rule, run)
+
+    def _rule(self, candidate: Candidate) -> Rule | NotScorable:
+        run = candidate.run
         if self.rule != IN_FORCE:
             return self.rule
+        if candidate.native:
+            return self._published(candidate)
         if run.at is None:
             return NotScorable(run.run, IN_FORCE, "missing", "cannot re-score: field at is missing", "at")
         try:
             return in_force(run.at, run.commit)
         except RescoreError as error:
             return NotScorable(run.run, IN_FORCE, "missing", f"cannot re-score: {error}", "rule")
+
+    def _published(self, candidate: Candidate) -> Rule | NotScorable:
+        """The newest rule for this metric and context that the ledger itself had published by then."""
+        track = candidate.run.track
+        for rule in reversed(candidate.rules):
+            if (rule.scope.metric, rule.scope.context) == (track.metric, track.context):
+                return rule
+        message = f"cannot re-score: the ledger had published no rule for {track.short}"
+        return NotScorable(candidate.identity, IN_FORCE, "missing", message, "rule")
 
     def _held(self, rule: Rule, candidate: Candidate) -> RunInputs:
         """The run with the pins it is to be held against, and the guarded metric the rule names."""

@@ -36,6 +36,7 @@ class Area(enum.StrEnum):
     RUN = "runs"
     RULES = "rules and numbers"
     PINS = "pins"
+    VERDICTS = "verdicts"
     CLAIMS = "claims"
 
 
@@ -1329,6 +1330,33 @@ class Code(enum.Enum):
         Area.FOREIGN, W, "pin moved unseen",
         "A frontier pin has another value than the last log left it with, and no log shows the change.",
         "ask what moved it: a hand edit leaves no trace here",
+    )  # fmt: skip
+
+    # -- verdicts ------------------------------------------------------------------------------------------
+    VERDICT_MISMATCH = CodeInfo(
+        Area.VERDICTS, E, "verdict does not follow",
+        "The rule that a verdict names, applied to the run and the pins it names, gives something else.",
+        "do not trust this verdict; `k3-ledger rescore` derives the right one",
+    )  # fmt: skip
+    VERDICT_PIN = CodeInfo(
+        Area.VERDICTS, E, "verdict rests on a pin that is not there",
+        "A pin that a verdict took from a receipt, a pin entry, the rule or the history is not what stands there.",
+        "do not trust this verdict; `k3-ledger rescore` shows the pins that are there",
+    )  # fmt: skip
+    JUDGEMENT_UNREADABLE = CodeInfo(
+        Area.VERDICTS, E, "pin or rule entry that is none",
+        "An entry that verdicts rest on holds no pin (zero, negative, an unknown slot) or no complete rule.",
+        "do not trust what was judged after it; append a right one",
+    )  # fmt: skip
+    VERDICT_UNKNOWN_RULE = CodeInfo(
+        Area.VERDICTS, W, "verdict by an unknown rule",
+        "No rule of that digest is registered or published in the ledger, so the verdict was not derived again.",
+        "publish the rule as a `rule` entry",
+    )  # fmt: skip
+    VERDICT_UNTRACED_PIN = CodeInfo(
+        Area.VERDICTS, N, "verdict rests on a pin from a file",
+        "The verdict follows, but a pin in it was taken from a file that the ledger does not hold.",
+        "append the pin as a `pin` entry and judge again",
     )  # fmt: skip
 
     # -- claims --------------------------------------------------------------------------------------------

@@ -1,0 +1,229 @@
+"""Steps 11 and 12 of verification: verdicts are derived again, pins are traced to receipts.
+
+A verdict passes when the rule of its digest, applied to the run it names and the pins it states, gives the same tier,
+the same binding term, the same intermediate values and the same list of what was not checked; and when every pin it
+states is what stands where the verdict says it stands. A pin passes when the entry it names measured its value on its
+slot. What cannot be decided (a rule nobody published, a pin from a file) is counted as not checked, never passed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from k3_ledger.rescore.exact import format_exact
+from k3_ledger.rescore.history.pins import pin_at
+from k3_ledger.rescore.inputs import Figure
+from k3_ledger.rescore.replay import Material, gather
+from k3_ledger.rescore.rescore import Judge
+from k3_ledger.rescore.rules.registry import RULES
+from k3_ledger.rescore.rules.verdict import NotScorable
+from k3_ledger.schemas.errors import RescoreError
+from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.outcomes import Position
+from k3_ledger.verify.report import FindingLog, Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from k3_ledger.rescore.pins import PinRecord
+    from k3_ledger.rescore.replay import Candidate
+    from k3_ledger.rescore.rules.parameters import Rule
+    from k3_ledger.rescore.rules.verdict import Verdict
+    from k3_ledger.verify.log import VerifiedLog
+    from k3_ledger.verify.policy import TrustPolicy
+    from k3_ledger.verify.report import Report
+
+JUDGED = frozenset({"verdicts", "pins"})
+"""Names of the steps that this module carries out."""
+
+
+def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Report:
+    """The log's report with its verdicts and pins checked.
+
+    Args:
+        log: a verified log; its policy must not have demanded the steps of this module.
+        policy: what was demanded in full.
+
+    Raises:
+        VerificationError: its bytes changed since it was verified.
+    """
+    tallies = {name: Tally() for name in sorted(JUDGED)}
+    findings = FindingLog()
+    try:
+        material = gather(log)
+    except RescoreError as error:
+        tallies["pins"].failed = tallies["verdicts"].failed = 1
+        findings.add(dataclasses.replace(error.finding, code=Code.JUDGEMENT_UNREADABLE))
+        material = Material("nothing that can be judged")
+    for name, found in (("verdicts", _verdicts(material)), ("pins", _pins(material))):
+        tally = tallies[name]
+        for outcome in found:
+            if outcome is None:
+                tally.checked += 1
+                continue
+            findings.add(outcome)
+            if outcome.code.info.exit:
+                tally.checked += 1
+                tally.failed += 1
+            else:
+                tally.not_checked += 1
+        tally.detail = f"{tally.checked} {_WORDS[name]}" if tally.checked else f"no {name.removesuffix('s')} entries"
+    if policy is not None:
+        _demand(policy, tallies, findings)
+    report = log.report
+    return dataclasses.replace(
+        report,
+        policy=report.policy if policy is None else policy.sentence,
+        steps=tuple(tallies[step.name].result(step.name) if step.name in tallies else step for step in report.steps),
+        findings=(*report.findings, *findings.kept()),
+        counts={**report.counts, **findings.counts},
+    )
+
+
+_WORDS = {"verdicts": "derived again", "pins": "traced to the entry they were measured in"}
+
+
+def _demand(policy: TrustPolicy, tallies: dict[str, Tally], findings: FindingLog) -> None:
+    for name in sorted(policy.require & JUDGED):
+        if not tallies[name].passed:
+            tally = tallies[name]
+            findings.add(
+                Finding(
+                    Code.REQUIRED_NOT_CHECKED,
+                    f"the trust policy requires the step {name!r}, which was not fully checked",
+                    expected="every item checked",
+                    found=f"{tally.checked} checked, {tally.not_checked} not checked",
+                )
+            )
+
+
+# -------------------------------------------------------------------------------------------------- step 11: verdicts
+
+
+def _verdicts(material: Material) -> Iterator[Finding | None]:
+    """For each verdict entry: None when it follows, else what is wrong with it or why it was not derived."""
+    by_rule: dict[str, list[tuple[int, Any]]] = {}
+    for index, body in material.verdicts:
+        by_rule.setdefault(body.rule_sha256, []).append((index, body))
+    known = {rule.sha256: rule for rule in RULES.values()} | {rule.sha256: rule for _, rule in material.rules}
+    for digest, verdicts in by_rule.items():
+        rule = known.get(digest)
+        if rule is None:
+            for index, body in verdicts:
+                message = f"no rule has the digest {digest[:12]}…, which the verdict calls {body.rule}"
+                yield Finding(Code.VERDICT_UNKNOWN_RULE, message, _at(index, "rule_sha256"), found=digest)
+            continue
+        yield from _derive(rule, verdicts, material.candidates)
+
+
+def _derive(rule: Rule, verdicts: list[tuple[int, Any]], candidates: list[Candidate]) -> Iterator[Finding | None]:
+    """Judge every run once, in order, and each run that a verdict is about once more with the pins it states."""
+    wanted: dict[tuple[str, str], list[tuple[int, Any]]] = {}
+    for index, body in verdicts:
+        wanted.setdefault((body.target, body.metric), []).append((index, body))
+    judge = Judge(rule, "own")
+    for candidate in candidates:
+        for index, body in wanted.pop((candidate.identity, candidate.run.track.metric), []):
+            yield _compare(rule, judge, candidate, index, body)
+        judge(candidate)
+    for index, body in (verdict for rest in wanted.values() for verdict in rest):
+        message = f"entry {body.target[:8]}… holds no run of {body.metric} that could be judged"
+        yield Finding(Code.VERDICT_MISMATCH, message, _at(index, "target"), found=body.target)
+
+
+def _compare(rule: Rule, judge: Judge, candidate: Candidate, index: int, body: Any) -> Finding | None:
+    stated = {pin.slot: Figure(Fraction(pin.value), pin.source, pin.inferred, pin.entry or "") for pin in body.pins}
+    own = judge.peek(candidate)
+    derived = judge.peek(candidate, stated)
+    if isinstance(derived, NotScorable) or isinstance(own, NotScorable):
+        reason = derived.message if isinstance(derived, NotScorable) else own.message  # type: ignore[union-attr]
+        return Finding(Code.VERDICT_MISMATCH, f"the rule does not judge this run: {reason}", _at(index, "rule"))
+    for field, found, expected in _fields(body, derived):
+        if found != expected:
+            return Finding(
+                Code.VERDICT_MISMATCH, f"{field} does not follow from the rule", _at(index, field), expected, found
+            )
+    return _trace(rule, candidate, stated, own, index)
+
+
+def _fields(body: Any, derived: Verdict) -> Iterator[tuple[str, str, str]]:
+    """(field, what the verdict says, what the rule gives)."""
+    yield "tier", body.tier, derived.tier
+    yield "bound_by", body.bound_by, derived.bound_by
+    yield "not_checked", ", ".join(body.not_checked), ", ".join(derived.not_checked)
+    yield (
+        "steps",
+        _listed((step.name, step.value) for step in body.steps),
+        _listed((step.name, step.text) for step in derived.steps),
+    )
+    yield "pins", ", ".join(sorted(pin.slot for pin in body.pins)), ", ".join(sorted(pin.slot for pin in derived.pins))
+
+
+def _listed(steps: Iterator[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in steps)
+
+
+def _trace(rule: Rule, candidate: Candidate, stated: dict[str, Figure], own: Verdict, index: int) -> Finding | None:
+    """Whether each pin that a verdict states is what stands where it says."""
+    held = {pin.slot: pin.figure for pin in own.pins}
+    for slot, figure in stated.items():
+        if figure.origin == "file":
+            message = f"the pin of {slot} was taken from a file"
+            return Finding(Code.VERDICT_UNTRACED_PIN, message, _at(index, "pins"), found=format_exact(figure.value))
+        there = _there(rule, candidate, slot, figure, held)
+        if there is None or there.value != figure.value or there.inferred != figure.inferred:
+            return Finding(
+                Code.VERDICT_PIN,
+                f"the pin of {slot} is not what the {figure.origin} has",
+                _at(index, "pins"),
+                "nothing" if there is None else format_exact(there.value),
+                format_exact(figure.value),
+            )
+    return None
+
+
+def _there(rule: Rule, candidate: Candidate, slot: str, figure: Figure, held: dict[str, Figure]) -> Figure | None:
+    """What stands where a stated pin says it was taken from."""
+    if figure.origin == "rule":
+        value = rule.pin(slot)
+        return None if value is None else Figure(value, "rule")
+    if figure.origin == "history":
+        pin = None if candidate.run.at is None else pin_at(slot, candidate.run.at)
+        return None if pin is None else Figure(pin.value, "history", inferred=True)
+    found = held.get(slot)
+    return found if found is not None and found.origin == figure.origin else None
+
+
+# ------------------------------------------------------------------------------------------------------ step 12: pins
+
+
+def _pins(material: Material) -> Iterator[Finding | None]:
+    """For each pin entry: None when its source measured it, else what is wrong with it."""
+    facts: dict[str, list[tuple[Any, Fraction]]] = {}
+    for fact in material.facts:
+        if fact.actor == "subject":
+            facts.setdefault(fact.identity, []).append((fact.track, fact.speed))
+    for candidate in material.candidates:
+        if not candidate.native and candidate.run.speed is not None:
+            values = [(candidate.run.track, candidate.run.speed), *candidate.others.items()]
+            facts.setdefault(candidate.identity, []).extend(values)
+    for pin in material.pin_entries:
+        yield _traced(pin, facts.get(pin.source or "", []))
+
+
+def _traced(pin: PinRecord, measured: list[tuple[Any, Fraction]]) -> Finding | None:
+    if not measured:
+        message = f"{pin.slot}: the entry it names measured nothing"
+        return Finding(Code.PIN_UNSOURCED, message, pin.position, found=pin.source)
+    values = [value for track, value in measured if track == pin.track]
+    if pin.value in values:
+        return None
+    expected = format_exact(values[0]) if values else "nothing on this slot"
+    message = f"{pin.slot}: pinned {format_exact(pin.value)}, its source measured {expected}"
+    return Finding(Code.PIN_HAND_EDITED, message, pin.position, expected, format_exact(pin.value))
+
+
+def _at(index: int, field: str) -> Position:
+    return Position(source="ledger.jsonl", line=index + 1, index=index, field=f"body.{field}")
