@@ -49,6 +49,16 @@ def test_damaged_artifact_is_reported_and_not_overwritten(ledger):
     assert blob_path(ledger, DIGEST).read_bytes() == b"rotten"
 
 
+def test_artifact_that_is_a_symbolic_link_is_not_followed(ledger, tmp_path):
+    put_blob(ledger, io.BytesIO(CONTENT))
+    path = blob_path(ledger, DIGEST)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StoreError) as caught:
+        put_blob(ledger, io.BytesIO(CONTENT))
+    assert caught.value.code is Code.STORE_MISSING
+
+
 def test_missing_artifact_is_named(ledger):
     with pytest.raises(StoreError) as caught:
         check_blob(ledger, DIGEST)

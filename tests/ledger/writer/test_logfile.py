@@ -179,6 +179,11 @@ def test_log_that_vanished_is_an_error_and_the_file_stays_usable(path, opened):
         pass
 
 
+def test_waiting_for_ever_is_allowed(path, opened):
+    with opened(wait=float("inf")).locked():
+        pass
+
+
 def test_closed_log_is_misuse_and_closing_twice_is_not(path, opened):
     log = opened()
     log.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -76,8 +77,10 @@ def check_blob(ledger: Ledger, sha256: str) -> int:
         StoreError: it is missing, unreadable, or does not hash to its name.
     """
     path = blob_path(ledger, sha256)
-    with storage_errors(path, "read the artifact"), path.open("rb") as file:
-        found, size = digest_of(file)
+    with storage_errors(path, "read the artifact"):
+        fd = ledger.disk.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        with os.fdopen(fd, "rb") as file:
+            found, size = digest_of(file)
     if found != sha256:
         raise StoreError(
             Code.BLOB_DAMAGED,

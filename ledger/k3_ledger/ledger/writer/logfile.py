@@ -75,7 +75,7 @@ class LogFile:
     def __init__(self, disk: Disk, path: Path, *, lock_timeout_s: float = 30.0) -> None:
         self._disk = disk
         self.path = path
-        self._timeout_s = lock_timeout_s
+        self._timeout_s = min(lock_timeout_s, threading.TIMEOUT_MAX)
         self._pid = os.getpid()
         self._depth = 0
         self._queue = _queue(path)
