@@ -185,6 +185,11 @@ def random_nonce(log: Draft) -> None:
     log.runs[0].tdx["nonce"] = "00112233445566778899aabbccddeeff"
 
 
+@before("FOREIGN_NONCE_UNBOUND", "FOREIGN_ATTESTATION_UNBOUND")
+def nonce_of_the_right_length_and_of_something_else(log: Draft) -> None:
+    log.runs[0].tdx["nonce"] = make_log.sha("something else")
+
+
 @before("FOREIGN_VERIFICATION_ASSERTED")
 def receipt_that_vouches_for_itself(log: Draft) -> None:
     log.runs[0].tdx["verification"] = {"intel_verified": True}
@@ -437,6 +442,15 @@ def loss_merged_as_a_gain(log: Draft) -> None:
     assert run.log is not None
     run.log.insert(-1, ">> #12: merged (admin) — round's largest verified gain")
     log.runs[1] = run
+
+
+@before("FOREIGN_MERGED_WITHOUT_GAIN")
+def no_gain_at_all_merged_as_one(log: Draft) -> None:
+    run = make_log.run_draft(2, 12, 10.5, 10.5, "none", 10.0)
+    assert run.log is not None
+    run.log.insert(-1, ">> #12: merged (admin) — round's largest verified gain")
+    log.runs[1] = run
+    log.runs[2] = make_log.run_draft(3, 13, 13.0, 12.6, "XS", 10.5)
 
 
 @after("FOREIGN_LOG_SILENT")
@@ -762,6 +776,17 @@ def collateral_that_states_half_a_period(log: Draft) -> None:
 def files_in_other_places(files: Files) -> None:
     files["other/0123456789ab/eval.log"] = b"frontier measurement failed - not a round of this log\n"
     files["runs/eval.log"] = files["rounds/eval.log"] = b"frontier measurement failed - not a run\n"
+
+
+@before()
+def one_attestation_beside_its_receipt(log: Draft) -> None:
+    log.runs[0].beside = True
+
+
+@before()
+def branch_that_moves_on_after_its_evaluation(log: Draft) -> None:
+    assert log.runs[0].log is not None
+    log.runs[0].log.insert(-1, f">> #11: branch updated onto main, {make_log.commit(1)[:8]} -> 01234567")
 
 
 @before("FOREIGN_PRECISION_LOST")

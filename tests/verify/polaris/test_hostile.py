@@ -121,3 +121,12 @@ def test_every_file_may_be_missing_cut_or_damaged(files: dict[str, bytes]) -> No
 )
 def test_any_path(name: str) -> None:
     survives(WHOLE | {name: b'{"tps": 1}'})
+
+
+@pytest.mark.parametrize("text", ["1e999", "1" * 24 + "." + "1" * 40, "-1e-999"])
+def test_figures_that_are_none_in_a_log(text: str) -> None:
+    log = make_log.draft()
+    for run in log.runs:
+        assert run.log is not None
+        run.log = [line.replace("0.004000000", text).replace("10.5", text) for line in run.log]
+    survives(make_log.build(log))

@@ -122,6 +122,16 @@ def test_the_same_log_gives_the_same_keys_and_another_receipt_another_key() -> N
     assert len(set(keys) & {item.key for item in items(files)}) == len(keys) - 1
 
 
+def test_of_several_rows_the_newest_is_copied() -> None:
+    files = make_log.build(make_log.draft())
+    row = json.loads(files["ledger.jsonl"].splitlines()[0])
+    files["ledger.jsonl"] += json.dumps(row | {"tps": 10.6}).encode() + b"\n"
+    first = items(files)[0]
+    assert fields(first)["ledger.tps"] == "10.6"
+    assert fields(first)["index.tps"] == "10.5"
+    assert [a["name"] for a in first.body["artifacts"] if "jsonl" in a["name"]] == ["ledger.jsonl@1", "ledger.jsonl@4"]
+
+
 def hostile(change: Any) -> ImportItem:
     files = make_log.build(make_log.draft())
     edit(files, path_of(files, 1, "result.json"), change)
