@@ -29,6 +29,7 @@ PYTEST := -m pytest --installed $(PYTEST_OPTIONS)
 PACKAGES := $(foreach room,schemas ledger verify rescore,-p k3_ledger.$(room)) -p k3_ledger.cli
 TORCH_PACKAGES := -p k3_ledger.engine -p k3_ledger.kernels
 
+.PHONY: published bench
 .PHONY: help demo test environments lint format types imports generated unit engine-types engine-unit generate fix clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -74,6 +75,15 @@ generate: $(TEST_ENV) ## write generated files again: JSON Schemas, structs, fin
 	@PYTHONPATH=schemas $(TEST_BIN)/python -m k3_ledger.schemas.generate
 	@$(TEST_BIN)/python .ci/commands.py
 	@$(TEST_BIN)/python -m tests.docs.transcripts $$(grep -l '^```console' *.md docs/*.md)
+
+published: $(USER_ENV) ## verify this project's own ledger against its root key
+	@$(USER_BIN)/k3-ledger verify published --trust published.toml
+
+BENCHMARKS ?= verify append startup decode
+bench: $(TEST_ENV) ## measure again what published/ holds: raw samples go into bundles/, ratios to the terminal
+	@mkdir -p bundles
+	@for name in $(BENCHMARKS); do echo "== $$name"; PATH=$(CURDIR)/$(TEST_BIN):$$PATH $(TEST_BIN)/python \
+		benchmarks/$$name.py --node "$${NODE:-local}" --bundle bundles/$$name || exit 1; done
 
 fix: $(TEST_ENV) ## format, and repair what ruff can repair
 	@$(TEST_BIN)/ruff check --fix . ; $(TEST_BIN)/ruff format .

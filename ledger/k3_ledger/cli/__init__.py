@@ -1,8 +1,9 @@
 """The command line: the one place that puts rooms together, opens files and turns findings into exit codes.
 
-This package imports typer and nothing heavier; what a command needs is imported inside that command. Results go to
-stdout, diagnostics to stderr as ``error:`` and ``hint:`` lines. Exit codes: 0 verified, 1 verified false, 2 usage,
-3 unreadable or malformed input, 4 something that the policy requires was not checked, 5 torn tail.
+This package imports typer and nothing heavier; a command's module is imported when the command is asked for, and what
+the command needs inside it. Results go to stdout, diagnostics to stderr as ``error:`` and ``hint:`` lines. Exit codes:
+0 verified, 1 verified false, 2 usage, 3 unreadable or malformed input, 4 something that the policy requires was not
+checked, 5 torn tail.
 """
 
 from __future__ import annotations
@@ -12,26 +13,14 @@ from typing import Annotated
 
 import typer
 
-from k3_ledger.cli import (
-    audit,
-    claims,
-    generate,
-    import_,
-    keys,
-    model,
-    proofs,
-    reconcile,
-    rescore,
-    rules,
-    store,
-    verify,
-)
+from k3_ledger.cli.lazy import LazyGroup
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.outcomes import ExitCode
 from k3_ledger.schemas.version import __version__
 
 app = typer.Typer(
     name="k3-ledger",
+    cls=LazyGroup,
     help="Keep published speed claims honest: seal, verify, audit and re-score signed timing and parity receipts.",
     no_args_is_help=True,
     add_completion=False,
@@ -54,10 +43,6 @@ def _root(
     ] = False,
 ) -> None:
     """Options of every command."""
-
-
-for command in (keys, store, verify, proofs, audit, import_, rules, rescore, reconcile, claims, model, generate):
-    command.register(app)
 
 
 EXTRAS = {"torch": "engine", "triton": "engine", "gguf": "engine", "numpy": "engine", "xllamacpp": "parity"}

@@ -1,0 +1,82 @@
+"""A command group that imports the module of a command when the command is asked for, and no other.
+
+Every module in ``MODULES`` has a ``register(app)`` that adds its commands; the names beside it say which, so that
+listing them imports nothing. A test holds the two together.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+import typer.main
+from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, MutableMapping
+
+MODULES: Final[dict[str, tuple[str, ...]]] = {
+    "keys": ("keygen", "key"),
+    "store": ("init", "append", "seal", "checkpoint", "recover", "index", "ls", "show"),
+    "verify": ("verify",),
+    "proofs": ("prove",),
+    "audit": ("audit",),
+    "import_": ("import",),
+    "rules": ("rules",),
+    "rescore": ("rescore",),
+    "reconcile": ("reconcile",),
+    "claims": ("claims",),
+    "model": ("model",),
+    "generate": ("generate",),
+}
+"""Commands by the module of this package that brings them, in the order in which help lists them."""
+_MODULE_OF: Final = {name: module for module, names in MODULES.items() for name in names}
+
+
+class _Commands(dict[str, Any]):
+    """Commands by name; one that is asked for is loaded first. Iterating gives every name and loads nothing."""
+
+    def __missing__(self, name: str) -> Any:
+        if name not in _MODULE_OF:
+            raise KeyError(name)
+        self.update(load_module(_MODULE_OF[name]))
+        return self[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The command, or ``default`` when there is none of that name."""
+        return self[name] if name in _MODULE_OF else default
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MODULE_OF)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _MODULE_OF
+
+    def __len__(self) -> int:
+        return len(_MODULE_OF)
+
+    def keys(self) -> Any:
+        """Every name."""
+        return _MODULE_OF.keys()
+
+    def items(self) -> Any:
+        """Every name with its command: loads all of them."""
+        return {name: self[name] for name in _MODULE_OF}.items()
+
+
+def load_module(module: str) -> dict[str, Any]:
+    """Import one module of this package and build the commands that it registers, by name."""
+    app = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]}, rich_markup_mode=None)
+    app.callback()(lambda: None)  # so that a single command stays one of a group
+    importlib.import_module(f"k3_ledger.cli.{module}").register(app)
+    group: Any = typer.main.get_command(app)
+    return dict(group.commands)
+
+
+class LazyGroup(TyperGroup):
+    """The group of all commands."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: MutableMapping[str, Any] = _Commands()
