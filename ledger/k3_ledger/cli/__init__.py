@@ -45,7 +45,14 @@ def _root(
     """Options of every command."""
 
 
-EXTRAS = {"torch": "engine", "triton": "engine", "gguf": "engine", "numpy": "engine", "xllamacpp": "parity"}
+EXTRAS = {
+    "torch": "engine",
+    "triton": "engine",
+    "gguf": "engine",
+    "numpy": "engine",
+    "xllamacpp": "parity",
+    "matplotlib": "report",
+}
 """Which extra brings a module that a plain installation does not have."""
 
 

@@ -26,6 +26,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "rules": ("rules",),
     "rescore": ("rescore",),
     "reconcile": ("reconcile",),
+    "frontier": ("frontier",),
     "claims": ("claims",),
     "model": ("model",),
     "generate": ("generate",),

@@ -1,0 +1,103 @@
+"""``k3-ledger frontier``: the frontier of every track, as text in the terminal and as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from k3_ledger.cli.keys import JsonOption, print_json
+from k3_ledger.cli.material import CORES, ProcessesOption, SourceArgument, load_material
+
+if TYPE_CHECKING:
+    from k3_ledger.rescore.frontier import Climb
+
+BAR = 50
+"""Characters of the longest bar."""
+PICTURES = (".svg", ".png")
+
+HELP = """Derive the frontier of every track from receipts, and draw its climb against the other engine.
+
+Only receipts that were neither refused nor superseded move a frontier. --picture writes the same climbs as SVG or PNG
+(needs the extra k3-ledger[report]).
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("frontier", help=HELP)(frontier)
+
+
+def frontier(
+    source: SourceArgument,
+    metric: Annotated[str | None, typer.Option(help="Only this metric.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Write the climbs to this .svg or .png file.")] = None,
+    processes: ProcessesOption = CORES,
+    as_json: JsonOption = False,
+) -> None:
+    """Show frontiers."""
+    from k3_ledger.rescore.frontier import derive_climbs
+
+    if picture is not None and picture.suffix not in PICTURES:
+        raise typer.BadParameter(f"a picture is a file ending in {' or '.join(PICTURES)}", param_hint="--picture")
+    climbs = derive_climbs(load_material(source, processes)[0], metric=metric)
+    if as_json:
+        print_json([_document(climb) for climb in climbs])
+    elif not climbs:
+        typer.echo("no receipt measures anything" if metric is None else f"no receipt measures {metric}")
+    else:
+        for number, climb in enumerate(climbs):
+            if number:
+                typer.echo()
+            _print(climb)
+    if picture is not None:
+        from k3_ledger.cli.picture import draw
+
+        draw(climbs, picture)
+        typer.echo(f"{picture}: {len(climbs)} climbs", err=True)
+
+
+def _print(climb: Climb) -> None:
+    from k3_ledger.rescore.exact import format_rounded
+
+    steps = f"{len(climb.steps)} step{'s' if len(climb.steps) != 1 else ''} in {climb.attempts} receipts"
+    typer.echo(f"{climb.track}: {format_rounded(climb.value, 2)}, {steps}")
+    most = max(climb.value, climb.reference.value) if climb.reference else climb.value
+    width = max(len(format_rounded(item.value, 2)) for item in climb.steps)
+    for item in climb.steps:
+        when = item.time.strftime("%Y-%m-%d %H:%M") if item.time else "-"
+        bar = "#" * max(1, int(item.value / most * BAR))
+        typer.echo(f"  {when:<16}  {format_rounded(item.value, 2):>{width}}  {bar}  {item.says}")
+    if climb.reference is not None and climb.multiple is not None:
+        at = int(climb.reference.value / most * BAR)
+        value = format_rounded(climb.reference.value, 2)
+        typer.echo(f"  {'reference':<16}  {value:>{width}}  {'-' * (at - 1)}|  {climb.reference.says}")
+        typer.echo(f"  {format_rounded(climb.multiple, 2)} times the reference")
+
+
+def _document(climb: Climb) -> dict[str, Any]:
+    from k3_ledger.rescore.exact import format_exact
+
+    return {
+        "track": str(climb.track),
+        "frontier": format_exact(climb.value),
+        "attempts": climb.attempts,
+        "steps": [
+            {
+                "value": format_exact(item.value),
+                "time": item.time.isoformat() if item.time else None,
+                "receipt": item.receipt,
+                "index": item.index,
+                "pull_request": item.pull_request,
+            }
+            for item in climb.steps
+        ],
+        "reference": None
+        if climb.reference is None
+        else {
+            "value": format_exact(climb.reference.value),
+            "receipt": climb.reference.receipt,
+            "says": climb.reference.says,
+        },
+    }
