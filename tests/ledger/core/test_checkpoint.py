@@ -83,6 +83,16 @@ def test_other_spellings_are_refused(text):
     assert (error.code.name, error.finding.position) == ("CHECKPOINT_MALFORMED", PLACE)
 
 
+def test_a_size_that_is_no_decimal_number_is_shown():
+    assert "'+7' is no tree size" in str(refusal(parse_checkpoint, f"o\n+7\n{ROOT64}\n"))
+    assert f"'{'7' * 40}' is no tree size" in str(refusal(parse_checkpoint, f"o\n{'7' * 99}\n{ROOT64}\n"))
+
+
+@pytest.mark.parametrize("size", [0, 1, 2**53 - 1])
+def test_a_tree_may_have_up_to_2_to_the_53_leaves(size):
+    assert parse_checkpoint(f"o\n{size}\n{ROOT64}\n").size == size
+
+
 def test_a_spelling_that_is_not_the_one_says_what_would_have_been():
     error = refusal(parse_checkpoint, f"o\n007\n{ROOT64}\n").finding
     assert (error.expected, error.found) == (f"o\n7\n{ROOT64}\n", f"o\n007\n{ROOT64}\n")

@@ -217,6 +217,13 @@ def test_what_is_no_note(data, says):
     assert error.finding.position == PLACE
 
 
+def test_long_lines_are_shortened_in_messages():
+    assert refusal(parse_note, f"text\n\n{'x' * 999}\n".encode()).finding.found == "x" * 200
+    assert refusal(parse_verifier_key, "x" * 999).finding.found == "x" * 200
+    unknown_type = with_material("x" * 300, b"\x02" + LOG.public_key)
+    assert refusal(parse_verifier_key, unknown_type).finding.found == "x" * 200
+
+
 def test_a_note_may_have_a_hundred_signatures_and_a_million_bytes():
     assert len(parse_note(f"text\n\n{LINE * 100}".encode()).sigs) == 100
     rest = f"\n\n{LINE}".encode()
@@ -334,3 +341,8 @@ def test_a_verifier_needs_a_key_name(name):
 @given(st.text(max_size=80))
 def test_arbitrary_text_gives_a_ledger_error(text):
     assert code_of(parse_verifier_key, text) is not None
+
+
+def test_a_key_hash_that_does_not_fit_says_what_would():
+    finding = refusal(parse_verifier_key, KEY_TEXT.replace(f"{LOG.key_hash:08x}", "00000000")).finding
+    assert (finding.expected, finding.found) == (f"{LOG.key_hash:08x}", "00000000")

@@ -202,6 +202,16 @@ def test_more_than_sixty_four_entries_are_refused():
     assert code_of(parse_proof, document(entries=entries[:-1])) is None
 
 
+def test_a_proof_of_sixty_four_lines_is_built_and_read():
+    many = {index: b"%d" % index for index in range(MAX_ENTRIES)}
+    leaves = [leaf_hash(found) for found in many.values()]
+    covered = CompactRange()
+    for leaf in leaves:
+        covered.append(leaf)
+    proof = build_proof(63, many, leaves, signed(Checkpoint(LOG.name, MAX_ENTRIES, covered.root())))
+    assert parse_proof(format_proof(proof)) == proof
+
+
 def test_sixty_four_hashes_are_enough_for_any_tree():
     assert code_of(parse_proof, with_entry(2, inclusion=["0" * 64] * 64)) is None
 
