@@ -1428,7 +1428,7 @@ class Code(enum.Enum):
     )  # fmt: skip
     RUN_LEFT_OVER = CodeInfo(
         Area.RUN, E, "work went on after the answer",
-        "The engine answered before its work was done: the empty request behind it had to wait.",
+        "The engine answered before its work was done: the request behind it began by finishing it.",
         "wait for the device before answering",
     )  # fmt: skip
     RUN_OUTPUT = CodeInfo(
@@ -1436,6 +1436,17 @@ class Code(enum.Enum):
         "A timed run put out another number of tokens, or a token that the reference would not have "
         "chosen.",
         "the answer that is timed must be the answer",
+    )  # fmt: skip
+    RUN_DEGENERATE = CodeInfo(
+        Area.RUN, E, "answers cannot tell work from none",
+        "Nearly every token of the timed runs is the same one, so an engine that does nothing would have "
+        "passed.",
+        "use a model whose answers depend on its input",
+    )  # fmt: skip
+    RUN_MODEL_CHANGED = CodeInfo(
+        Area.RUN, E, "model file changed during the run",
+        "The model file was written to or replaced between the digest that is recorded and the end of the run.",
+        "measure again with the file out of the engine's reach",
     )  # fmt: skip
     RUN_INPUTS_REPEATED = CodeInfo(
         Area.RUN, E, "an input was timed twice",

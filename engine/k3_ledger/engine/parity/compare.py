@@ -35,6 +35,7 @@ class Comparison:
         agree: rows whose top-1 is the same id.
         ties, near_ties: rows where top-1 rests on the tie rule, or nearly.
         identical: whether every value of every row is the same to the last bit.
+        top_difference: largest |Δ log p| at the top-1 of either side, which is what chooses a token.
     """
 
     kl: Array
@@ -43,6 +44,7 @@ class Comparison:
     ties: int
     near_ties: int
     identical: bool
+    top_difference: float
 
 
 def log_softmax(values: Array) -> Array:
@@ -129,10 +131,12 @@ def compare(candidate: Rows, reference: Rows, *, near_tie: float = NEAR_TIE, whe
     kl = np.maximum((np.exp(p) * (p - q)).sum(axis=-1), 0.0)
     (top_p, gap_p), (top_q, gap_q) = _top(reference.values), _top(candidate.values)
     tie = (gap_p == 0) | (gap_q == 0)
+    rows = np.arange(len(p))
     near = ~tie & ((gap_p <= near_tie) | (gap_q <= near_tie))
     return Comparison(
         kl=kl,
         difference=np.abs(p - q).max(axis=-1),
+        top_difference=max(float(np.abs(p - q)[rows, top].max()) for top in (top_p, top_q)),
         agree=int((top_p == top_q).sum()),
         ties=int(tie.sum()),
         near_ties=int(near.sum()),

@@ -60,10 +60,17 @@ class Suite:
 
 @dataclass(frozen=True)
 class Graded:
-    """A record and what must be said about it."""
+    """A record and what must be said about it.
+
+    Attributes:
+        record: as a receipt holds it.
+        findings: what must be said about it.
+        top_difference: largest |Δ log p| at the top-1 of either side in any row.
+    """
 
     record: Parity
     findings: tuple[Finding, ...]
+    top_difference: float
 
     @property
     def worst(self) -> ParityDepth:
@@ -141,6 +148,7 @@ def grade(
     depths: list[ParityDepth] = []
     identical = True
     vocabulary = 0
+    top = 0.0
     for depth in suite.depths:
         count = min(suite.rows, depth)
         parts: list[Comparison] = []
@@ -152,6 +160,7 @@ def grade(
             for way in ways:
                 mine = candidate.rows(ids[:depth], count, way)
                 parts.append(compare(mine, right, near_tie=suite.near_tie, where=f"{where}, {way}"))
+        top = max(top, *(part.top_difference for part in parts))
         identical = identical and all(part.identical for part in parts)
         depths.append(_depth(depth, parts))
     findings: list[Finding] = []
@@ -170,4 +179,4 @@ def grade(
         near_tie_bound=decimal_text(suite.near_tie),
         depths=tuple(depths),
     )
-    return Graded(record, tuple(findings))
+    return Graded(record, tuple(findings), top)

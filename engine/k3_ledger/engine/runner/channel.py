@@ -1,14 +1,19 @@
 """A pipe to an engine process: one JSON object a line each way, each reply timed and bounded.
 
 The engine gets a scrubbed environment, an empty working folder and no file of the controller's. Nothing that it prints
-is trusted to be well-formed, in time, or of bounded size.
+is trusted to be well-formed, in time, of bounded size, or an answer to what was asked: every request carries a number
+that nobody could have guessed, and its answer must repeat it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import resource
+import secrets
 import selectors
+import signal
 import subprocess
 import sys
 import time
@@ -16,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from k3_ledger.engine.runner.replies import printable
 from k3_ledger.schemas.errors import RunError
 from k3_ledger.schemas.findings import Code
 
@@ -26,7 +32,9 @@ MAX_REPLY = 8 << 20
 """Most bytes of one reply."""
 KEPT_ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "TRITON_INTERPRET")
 """What an engine inherits; anything else in the environment could change a result without being recorded."""
-_QUIT_SECONDS = 10.0
+MAX_FILE = 1 << 30
+"""Most bytes of any file that the engine writes, its standard error and its rows of logits among them."""
+_QUIT_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +58,17 @@ class Channel:
     Args:
         command: program and arguments.
         folder: empty folder that becomes the working directory and home of the process.
-        environment: variables set on top of what is kept of the controller's; they are recorded by the caller.
         timeout_s: how long one reply may take, in seconds.
+
+    Attributes:
+        environment: what the engine was given, in full.
     """
 
-    def __init__(
-        self, command: Sequence[str], folder: Path, *, environment: Mapping[str, str], timeout_s: float = 600.0
-    ) -> None:
+    def __init__(self, command: Sequence[str], folder: Path, *, timeout_s: float = 600.0) -> None:
         self.command = list(command)
         self.timeout_s = timeout_s
         kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
+        self.environment = {**kept, "HOME": str(folder), "TMPDIR": str(folder), "LC_ALL": "C.UTF-8"}
         self._stderr = (folder / "stderr.txt").open("wb")
         try:
             self._process = subprocess.Popen(  # noqa: S603 - running the engine that was named is the purpose
@@ -68,7 +77,7 @@ class Channel:
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
                 cwd=folder,
-                env={**kept, "HOME": str(folder), "LC_ALL": "C.UTF-8", **environment},
+                env=self.environment,
                 bufsize=0,
                 start_new_session=True,
             )
@@ -77,6 +86,7 @@ class Channel:
             raise RunError(
                 Code.RUN_ENGINE_FAILED, f"the engine could not be started: {error}", found=self.command[0]
             ) from None
+        resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (MAX_FILE, MAX_FILE))
         self._pending = b""
         self._folder = folder
 
@@ -103,8 +113,9 @@ class Channel:
             RunError: the engine ended, took too long, answered with something else than one JSON object, or reported
                 an error of its own.
         """
-        request = json.dumps({"op": op, **fields}, separators=(",", ":")).encode() + b"\n"
-        assert self._process.stdin is not None
+        number = secrets.randbits(48)
+        request = json.dumps({"op": op, "id": number, **fields}, separators=(",", ":")).encode() + b"\n"
+        self._refuse_unasked()
         start = time.monotonic_ns()
         try:
             self._write(request, start)
@@ -120,25 +131,39 @@ class Channel:
             raise RunError(
                 Code.RUN_PROTOCOL,
                 f"the engine's answer to {op!r} is not one JSON object on a line",
-                found=repr(line[:80]),
+                found=printable(line[:80]),
+            )
+        if data.get("id") != number or type(data["id"]) is not int:
+            raise RunError(
+                Code.RUN_PROTOCOL,
+                f"the engine's answer to {op!r} is not an answer to that request",
+                expected=f"id {number}",
+                found=f"id {printable(data.get('id'), 40)}",
             )
         if "error" in data:
-            raise RunError(Code.RUN_ENGINE_FAILED, f"the engine refused {op!r}: {str(data['error'])[:400]}")
+            raise RunError(Code.RUN_ENGINE_FAILED, f"the engine refused {op!r}: {printable(data['error'])}")
         return Reply(data, start, duration)
 
     def peak_host_bytes(self) -> int:
-        """Peak resident memory of the engine process, as the kernel counted it; 0 where it cannot be read."""
-        try:
-            status = Path(f"/proc/{self.pid}/status").read_text()
-        except OSError:
-            return 0
-        found = (line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:"))
-        return int(next(found, "0")) << 10
+        """Peak resident memory of the engine's processes, as the kernel counted it; 0 where it cannot be read.
+
+        The peaks of all processes of its session are added up: a shell around the engine does not stand in for it.
+        """
+        total = 0
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                session = int((folder / "stat").read_text().rpartition(")")[2].split()[3])
+                status = (folder / "status").read_text() if session == self.pid else ""
+            except OSError:
+                continue
+            total += sum(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmHWM:"))
+        return total
 
     def stderr(self, limit: int = 1 << 16) -> bytes:
         """The end of what the engine wrote to standard error."""
-        data = (self._folder / "stderr.txt").read_bytes()
-        return data[-limit:]
+        with (self._folder / "stderr.txt").open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - limit))
+            return file.read(limit)
 
     def close(self) -> None:
         """End the process and everything it started, kindly first."""
@@ -151,11 +176,8 @@ class Channel:
         except (OSError, subprocess.TimeoutExpired):
             pass
         finally:
-            for signal_all in (os.killpg,):
-                try:
-                    signal_all(process.pid, 9)
-                except (ProcessLookupError, PermissionError):
-                    break
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             process.stdout.close()
             self._stderr.close()
@@ -172,12 +194,6 @@ class Channel:
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
         parts, length = [self._pending], len(self._pending)
-        if b"\n" in self._pending:
-            raise RunError(
-                Code.RUN_PROTOCOL,
-                "the engine said something before it was asked",
-                found=repr(self._pending[:80]),
-            )
         while True:
             self._wait(descriptor, selectors.EVENT_READ, start)
             block = os.read(descriptor, 1 << 16)
@@ -192,6 +208,17 @@ class Channel:
             if length > MAX_REPLY:
                 raise RunError(Code.RUN_PROTOCOL, f"the engine's answer to {op!r} is longer than {MAX_REPLY} bytes")
 
+    def _refuse_unasked(self) -> None:
+        """Whatever the engine has said since its last answer, nobody asked for."""
+        assert self._process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout.fileno(), selectors.EVENT_READ)
+            waiting = self._pending or (selector.select(0) and os.read(self._process.stdout.fileno(), 80))
+        if waiting:
+            raise RunError(
+                Code.RUN_PROTOCOL, "the engine said something before it was asked", found=printable(waiting, 80)
+            )
+
     def _wait(self, descriptor: int, event: int, start: int) -> None:
         left = self.timeout_s - (time.monotonic_ns() - start) / 1e9
         with selectors.DefaultSelector() as selector:
@@ -204,12 +231,15 @@ class Channel:
                 )
 
     def _ended(self, op: str) -> RunError:
-        status = self._process.wait()
+        try:
+            status = str(self._process.wait(_QUIT_SECONDS))
+        except subprocess.TimeoutExpired:
+            status = "unknown: it closed its output and stayed"
         last = self.stderr(2000).decode(errors="replace").strip().splitlines()
         return RunError(
             Code.RUN_ENGINE_FAILED,
             f"the engine ended with status {status} while it was asked {op!r}",
-            found=last[-1][:300] if last else None,
+            found=printable(last[-1], 300) if last else None,
         )
 
 

@@ -1,22 +1,27 @@
 """Takes the measurement: which requests, in which order, how many tokens, and what is kept of each.
 
-Decode and prefill are each timed at two lengths. The difference of the two is what the extra tokens cost, whatever a
-call costs by itself; the extra is made long enough for that difference to stand well above the jitter that was
-measured first. Every repetition has a prompt of its own that the engine has not seen; every second one differs from
-the one before it by two tokens only, so that an answer kept by address or by resemblance is a wrong answer.
+One repetition is a *walk*: reset, prefill, decode. Nothing in a walk goes untimed, so work cannot be moved to where no
+clock runs. Three kinds of walk differ in one length each, and their differences are what extra tokens cost, whatever a
+call costs by itself. They run in rounds, in an order drawn for each round.
+
+What an engine could know beforehand is taken from it: prompts are fresh, and every third one differs from the one
+before in two tokens only, so that an answer kept by address or by resemblance is a wrong answer; decode starts from a
+token that the controller draws after prefill has answered, so that nothing can be decoded ahead; lengths of decode are
+drawn for each run; and every reset asks for the same capacity.
 """
 
 from __future__ import annotations
 
+import math
+import random
 import secrets
 import statistics
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from k3_ledger.schemas.errors import RunError
-from k3_ledger.schemas.findings import Code
+from k3_ledger.engine.runner.replies import count_of, numbers_of, tokens_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,6 +29,15 @@ if TYPE_CHECKING:
     from k3_ledger.engine.runner.channel import Channel, Reply
 
 Metric = Literal["prefill", "decode"]
+Kind = Literal["short", "long-prefill", "long-decode"]
+METRICS: Final[tuple[Metric, ...]] = ("prefill", "decode")
+KINDS: Final[tuple[Kind, ...]] = ("short", "long-prefill", "long-decode")
+PINGS: Final = 15
+"""Empty requests that say what the pipe and the scheduler cost."""
+SIGNAL: Final = 4
+"""How many standard errors the cost of the extra tokens must be before it says anything."""
+PILOTS: Final = 4
+"""Walks whose times only size what follows; the first one also pays for what is done once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,30 +45,34 @@ class Plan:
     """How to measure.
 
     Attributes:
-        context: prompt tokens in front of timed decode, all of them real.
-        decode_tokens: tokens of the short decode run.
-        prefill_tokens: tokens of the short prefill run.
-        repetitions: timed repetitions of each length, at least 3.
-        warmup: repetitions of each length that are run first and not kept.
-        signal_to_jitter: how many times the measured jitter the extra tokens must take.
+        context: prompt tokens in front of timed decode, all of them real; also the short length of prefill.
+        decode_tokens: least tokens of the short decode; up to a quarter more are drawn.
+        repetitions: rounds of timed walks, at least 3. More are added while jitter hides the cost of the extra tokens.
+        most_repetitions: where adding ends.
+        warmup: rounds that are run first and not counted.
+        signal_to_jitter: how many times the pilot's jitter the extra tokens are made to take.
         most_extra: most extra tokens that may be asked for.
-        seed: of all prompts; drawn freshly when None, and recorded.
+        shortest_ns: what decode's short length is made to take at least, so that the pipe's own cost stays small.
+        seed: of prompts, lengths and order; drawn afresh when None, and recorded.
     """
 
     context: int = 64
     decode_tokens: int = 16
-    prefill_tokens: int = 64
     repetitions: int = 5
+    most_repetitions: int = 25
     warmup: int = 1
-    signal_to_jitter: int = 8
+    signal_to_jitter: int = 4
     most_extra: int = 4096
+    shortest_ns: int = 50_000_000
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        if min(self.context, self.decode_tokens, self.prefill_tokens, self.signal_to_jitter, self.most_extra) < 1:
-            raise ValueError("token counts and signal_to_jitter are at least 1")
+        if min(self.context, self.decode_tokens, self.signal_to_jitter, self.most_extra, self.shortest_ns) < 1:
+            raise ValueError("token counts, times and signal_to_jitter are at least 1")
         if self.repetitions < 3 or self.warmup < 0:
             raise ValueError("at least 3 repetitions, and no negative warm-up")
+        if not self.repetitions <= self.most_repetitions <= 128:
+            raise ValueError("most_repetitions is at least repetitions and at most 128")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,70 +80,132 @@ class Timed:
     """One timed request.
 
     Attributes:
-        metric: what was timed.
-        extended: whether it was the longer of the two lengths.
         count: tokens of the timed region.
-        start_ns: controller's clock at its start, absolute.
-        outer_ns: duration by the controller's clock.
+        start_ns: controller's monotonic clock at its start.
+        outer_ns: duration by that clock.
         self_ns: duration that the engine reports.
-        ping_ns: an empty request right behind it: what was still running when the engine answered shows here.
-        prompt: ids in front of the timed region (decode) or in it (prefill).
-        output: ids that it put out.
     """
 
-    metric: Metric
-    extended: bool
     count: int
     start_ns: int
     outer_ns: int
     self_ns: int
-    ping_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Reset, prefill, decode: one sequence of tokens.
+
+    Attributes:
+        kind: which length is the longer one.
+        prompt: ids of prefill.
+        start: the token that decode started from, drawn after prefill had answered.
+        prefill, decode: their times.
+        next: the id that prefill would go on with, and its log-probability.
+        next_logprob: log-probability of ``next``, as the engine reports it.
+        output: ids that decode put out after ``start``.
+        logprobs: of each, as the engine reports them.
+        reset_ns: duration of reset by the controller's clock.
+    """
+
+    kind: Kind
     prompt: tuple[int, ...]
+    start: int
+    prefill: Timed
+    decode: Timed
+    next: int
+    next_logprob: float
     output: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    reset_ns: int
+
+    def timed(self, metric: Metric) -> Timed:
+        """Times of one of its two requests."""
+        return self.prefill if metric == "prefill" else self.decode
+
+
+Round = dict[Kind, Walk]
+"""One walk of each kind."""
 
 
 @dataclass(slots=True)
 class Observations:
-    """Everything that was timed, warm-up and pilot apart from what counts.
+    """Everything that was timed; what counts apart from what does not.
 
     Attributes:
-        seed: of the prompts.
+        seed: of prompts, lengths and order.
         load_ns: from the start of the process to its first answer.
-        pings: empty requests, durations in nanoseconds.
-        pilots: timed before the extra lengths were known; they size them and count for nothing else.
-        warmups: run and not counted.
-        timed: what counts.
-        extra: extra tokens of the longer length, by metric.
-        jitter_ns: range of the pilot's durations at one length, by metric.
+        pings: empty requests, in nanoseconds, taken before anything else.
+        pilots: walks that sized what follows.
+        warmups, rounds: rounds that were not counted, and those that count.
+        short, extra: tokens of the short length and of what the longer one adds, by metric.
+        jitter_ns: range of the pilots' times, by metric.
     """
 
     seed: int
     load_ns: int = 0
     pings: list[int] = field(default_factory=list)
-    pilots: list[Timed] = field(default_factory=list)
-    warmups: list[Timed] = field(default_factory=list)
-    timed: list[Timed] = field(default_factory=list)
+    pilots: list[Walk] = field(default_factory=list)
+    warmups: list[Round] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
+    short: dict[Metric, int] = field(default_factory=dict)
     extra: dict[Metric, int] = field(default_factory=dict)
     jitter_ns: dict[Metric, int] = field(default_factory=dict)
 
+    @property
+    def walks(self) -> list[Walk]:
+        """Counted walks in the order in which they ran."""
+        return sorted((walk for one in self.rounds for walk in one.values()), key=lambda walk: walk.prefill.start_ns)
+
     def of(self, metric: Metric, *, extended: bool) -> list[Timed]:
-        """Counted repetitions of one metric at one length."""
-        return [one for one in self.timed if one.metric == metric and one.extended == extended]
+        """Counted repetitions of a metric at one of its lengths. Decode behind a longer prompt belongs to neither."""
+        longer: Kind = "long-prefill" if metric == "prefill" else "long-decode"
+        if extended:
+            return [walk.timed(metric) for walk in self.walks if walk.kind == longer]
+        kinds = {"short", "long-decode"} if metric == "prefill" else {"short"}
+        return [walk.timed(metric) for walk in self.walks if walk.kind in kinds]
+
+    def costs(self, metric: Metric, clock: Literal["outer_ns", "self_ns"]) -> list[int]:
+        """What the extra tokens took in each round: longer less short, so that slow drift of the machine cancels."""
+        longer: Kind = "long-prefill" if metric == "prefill" else "long-decode"
+        return [
+            getattr(one[longer].timed(metric), clock) - getattr(one["short"].timed(metric), clock)
+            for one in self.rounds
+        ]
+
+    def stands_out(self, metric: Metric) -> bool:
+        """Whether the cost of the extra tokens is many standard errors away from nothing."""
+        costs = self.costs(metric, "outer_ns")
+        return median(costs) >= SIGNAL * standard_error(costs)
+
+
+def median(values: Sequence[int]) -> int:
+    """The lower one of the two in the middle where their number is even."""
+    return int(statistics.median_low(values))
+
+
+def standard_error(values: Sequence[int]) -> int:
+    """Of the median of ``values``: the range of their middle half over the root of their number."""
+    ordered = sorted(values)
+    cut = len(ordered) // 4
+    return int((ordered[-1 - cut] - ordered[cut]) / math.sqrt(len(ordered)))
 
 
 class Prompts:
-    """Fresh random prompts of ordinary tokens; every second one resembles the one before it."""
+    """Fresh random prompts of ordinary tokens, and prompts that resemble the one before."""
 
     def __init__(self, usable: Sequence[int], seed: int) -> None:
         self._pool = np.asarray(usable)
         self._generator = np.random.Generator(np.random.Philox(seed))
-        self._made = 0
         self._last: np.ndarray[tuple[int], np.dtype[np.int64]] | None = None
 
-    def next(self, length: int) -> tuple[int, ...]:
-        """A prompt of ``length`` ids that was not given before."""
-        self._made += 1
-        if self._made % 2 == 0 and self._last is not None and len(self._last) == length:
+    def token(self) -> int:
+        """One token."""
+        return int(self._pool[self._generator.integers(0, len(self._pool))])
+
+    def next(self, length: int, *, resembling: bool = False) -> tuple[int, ...]:
+        """A prompt of ``length`` ids; a resembling one differs from the last in its first and its last token only."""
+        if resembling and self._last is not None and len(self._last) == length:
             ids = self._last.copy()
             for at in {0, length - 1}:
                 others = self._pool[self._pool != ids[at]]
@@ -136,81 +216,103 @@ class Prompts:
         return tuple(int(token) for token in ids)
 
 
+class Observer:
+    """Takes every timing of a run, see :func:`observe`."""
+
+    def __init__(self, channel: Channel, plan: Plan, usable: Sequence[int]) -> None:
+        self.channel = channel
+        self.plan = plan
+        self.found = Observations(seed=secrets.randbits(53) if plan.seed is None else plan.seed)
+        self._prompts = Prompts(usable, self.found.seed)
+        self._order = random.Random(self.found.seed)  # noqa: S311 (an order, no secret)
+        self._capacity = 0
+
+    def pilot(self) -> None:
+        """Time a few short walks and decide every length from them."""
+        found, plan = self.found, self.plan
+        found.pings = [self.channel.ask("ping").duration_ns for _ in range(PINGS)]
+        found.short = {"prefill": plan.context, "decode": plan.decode_tokens}
+        found.extra = {"prefill": 0, "decode": 0}
+        self._capacity = plan.context + plan.decode_tokens
+        found.pilots = [self._walk("short") for _ in range(PILOTS)]
+        for metric in METRICS:
+            steady = [walk.timed(metric).outer_ns for walk in found.pilots[1:]]
+            found.jitter_ns[metric] = max(steady) - min(steady)
+            per_token = max(1, median(steady) // found.short[metric])
+            if metric == "decode":
+                least = max(plan.decode_tokens, min(plan.most_extra, -(-plan.shortest_ns // per_token)))
+                found.short[metric] = least + self._order.randrange(1 + least // 4)
+            wanted = -(-plan.signal_to_jitter * found.jitter_ns[metric] // per_token)
+            extra = min(max(found.short[metric], wanted), plan.most_extra)
+            found.extra[metric] = extra if metric == "prefill" else extra + self._order.randrange(1 + extra // 4)
+        self._capacity = sum(found.short.values()) + sum(found.extra.values())
+
+    def round(self) -> Round:
+        """One walk of each kind, in an order of its own."""
+        order = list(KINDS)
+        self._order.shuffle(order)
+        return {kind: self._walk(kind) for kind in order}
+
+    def _walk(self, kind: Kind) -> Walk:
+        length = self.found.short["prefill"] + self.found.extra["prefill"] * (kind == "long-prefill")
+        count = self.found.short["decode"] + self.found.extra["decode"] * (kind == "long-decode")
+        prompt = self._prompts.next(length, resembling=kind == "long-decode")
+        reset = self.channel.ask("reset", capacity=self._capacity)
+        first = self.channel.ask("prefill", ids=prompt)
+        start = self._prompts.token()
+        second = self.channel.ask("decode", token=start, count=count)
+        return Walk(
+            kind=kind,
+            prompt=prompt,
+            start=start,
+            prefill=_timed(first, length),
+            decode=_timed(second, count),
+            next=tokens_of([first.data.get("next")], 1, "prefill")[0],
+            next_logprob=numbers_of([first.data.get("logprob")], 1, "prefill")[0],
+            output=tokens_of(second.data.get("ids"), count, "decode"),
+            logprobs=numbers_of(second.data.get("logprobs"), count, "decode"),
+            reset_ns=reset.duration_ns,
+        )
+
+
+def _timed(reply: Reply, count: int) -> Timed:
+    return Timed(count, reply.start_ns, reply.duration_ns, count_of(reply.data, "self_ns"))
+
+
 def observe(
     channel: Channel,
     plan: Plan,
     usable: Sequence[int],
     *,
-    load_ns: int,
     progress: Callable[[str], None] = lambda _: None,
+    keep: Callable[[Observations], None] = lambda _: None,
 ) -> Observations:
     """Take every timing of a run.
+
+    Rounds are added while jitter hides what the extra tokens cost, up to the plan's end; all of them count.
 
     Args:
         channel: a started engine that has answered ``hello``.
         plan: how much to do.
         usable: token ids that prompts may hold.
-        load_ns: time from the start of the process to that answer, for the record.
         progress: told what comes next.
+        keep: handed the observations at once, so that a run that fails still shows what was seen.
 
     Raises:
         RunError: the engine failed, or its answer to a timed request has the wrong shape.
     """
-    seed = secrets.randbits(63) if plan.seed is None else plan.seed
-    found = Observations(seed=seed, load_ns=load_ns)
-    prompts = Prompts(usable, seed)
-    for _ in range(9):
-        found.pings.append(channel.ask("ping").duration_ns)
-    metrics: tuple[Metric, ...] = ("prefill", "decode")
-    for metric in metrics:
-        progress(f"{metric}: pilot")
-        base = plan.prefill_tokens if metric == "prefill" else plan.decode_tokens
-        pilots = [_time(channel, metric, plan, prompts, base, extended=False) for _ in range(6)]
-        found.pilots += pilots
-        steady = [one.outer_ns for one in pilots[1:]]  # the first also pays for what is done once
-        found.jitter_ns[metric] = max(steady) - min(steady)
-        per_token = max(1, statistics.median_low(steady) // base)
-        wanted = -(-plan.signal_to_jitter * found.jitter_ns[metric] // per_token)
-        found.extra[metric] = min(max(base, wanted), plan.most_extra)
-    for repetition in range(plan.warmup + plan.repetitions):
-        kept = found.timed if repetition >= plan.warmup else found.warmups
-        for metric in metrics:
-            progress(f"{metric}: repetition {repetition + 1} of {plan.warmup + plan.repetitions}")
-            base = plan.prefill_tokens if metric == "prefill" else plan.decode_tokens
-            for extended in (False, True):
-                count = base + found.extra[metric] * extended
-                kept.append(_time(channel, metric, plan, prompts, count, extended=extended))
+    observer = Observer(channel, plan, usable)
+    found = observer.found
+    keep(found)
+    progress("timing: pilot")
+    observer.pilot()
+    for number in range(plan.warmup):
+        progress(f"timing: warm-up {number + 1} of {plan.warmup}")
+        found.warmups.append(observer.round())
+    while len(found.rounds) < plan.repetitions or (
+        len(found.rounds) < plan.most_repetitions and not all(map(found.stands_out, METRICS))
+    ):
+        least = max(plan.repetitions, len(found.rounds) + 1)
+        progress(f"timing: round {len(found.rounds) + 1} of {least}")
+        found.rounds.append(observer.round())
     return found
-
-
-def _time(channel: Channel, metric: Metric, plan: Plan, prompts: Prompts, count: int, *, extended: bool) -> Timed:
-    """One timed request on a fresh state, and the empty one behind it."""
-    prompt = prompts.next(count if metric == "prefill" else plan.context)
-    channel.ask("reset", capacity=len(prompt) + count)
-    if metric == "prefill":
-        reply = channel.ask("prefill", ids=prompt)
-        output = (_integer(reply, "next"),)
-    else:
-        first = _integer(channel.ask("prefill", ids=prompt), "next")
-        reply = channel.ask("decode", count=count)
-        given = reply.data.get("ids")
-        if not isinstance(given, list) or len(given) != count or not all(type(token) is int for token in given):
-            raise RunError(
-                Code.RUN_OUTPUT,
-                "the engine did not put out the tokens it was asked for",
-                expected=f"{count} token ids",
-                found=f"{len(given)} of them" if isinstance(given, list) else repr(given)[:80],
-            )
-        output = (first, *given)
-    ping = channel.ask("ping").duration_ns
-    self_ns = _integer(reply, "self_ns")
-    return Timed(metric, extended, count, reply.start_ns, reply.duration_ns, self_ns, ping, prompt, output)
-
-
-def _integer(reply: Reply, name: str) -> int:
-    value = reply.data.get(name)
-    if type(value) is not int or value < 0:
-        raise RunError(
-            Code.RUN_PROTOCOL, f"the engine's answer has no {name!r}", expected="an integer", found=repr(value)[:80]
-        )
-    return value

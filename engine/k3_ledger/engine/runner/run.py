@@ -1,4 +1,4 @@
-"""Runs a measurement from start to bundle. A run that does not finish leaves a bundle of kind ``failed``."""
+"""Runs a measurement from model file to bundle. A run that does not finish leaves a bundle of kind ``failed``."""
 
 from __future__ import annotations
 
@@ -12,45 +12,33 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import k3_ledger.engine
 import k3_ledger.kernels
 from k3_ledger.engine.bundle import describe_artifact, write_bundle
 from k3_ledger.engine.grading import reference_for
 from k3_ledger.engine.machine import probe_machine, probe_source
-from k3_ledger.engine.parity.suite import Suite, grade
-from k3_ledger.engine.runner.channel import Channel, python_command
-from k3_ledger.engine.runner.checks import check_observations
+from k3_ledger.engine.runner.channel import python_command
 from k3_ledger.engine.runner.flags import resolve_flags
-from k3_ledger.engine.runner.measure import Metric, Observations, Plan, Timed, observe
-from k3_ledger.engine.runner.outputs import check_outputs
-from k3_ledger.engine.runner.sources import ProcessSource
+from k3_ledger.engine.runner.measure import Plan
+from k3_ledger.engine.runner.record import plan_flags, timing_of
+from k3_ledger.engine.runner.replies import printable
+from k3_ledger.engine.runner.session import Session, Task
 from k3_ledger.engine.weights import open_weights
-from k3_ledger.schemas.errors import LedgerError, RunError
+from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
-from k3_ledger.schemas.measurement import (
-    ExpertLoad,
-    FailedMeasurement,
-    Flag,
-    RankMemory,
-    RunMeasurement,
-    Sample,
-    Series,
-    Subject,
-    Tee,
-    WeightsRef,
-)
+from k3_ledger.schemas.measurement import FailedMeasurement, RunMeasurement, Subject, Tee, WeightsRef
+from k3_ledger.schemas.outcomes import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from k3_ledger.engine.parity.suite import Graded
+    from k3_ledger.engine.runner.flags import Resolved
     from k3_ledger.engine.weights import Weights
 
 SOFTWARE = ["k3-ledger", "torch", "triton", "numpy", "gguf", "xllamacpp"]
-SPREAD_TOKENS = 512
-_OBSERVERS: Final[tuple[Literal["controller", "subject"], ...]] = ("controller", "subject")
+_REASON = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +53,7 @@ class Request:
         engine: words of the command of an external engine, or empty for this project's.
         flags: given flags of this project's engine, as text by name.
         plan: how much to measure.
-        depths: context lengths at which parity is graded.
+        depths: context lengths at which parity is graded, ascending.
         rows: positions graded at each.
         own_reference: grade against this project's float64 instead of llama.cpp; such a receipt earns no tier.
         role: role of the receipt.
@@ -96,11 +84,13 @@ class Outcome:
         bundle: the bundle's id.
         kind: ``run`` or ``failed``.
         findings: why it failed, or what must be said about it.
+        measurement: what the bundle holds.
     """
 
     bundle: str
     kind: Literal["run", "failed"]
     findings: tuple[Finding, ...]
+    measurement: RunMeasurement | FailedMeasurement
 
 
 def run(request: Request, progress: Callable[[str], None] = lambda _: None) -> Outcome:
@@ -110,25 +100,24 @@ def run(request: Request, progress: Callable[[str], None] = lambda _: None) -> O
         FileExistsError: the bundle's folder is there already.
         RunError: RUN_FLAG, before anything was started: nothing ran, so there is nothing to keep.
         ModelError: the model file cannot be used; nothing ran.
+        ImportError: llama.cpp was asked for and PyPI ``xllamacpp`` is not installed; a ``failed`` bundle is kept.
     """
     if request.out.exists():
         raise FileExistsError(request.out)
-    resolved = resolve_flags(request.flags, os.environ)
-    started = _Started(request, resolved.record)
-    with tempfile.TemporaryDirectory() as scratch, open_weights(request.model) as weights:
-        started.describe(weights)
-        command = list(request.engine) or python_command(
-            "k3_ledger.engine.runner.serve", "--model", str(request.model.resolve()), *resolved.arguments()
-        )
+    if request.engine and request.flags:
+        raise ValueError("flags are those of this project's engine; an external engine has its command")
+    resolved = resolve_flags(request.flags, {} if request.engine else os.environ)
+    with open_weights(request.model) as weights:
+        started = _Started(request, resolved, weights, progress)
         try:
-            findings = started.measure(command, weights, Path(scratch), progress)
+            findings = started.measure()
         except LedgerError as error:
-            findings = [error.finding]
-        except Exception as error:  # whatever went wrong, the attempt is kept and counted
-            started.fail(Finding(Code.RUN_ENGINE_FAILED, f"the runner failed: {type(error).__name__}: {error}"))
+            return started.fail(error.finding)
+        except BaseException as error:  # whatever went wrong, the attempt is kept and counted
+            why = printable(f"the runner ended: {type(error).__name__}: {error}", _REASON)
+            started.fail(Finding(Code.RUN_ENGINE_FAILED, why))
             raise
-        refused = [finding for finding in findings if finding.code.info.exit]
-        if refused:
+        if any(finding.severity is Severity.ERROR for finding in findings):
             return started.fail(*findings)
         return started.succeed(findings)
 
@@ -136,167 +125,124 @@ def run(request: Request, progress: Callable[[str], None] = lambda _: None) -> O
 class _Started:
     """A run in progress: what is known so far, so that it can be written down whenever it ends."""
 
-    def __init__(self, request: Request, flags: tuple[Flag, ...]) -> None:
+    def __init__(self, request: Request, resolved: Resolved, weights: Weights, progress: Callable[[str], None]) -> None:
         self.request = request
-        self.flags = flags
-        self.stage = "start"
+        self.flags = () if request.engine else resolved.record
+        self.weights = weights
+        self.progress = progress
         self.origin = time.monotonic_ns()
         self.machine = probe_machine(request.node, list(request.command), SOFTWARE)
-        self.subject = Subject(name="unknown-engine", version="unknown", source=None, build_sha256=None)
-        self.model: WeightsRef | None = None
         self.files: dict[str, tuple[bytes, str]] = {}
-        self.found: Observations | None = None
-        self.graded: Graded | None = None
-        self.memory: tuple[RankMemory, ...] = ()
-        self.load: ExpertLoad | None = None
-        self.exit_status: int | None = None
+        self.model: WeightsRef | None = None
+        serve = ("--model", str(request.model.resolve()), *resolved.arguments())
+        self.command = list(request.engine) or python_command("k3_ledger.engine.runner.serve", *serve)
+        config = weights.config
+        chunk = None if request.engine else int(resolved.values["chunk"])
+        task = Task(
+            vocabulary=config.vocabulary,
+            usable=weights.tokenizer().ordinary(),
+            reference=lambda context: reference_for(weights, request.model, context, own=request.own_reference),
+            plan=request.plan,
+            depths=request.depths,
+            rows=request.rows,
+            chunk=chunk,
+            timeout_s=request.timeout_s,
+        )
+        self.session = Session(task, progress)
 
-    def describe(self, weights: Weights) -> None:
-        """The model, by its file's digest."""
-        self.stage = "weights"
-        size = sum(path.stat().st_size for path in weights.file.paths)
+    def measure(self) -> list[Finding]:
+        """Time, check and grade one engine process; returns findings."""
+        self.progress("hashing the model file")
+        before = self._identity()
         self.model = WeightsRef(
             name=self.request.model_name,
             architecture="kimi-k3",
-            quant=weights.quant,
-            sha256=weights.digest(),
-            size=size,
-            synthetic=weights.synthetic,
+            quant=self.weights.quant,
+            sha256=self.weights.digest(),
+            size=sum(path.stat().st_size for path in self.weights.file.paths),
+            synthetic=self.weights.synthetic,
         )
-
-    def measure(
-        self, command: Sequence[str], weights: Weights, scratch: Path, progress: Callable[[str], None]
-    ) -> list[Finding]:
-        """Time, check and grade one engine process; returns findings."""
-        request = self.request
-        home = scratch / "engine"
-        home.mkdir()
         self._note_accelerators("before")
-        progress("starting the engine")
-        self.stage = "load"
-        begin = time.monotonic_ns()
-        with Channel(command, home, environment={}, timeout_s=request.timeout_s) as channel:
-            try:
-                hello = channel.ask("hello", protocol=1)
-                load_ns = hello.start_ns + hello.duration_ns - begin
-                name, version, vocabulary = self._introduce(hello.data, weights)
-                usable = weights.tokenizer().ordinary()
-                self.stage = "timing"
-                self.found = observe(channel, request.plan, usable, load_ns=load_ns, progress=progress)
-                self._note_memory(channel)
-                self._note_spread(channel, usable)
-                findings = list(check_observations(self.found, request.plan))
-                self.stage = "parity"
-                progress("parity")
-                context = max(*request.depths, self._longest())
-                reference = reference_for(weights, request.model, context, own=request.own_reference)
-                source = ProcessSource(channel, name, version, vocabulary, home)
-                suite = Suite(depths=request.depths, rows=request.rows, seed=self.found.seed)
-                chunk = next((int(flag.value) for flag in self.flags if flag.name == "chunk"), None)
-                self.graded = grade(
-                    source, reference, suite, usable, chunk=None if request.engine else chunk, progress=progress
-                )
-                findings += self.graded.findings
-                self.stage = "outputs"
-                progress("outputs of timed runs")
-                findings += check_outputs(self.found.timed, reference)
-            finally:
-                self.exit_status = channel.exit_status
-                self.files["stderr.txt"] = (channel.stderr(), "text/plain")
+        with tempfile.TemporaryDirectory(prefix="k3-ledger-", ignore_cleanup_errors=True) as folder:
+            findings = self.session.measure(self.command, Path(folder))
         self._note_accelerators("after")
-        self.stage = "done"
+        if self._identity() != before:
+            findings.append(
+                Finding(Code.RUN_MODEL_CHANGED, f"{self.request.model} is not the file that was hashed any more")
+            )
         return findings
 
     def succeed(self, findings: list[Finding]) -> Outcome:
         """Write a bundle of kind ``run``."""
-        assert self.found is not None
-        assert self.graded is not None
+        session = self.session
+        assert session.found is not None
+        assert session.graded is not None
+        assert session.bound is not None
         measurement = RunMeasurement(
             **self._common(),
-            timing=tuple(_series(self.found, self.origin, self.request.plan)),
-            parity=self.graded.record,
-            memory=self.memory,
-            flags=self.flags + _plan_flags(self.found, self.request.plan),
-            expert_load=self.load,
+            timing=timing_of(session.found, self.origin, self.request.plan),
+            parity=session.graded.record,
+            memory=session.memory,
+            flags=self.flags + plan_flags(session.found, self.request.plan, session.bound),
+            expert_load=session.load,
             tee=Tee(kind="none", report_data_sha256=None),
         )
-        return Outcome(write_bundle(self.request.out, measurement, self._blobs()), "run", tuple(findings))
+        return self._write(measurement, findings)
 
     def fail(self, *findings: Finding) -> Outcome:
         """Write a bundle of kind ``failed``."""
-        reason = "; ".join(f"{finding.code.id} {finding.position}: {finding.message}" for finding in findings)
-        self.files["findings.json"] = (
-            json.dumps([finding.as_dict() for finding in findings], indent=1).encode(),
-            "application/json",
-        )
+        reason = "; ".join(f"{finding.code.id}: {finding.message}" for finding in findings)
+        listed = json.dumps([finding.as_dict() for finding in findings], indent=1)
+        self.files["findings.json"] = (listed.encode(), "application/json")
         measurement = FailedMeasurement(
-            **self._common(), stage=self.stage, reason=reason[:4096], exit_status=self.exit_status
+            **self._common(),
+            stage=self.session.stage,
+            reason=printable(reason, _REASON),
+            exit_status=self.session.exit_status,
         )
-        return Outcome(write_bundle(self.request.out, measurement, self._blobs()), "failed", findings)
+        return self._write(measurement, list(findings))
+
+    def _write(self, measurement: RunMeasurement | FailedMeasurement, findings: list[Finding]) -> Outcome:
+        blobs = {hashlib.sha256(data).hexdigest(): data for data, _ in self.files.values()}
+        kind: Literal["run", "failed"] = "run" if isinstance(measurement, RunMeasurement) else "failed"
+        return Outcome(write_bundle(self.request.out, measurement, blobs), kind, tuple(findings), measurement)
 
     def _common(self) -> dict[str, Any]:
-        if self.found is not None:
-            self.files["observations.json"] = (
-                json.dumps(dataclasses.asdict(self.found), separators=(",", ":")).encode(),
-                "application/json",
-            )
+        session = self.session
+        self.files["stderr.txt"] = (session.stderr, "text/plain")
+        self.files["environment.json"] = (_json(dict(session.environment)), "application/json")
+        if session.found is not None:
+            self.files["observations.json"] = (_json(dataclasses.asdict(session.found)), "application/json")
+        subject = self._subject()
         artifacts = tuple(describe_artifact(name, data, media) for name, (data, media) in sorted(self.files.items()))
         return {
             "role": self.request.role,
-            "subject": self.subject,
+            "subject": subject,
             "model": self.model,
             "machine": self.machine,
             "round": None,
             "artifacts": artifacts,
         }
 
-    def _blobs(self) -> dict[str, bytes]:
-        return {hashlib.sha256(data).hexdigest(): data for data, _ in self.files.values()}
-
-    def _introduce(self, hello: Mapping[str, Any], weights: Weights) -> tuple[str, str, int]:
-        """Take the engine's word for its name and version, not for anything that can be checked."""
-        name, version, vocabulary = hello.get("name"), hello.get("version"), hello.get("vocabulary")
-        if not isinstance(name, str) or not isinstance(version, str) or vocabulary != weights.config.vocabulary:
-            raise RunError(
-                Code.RUN_PROTOCOL,
-                "the engine's answer to 'hello' does not fit",
-                expected=f"a name, a version and vocabulary {weights.config.vocabulary}",
-                found=str(dict(hello))[:200],
-            )
+    def _subject(self) -> Subject:
+        """The engine: its own word for name and version, and a digest of what ran."""
+        session = self.session
         if self.request.engine:
             program = shutil.which(self.request.engine[0])
             build = None if program is None else hashlib.sha256(Path(program).read_bytes()).hexdigest()
-            self.subject = Subject(name=name, version=version, source=None, build_sha256=build)
-        else:
-            manifest = source_manifest()
-            self.files["sources.sha256"] = (manifest, "text/plain")
-            source, patch = probe_source(Path(k3_ledger.engine.__file__).parent)
-            if patch:
-                self.files["source.patch"] = (patch, "text/x-diff")
-            self.subject = Subject(
-                name=name, version=version, source=source, build_sha256=hashlib.sha256(manifest).hexdigest()
-            )
-        return name, version, vocabulary
+            return Subject(name=session.name, version=session.version, source=None, build_sha256=build)
+        manifest = source_manifest()
+        self.files["sources.sha256"] = (manifest, "text/plain")
+        source, patch = probe_source(Path(k3_ledger.engine.__file__).parent)
+        if patch:
+            self.files["source.patch"] = (patch, "text/x-diff")
+        build = hashlib.sha256(manifest).hexdigest()
+        return Subject(name=session.name, version=session.version, source=source, build_sha256=build)
 
-    def _note_memory(self, channel: Channel) -> None:
-        """Host memory as the kernel counted it; accelerator memory as the engine reports it."""
-        ranks = [RankMemory(rank=0, peak_bytes=channel.peak_host_bytes(), device="host")]
-        reported = channel.ask("memory").data.get("ranks", [])
-        ranks += [
-            RankMemory(rank=one["rank"], peak_bytes=one["peak_bytes"], device="accelerator")
-            for one in reported
-            if one.get("device") == "accelerator"
-        ]
-        self.memory = tuple(ranks)
-
-    def _note_spread(self, channel: Channel, usable: Sequence[int]) -> None:
-        """How the router spreads tokens, for engines that can say; external ones need not."""
-        assert self.found is not None
-        ids = [usable[(at * 7919 + self.found.seed) % len(usable)] for at in range(SPREAD_TOKENS)]
-        try:
-            self.load = ExpertLoad.model_validate(channel.ask("spread", ids=ids).data)
-        except (LedgerError, ValueError):
-            self.load = None
+    def _identity(self) -> list[tuple[int, ...]]:
+        """What changes when anybody writes to a file of the model; a clock of the kernel's among it."""
+        states = [path.stat() for path in self.weights.file.paths]
+        return [(one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns) for one in states]
 
     def _note_accelerators(self, when: str) -> None:
         """Clocks, temperature and power as the driver's tool prints them, before and after."""
@@ -309,9 +255,9 @@ class _Started:
         )
         self.files[f"accelerators-{when}.csv"] = (done.stdout, "text/csv")
 
-    def _longest(self) -> int:
-        assert self.found is not None
-        return max(len(one.prompt) + len(one.output) for one in self.found.timed)
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
 
 
 def source_manifest() -> bytes:
@@ -324,72 +270,3 @@ def source_manifest() -> bytes:
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
             lines.append(f"{digest}  {folder.name}/{path.relative_to(folder).as_posix()}\n")
     return "".join(lines).encode()
-
-
-def _series(found: Observations, origin: int, plan: Plan) -> list[Series]:
-    """Raw repetitions as the receipt holds them: both lengths in one series, by both observers."""
-    made = [
-        Series(
-            metric="load", unit="start", actor="subject", observer="controller", context=None, context_filled=None,
-            batch=1, processes=1, warmup=0, inputs="fresh", cache="none",
-            samples=(Sample(start_ns=0, duration_ns=found.load_ns, count=1),),
-        ),
-        Series(
-            metric="ping", unit="request", actor="subject", observer="controller", context=None, context_filled=None,
-            batch=1, processes=1, warmup=0, inputs="repeated", cache="none",
-            samples=_in_order([(0, duration, 1) for duration in found.pings]),
-        ),
-    ]  # fmt: skip
-    metrics: tuple[Metric, ...] = ("prefill", "decode")
-    for metric in metrics:
-        context = plan.context if metric == "decode" else 0
-        timed = [one for one in found.timed if one.metric == metric]
-        made += [
-            Series(
-                metric=metric,
-                unit="token",
-                actor="subject",
-                observer=observer,
-                context=context,
-                context_filled=context,
-                batch=1,
-                processes=1,
-                warmup=2 * plan.warmup,
-                inputs="fresh",
-                cache="none",
-                samples=tuple(_sample(one, observer, origin) for one in timed),
-            )
-            for observer in _OBSERVERS
-        ]
-    return made
-
-
-def _sample(one: Timed, observer: str, origin: int) -> Sample:
-    duration = one.outer_ns if observer == "controller" else one.self_ns
-    return Sample(start_ns=one.start_ns - origin, duration_ns=max(1, duration), count=one.count)
-
-
-def _in_order(samples: list[tuple[int, int, int]]) -> tuple[Sample, ...]:
-    """Durations laid end to end: only their lengths were kept."""
-    placed, at = [], 0
-    for _, duration, count in samples:
-        placed.append(Sample(start_ns=at, duration_ns=duration, count=count))
-        at += duration
-    return tuple(placed)
-
-
-def _plan_flags(found: Observations, plan: Plan) -> tuple[Flag, ...]:
-    """The plan as it was carried out, beside the engine's own flags."""
-    values = {
-        "run.seed": found.seed,
-        "run.context": plan.context,
-        "run.decode-tokens": plan.decode_tokens,
-        "run.prefill-tokens": plan.prefill_tokens,
-        "run.extra-decode": found.extra["decode"],
-        "run.extra-prefill": found.extra["prefill"],
-        "run.jitter-decode-ns": found.jitter_ns["decode"],
-        "run.jitter-prefill-ns": found.jitter_ns["prefill"],
-        "run.repetitions": plan.repetitions,
-        "run.signal-to-jitter": plan.signal_to_jitter,
-    }
-    return tuple(Flag(name=name, value=str(value), origin="default") for name, value in values.items())

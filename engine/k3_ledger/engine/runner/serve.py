@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
-import resource
 import sys
 import time
 from pathlib import Path
@@ -20,13 +20,14 @@ import torch
 from k3_ledger.engine.linear import Numerics
 from k3_ledger.engine.model import ExpertUse, Model, Options
 from k3_ledger.engine.runner.flags import resolve_flags
-from k3_ledger.engine.sampling import Greedy
 from k3_ledger.engine.weights import open_weights
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from torch import Tensor
 
     from k3_ledger.engine.state import State
     from k3_ledger.engine.weights import Weights
@@ -48,7 +49,6 @@ class Server:
         torch.set_num_threads(flags["threads"])
         self._model = Model(weights, options)
         self._state: State | None = None
-        self._next = 0
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Answer one request.
@@ -87,16 +87,18 @@ class Server:
 
     def _prefill(self, request: Mapping[str, Any]) -> dict[str, Any]:
         start = time.monotonic_ns()
-        self._next = Greedy()(self._model.prefill(request["ids"], self._ready(), self._chunk))
-        self._finish()
-        return {"next": self._next, "self_ns": time.monotonic_ns() - start}
+        chosen = [_choose(self._model.prefill(request["ids"], self._ready(), self._chunk))]
+        (token,), (logprob,) = _fetch(chosen)
+        return {"next": token, "logprob": logprob, "self_ns": time.monotonic_ns() - start}
 
     def _decode(self, request: Mapping[str, Any]) -> dict[str, Any]:
         start = time.monotonic_ns()
-        ids = self._model.decode_n(self._next, request["count"], self._ready())
-        self._next = ids[-1]
-        self._finish()
-        return {"ids": ids, "self_ns": time.monotonic_ns() - start}
+        token, state, chosen = request["token"], self._ready(), []
+        for _ in range(request["count"]):
+            chosen.append(_choose(self._model.decode_one(token, state)))
+            token = int(chosen[-1][0])
+        ids, logprobs = _fetch(chosen)
+        return {"ids": ids, "logprobs": logprobs, "self_ns": time.monotonic_ns() - start}
 
     def _logits(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Raw float32 logits after each of the last ``count`` ids, written to a file that the controller names."""
@@ -112,19 +114,16 @@ class Server:
         return {"rows": count, "vocabulary": rows.shape[1], "processing": "raw"}
 
     def _memory(self, _: Mapping[str, Any]) -> dict[str, Any]:
-        host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-        ranks = [{"rank": 0, "device": "host", "peak_bytes": host}]
-        if self._cuda:
-            peak = torch.cuda.max_memory_reserved()
-            ranks.append({"rank": 0, "device": "accelerator", "peak_bytes": peak})
-        return {"ranks": ranks}
+        if not self._cuda:
+            return {"accelerators": []}
+        return {"accelerators": [{"rank": 0, "peak_bytes": torch.cuda.max_memory_reserved()}]}
 
     def _spread(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """How these ids spread over the experts, counted in a pass of its own that nothing times."""
         self._model.expert_use = ExpertUse()
         try:
             self._model.prefill(request["ids"], self._model.new_state(len(request["ids"])), self._chunk)
-            return self._model.expert_use.record(self._model.config.experts).model_dump()
+            return {"load": self._model.expert_use.record(self._model.config.experts).model_dump()}
         finally:
             self._model.expert_use = None
 
@@ -136,6 +135,25 @@ class Server:
     def _finish(self) -> None:
         if self._cuda:
             torch.cuda.synchronize()
+
+
+def _choose(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """The greedy choice (the lowest id of equals) and its log-probability, left on the device."""
+    best = logits.argmax()
+    return best, logits[best] - logits.logsumexp(dim=-1)
+
+
+def _fetch(chosen: list[tuple[Tensor, Tensor]]) -> tuple[list[int], list[float]]:
+    """Ids and log-probabilities on the host: when they are there, the work is done.
+
+    Raises:
+        ValueError: a log-probability is not finite.
+    """
+    ids = [int(best) for best, _ in chosen]
+    logprobs = torch.stack([logprob for _, logprob in chosen]).double().tolist()
+    if not all(map(math.isfinite, logprobs)):
+        raise ValueError("a log-probability is not finite")
+    return ids, logprobs
 
 
 def main() -> None:
@@ -151,10 +169,12 @@ def main() -> None:
     with open_weights(arguments.model) as weights, torch.inference_mode():
         server = Server(weights, resolve_flags(given, {}).values)
         for line in sys.stdin.buffer:
+            request = json.loads(line)
             try:
-                reply = server.answer(json.loads(line))
+                reply = server.answer(request)
             except (ValueError, KeyError, LedgerError, RuntimeError) as error:
                 reply = {"error": f"{type(error).__name__}: {error}"}
+            reply["id"] = request["id"]
             replies.write(json.dumps(reply, separators=(",", ":")).encode() + b"\n")
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import stat
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from k3_ledger.engine.parity.rows import Rows, Way, ids_digest
+from k3_ledger.engine.runner.replies import printable
 from k3_ledger.schemas.errors import RunError
 from k3_ledger.schemas.findings import Code
 
@@ -44,17 +48,29 @@ class ProcessSource:
         Raises:
             RunError: the answer does not describe the file, or the file is not of that size.
         """
-        self._file.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            self._file.unlink()
         reply = self._channel.ask("logits", ids=list(ids), count=count, way=path, out=str(self._file)).data
         processing = reply.get("processing")
         shape = (reply.get("rows"), reply.get("vocabulary"))
-        size = self._file.stat().st_size if self._file.is_file() else 0
-        if shape != (count, self._vocabulary) or size != count * self._vocabulary * _VALUE_BYTES:
+        wanted = count * self._vocabulary * _VALUE_BYTES
+        data = _read(self._file, wanted + 1)
+        if shape != (count, self._vocabulary) or len(data) != wanted:
             raise RunError(
                 Code.RUN_PROTOCOL,
                 "the engine's rows of logits are not of the size they should be",
                 expected=f"{count} rows of {self._vocabulary} float32 values",
-                found=f"{shape[0]} rows of {shape[1]}, {size} bytes",
+                found=printable(f"{shape[0]} rows of {shape[1]}, {len(data)} bytes"),
             )
-        values = np.fromfile(self._file, dtype="<f4").reshape(count, self._vocabulary).astype(np.float64)
+        values = np.frombuffer(data, dtype="<f4").reshape(count, self._vocabulary).astype(np.float64)
         return Rows(ids_digest([ids]), "raw" if processing == "raw" else "processed", values)
+
+
+def _read(path: Path, limit: int) -> bytes:
+    """At most ``limit`` bytes of a regular file, following no link; nothing where there is none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return b""
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(limit) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""

@@ -1,0 +1,96 @@
+"""Observations as a receipt holds them: raw repetitions by both observers, and the plan as it was carried out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+from k3_ledger.engine.parity.suite import decimal_text
+from k3_ledger.engine.runner.measure import METRICS
+from k3_ledger.schemas.measurement import Flag, Sample, Series
+
+if TYPE_CHECKING:
+    from k3_ledger.engine.runner.measure import Observations, Plan, Timed
+
+_OBSERVERS: Final[tuple[Literal["controller", "subject"], ...]] = ("controller", "subject")
+
+
+def timing_of(found: Observations, origin: int, plan: Plan) -> tuple[Series, ...]:
+    """Every counted repetition, both lengths of a metric in one series, by either clock.
+
+    Args:
+        found: what was timed.
+        origin: controller's clock at the start of the run, from which offsets count.
+        plan: how it was to be measured.
+    """
+    pings, at = [], 0
+    for duration in found.pings:  # only their lengths were kept: they are laid end to end
+        pings.append(Sample(start_ns=at, duration_ns=max(1, duration), count=1))
+        at += pings[-1].duration_ns
+    load = Sample(start_ns=0, duration_ns=max(1, found.load_ns), count=1)
+    made = [
+        _series("load", "start", "controller", (load,)),
+        _series("ping", "request", "controller", tuple(pings), inputs="repeated"),
+    ]
+    for metric in METRICS:
+        timed = sorted(found.of(metric, extended=False) + found.of(metric, extended=True), key=lambda one: one.start_ns)
+        made += [
+            _series(
+                metric,
+                "token",
+                observer,
+                tuple(_sample(one, observer, origin) for one in timed),
+                context=plan.context if metric == "decode" else 0,
+                warmup=(len(timed) // len(found.rounds)) * len(found.warmups),
+            )
+            for observer in _OBSERVERS
+        ]
+    return tuple(made)
+
+
+def _series(
+    metric: str,
+    unit: str,
+    observer: Literal["controller", "subject"],
+    samples: tuple[Sample, ...],
+    *,
+    context: int | None = None,
+    warmup: int = 0,
+    inputs: Literal["fresh", "repeated"] = "fresh",
+) -> Series:
+    return Series(
+        metric=metric,
+        unit=unit,
+        actor="subject",
+        observer=observer,
+        context=context,
+        context_filled=context,
+        batch=1,
+        processes=1,
+        warmup=warmup,
+        inputs=inputs,
+        cache="none",
+        samples=samples,
+    )
+
+
+def _sample(one: Timed, observer: str, origin: int) -> Sample:
+    duration = one.outer_ns if observer == "controller" else one.self_ns
+    return Sample(start_ns=one.start_ns - origin, duration_ns=max(1, duration), count=one.count)
+
+
+def plan_flags(found: Observations, plan: Plan, bound: float) -> tuple[Flag, ...]:
+    """The plan as it was carried out, beside the engine's own flags."""
+    values: dict[str, int | str] = {
+        "run.context": plan.context,
+        "run.extra-decode": found.extra["decode"],
+        "run.extra-prefill": found.extra["prefill"],
+        "run.jitter-decode-ns": found.jitter_ns["decode"],
+        "run.jitter-prefill-ns": found.jitter_ns["prefill"],
+        "run.output-bound": decimal_text(bound),
+        "run.repetitions": len(found.rounds),
+        "run.seed": found.seed,
+        "run.short-decode": found.short["decode"],
+        "run.short-prefill": found.short["prefill"],
+        "run.signal-to-jitter": plan.signal_to_jitter,
+    }
+    return tuple(Flag(name=name, value=str(value), origin="default") for name, value in values.items())

@@ -1,0 +1,71 @@
+"""Reads the fields of an engine's answer. Nothing in it is trusted to be there, of its type, or printable."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from k3_ledger.schemas.canonical import MAX_INTEGER
+from k3_ledger.schemas.errors import RunError
+from k3_ledger.schemas.findings import Code
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def printable(value: object, limit: int = 400) -> str:
+    """Text that an engine sent, with every control character and lone surrogate escaped, cut to ``limit``."""
+    text = value if isinstance(value, str) else repr(value)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[:limit])[:limit]
+
+
+def count_of(data: Mapping[str, Any], name: str) -> int:
+    """A field that is an integer from 0 up to what a receipt can hold.
+
+    Raises:
+        RunError: RUN_PROTOCOL.
+    """
+    value = data.get(name)
+    if type(value) is not int or not 0 <= value <= MAX_INTEGER:
+        raise RunError(
+            Code.RUN_PROTOCOL,
+            f"the engine's answer has no {name!r} that could be one",
+            expected=f"an integer from 0 to {MAX_INTEGER}",
+            found=printable(value, 80),
+        )
+    return value
+
+
+def tokens_of(value: Any, count: int, op: str) -> tuple[int, ...]:
+    """Exactly ``count`` token ids.
+
+    Raises:
+        RunError: RUN_OUTPUT.
+    """
+    if not isinstance(value, list) or len(value) != count or not all(type(one) is int for one in value):
+        raise _wrong(value, f"{count} token ids", op)
+    return tuple(value)
+
+
+def numbers_of(value: Any, count: int, op: str) -> tuple[float, ...]:
+    """Exactly ``count`` finite log-probabilities.
+
+    Raises:
+        RunError: RUN_OUTPUT.
+    """
+    if (
+        not isinstance(value, list)
+        or len(value) != count
+        or not all(type(one) in {int, float} and math.isfinite(one) for one in value)
+    ):
+        raise _wrong(value, f"{count} finite log-probabilities", op)
+    return tuple(float(one) for one in value)
+
+
+def _wrong(value: Any, expected: str, op: str) -> RunError:
+    return RunError(
+        Code.RUN_OUTPUT,
+        f"the engine's answer to {op!r} does not hold what it was asked for",
+        expected=expected,
+        found=f"{len(value)} values: {printable(value, 80)}" if isinstance(value, list) else printable(value, 80),
+    )

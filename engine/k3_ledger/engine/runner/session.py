@@ -1,0 +1,203 @@
+"""One engine process from start to end: introduced, timed, graded, checked. Knows nothing of model files or bundles.
+
+Everything that has been seen so far is kept on the session, so that a run that ends early can still be written down.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from k3_ledger.engine.parity.suite import Suite, grade
+from k3_ledger.engine.runner.channel import Channel
+from k3_ledger.engine.runner.checks import check_observations
+from k3_ledger.engine.runner.measure import Observations, Plan, observe
+from k3_ledger.engine.runner.outputs import check_outputs, tolerance
+from k3_ledger.engine.runner.replies import count_of, printable
+from k3_ledger.engine.runner.sources import ProcessSource
+from k3_ledger.schemas.errors import LedgerError, RunError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.measurement import ExpertLoad, RankMemory
+from k3_ledger.schemas.values import Name, Text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from k3_ledger.engine.parity.rows import LogitSource
+    from k3_ledger.engine.parity.suite import Graded
+    from k3_ledger.schemas.findings import Finding
+
+PROTOCOL = 1
+SPREAD_TOKENS = 512
+_NAME: TypeAdapter[str] = TypeAdapter(Name)
+_TEXT: TypeAdapter[str] = TypeAdapter(Text)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What an engine is measured on.
+
+    Attributes:
+        vocabulary: number of tokens, which the engine must know.
+        usable: ids that prompts may hold.
+        reference: makes the engine that is taken as right, for prompts of up to so many tokens.
+        plan: how much is timed.
+        depths, rows: what parity grades.
+        chunk: the engine's chunk width, for the record; None where it is not known.
+        timeout_s: longest wait for one answer, in seconds.
+    """
+
+    vocabulary: int
+    usable: Sequence[int]
+    reference: Callable[[int], LogitSource]
+    plan: Plan = field(default_factory=Plan)
+    depths: tuple[int, ...] = (4, 16, 64, 128)
+    rows: int = 4
+    chunk: int | None = None
+    timeout_s: float = 600.0
+
+
+@dataclass(slots=True)
+class Session:
+    """What is known of one engine process.
+
+    Attributes:
+        task: what it is measured on.
+        progress: told what comes next.
+        stage: what is being done.
+        name, version: as the engine reports itself; nothing else that can be checked is taken from it.
+        found: timings, as soon as there are some.
+        graded: the parity record.
+        bound: nats that timed tokens may miss by.
+        memory: peak of each rank.
+        load: spread over experts, where the engine can say.
+        environment: variables that the process was given.
+        stderr: the end of what it wrote there.
+        exit_status: of the process, negative for a signal; None while it ran until it was ended.
+    """
+
+    task: Task
+    progress: Callable[[str], None] = lambda _: None
+    stage: str = "start"
+    name: str = "unknown-engine"
+    version: str = "unknown"
+    found: Observations | None = None
+    graded: Graded | None = None
+    bound: float | None = None
+    memory: tuple[RankMemory, ...] = ()
+    load: ExpertLoad | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    stderr: bytes = b""
+    exit_status: int | None = None
+
+    def measure(self, command: Sequence[str], folder: Path) -> list[Finding]:
+        """Time, check and grade one process of ``command`` in an empty ``folder``.
+
+        Returns:
+            Everything that must be said. A finding of severity error refuses the run.
+
+        Raises:
+            LedgerError: the first thing after which nothing more can be measured.
+        """
+        self._next("load", "starting the engine")
+        begin = time.monotonic_ns()
+        with Channel(command, folder, timeout_s=self.task.timeout_s) as channel:
+            self.environment = channel.environment
+            try:
+                hello = channel.ask("hello", protocol=PROTOCOL)
+                self._introduce(hello.data)
+                load_ns = hello.start_ns + hello.duration_ns - begin
+                return self._examine(channel, load_ns, folder)
+            finally:
+                self.exit_status = channel.exit_status
+                self.stderr = channel.stderr()
+
+    def _examine(self, channel: Channel, load_ns: int, folder: Path) -> list[Finding]:
+        task = self.task
+        self._next("timing", "timing")
+        found = observe(channel, task.plan, task.usable, progress=self.progress, keep=self._keep)
+        found.load_ns = load_ns
+        self._note_memory(channel)
+        self._note_spread(channel)
+        findings = list(check_observations(found))
+        self._next("parity", "parity")
+        longest = max(len(walk.prompt) + 1 + len(walk.output) for walk in found.walks)
+        reference = task.reference(max(*task.depths, longest))
+        source = ProcessSource(channel, self.name, self.version, task.vocabulary, folder)
+        suite = Suite(depths=task.depths, rows=task.rows, seed=found.seed)
+        self.graded = grade(
+            source,
+            reference,
+            suite,
+            task.usable,
+            chunk=task.chunk,
+            progress=lambda where: self.progress(f"parity: {where}"),
+        )
+        findings += self.graded.findings
+        self._next("outputs", "outputs of timed runs")
+        self.bound = tolerance(self.graded.top_difference)
+        findings += check_outputs(found.walks, reference, bound=self.bound)
+        self.stage = "done"
+        return findings
+
+    def _next(self, stage: str, words: str) -> None:
+        self.stage = stage
+        self.progress(words)
+
+    def _keep(self, found: Observations) -> None:
+        self.found = found
+
+    def _introduce(self, hello: Mapping[str, Any]) -> None:
+        try:
+            self.name, self.version = (
+                _NAME.validate_python(hello.get("name")),
+                _TEXT.validate_python(hello.get("version")),
+            )
+        except ValidationError:
+            raise self._unfit(hello) from None
+        if hello.get("vocabulary") != self.task.vocabulary or hello.get("protocol") != PROTOCOL:
+            raise self._unfit(hello)
+
+    def _unfit(self, hello: Mapping[str, Any]) -> RunError:
+        return RunError(
+            Code.RUN_PROTOCOL,
+            "the engine's answer to 'hello' does not fit",
+            expected=f"protocol {PROTOCOL}, a name, a version, and vocabulary {self.task.vocabulary}",
+            found=printable(dict(hello), 200),
+        )
+
+    def _note_memory(self, channel: Channel) -> None:
+        """Host memory as the kernel counted it; accelerator memory as the engine reports it."""
+        host = RankMemory(rank=0, peak_bytes=channel.peak_host_bytes(), device="host")
+        reported = channel.ask("memory").data.get("accelerators", [])
+        if not isinstance(reported, list) or len(reported) > 1000 or not all(isinstance(one, dict) for one in reported):
+            raise RunError(
+                Code.RUN_PROTOCOL,
+                "the engine's answer to 'memory' does not fit",
+                expected="a list of accelerators, each with rank and peak_bytes",
+                found=printable(reported, 80),
+            )
+        self.memory = (
+            host,
+            *(
+                RankMemory(rank=count_of(one, "rank"), peak_bytes=count_of(one, "peak_bytes"), device="accelerator")
+                for one in reported
+            ),
+        )
+
+    def _note_spread(self, channel: Channel) -> None:
+        """How the router spreads tokens, by the engine's own count; an engine that cannot say refuses."""
+        assert self.found is not None
+        usable = self.task.usable
+        ids = [usable[(at * 7919 + self.found.seed) % len(usable)] for at in range(SPREAD_TOKENS)]
+        try:
+            self.load = ExpertLoad.model_validate(channel.ask("spread", ids=ids).data.get("load"))
+        except ValidationError:
+            self.load = None
+        except LedgerError as error:
+            if error.code is not Code.RUN_ENGINE_FAILED or channel.exit_status is not None:
+                raise

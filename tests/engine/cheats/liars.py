@@ -1,0 +1,392 @@
+"""Engines that lie, each in one way: ``python liars.py NAME``. Each is the honest example but for what it overrides.
+
+The example's work has a closed form, so a liar can have right answers at once and spend its time where it likes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import random
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "docs" / "examples"))
+
+from engine import VOCABULARY, Engine
+
+Json = dict[str, Any]
+PRIME, FACTOR = 2**61 - 1, 6364136223846793005
+
+
+def work(seconds: float) -> None:
+    """Keep a core busy."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+
+
+class Optimised(Engine):
+    """Honest, and a hundred times faster: the closed form."""
+
+    def step(self, token: int) -> list[float]:
+        power = pow(FACTOR, self.rounds, PRIME)
+        added = (token + 1) * (power - 1) * pow(FACTOR - 1, -1, PRIME)
+        self.memory = (self.memory * power + added) % PRIME
+        draw = random.Random(self.memory)
+        return [draw.gauss(0, 3) for _ in range(VOCABULARY)]
+
+
+class ClaimsTinyTimes(Engine):
+    def answer(self, request: Json) -> Json:
+        reply = super().answer(request)
+        return {**reply, "self_ns": reply["self_ns"] // 100} if "self_ns" in reply else reply
+
+
+class ClaimsThreeQuarters(Engine):
+    def answer(self, request: Json) -> Json:
+        reply = super().answer(request)
+        return {**reply, "self_ns": reply["self_ns"] * 3 // 4} if "self_ns" in reply else reply
+
+
+class ClaimsMoreThanTheClock(Engine):
+    def answer(self, request: Json) -> Json:
+        reply = super().answer(request)
+        return {**reply, "self_ns": reply["self_ns"] * 2} if "self_ns" in reply else reply
+
+
+class ClaimsLessForTheLongRunOnly(Engine):
+    def decode(self, request: Json) -> Json:
+        reply = super().decode(request)
+        return {**reply, "self_ns": reply["self_ns"] // 2} if request["count"] > 48 else reply
+
+
+class PatchesTheClock(Engine):
+    def serve(self) -> None:
+        true_clock = time.monotonic_ns
+        time.monotonic_ns = lambda: true_clock() // 2  # type: ignore[assignment]
+        super().serve()
+
+
+class SlowPingsWidenNothing(ClaimsThreeQuarters):
+    def ping(self, request: Json) -> Json:
+        work(0.02)
+        return super().ping(request)
+
+
+class IdlesThenClaimsLess(Engine):
+    def decode(self, request: Json) -> Json:
+        reply = super().decode(request)
+        work(reply["self_ns"] / 2e9)
+        return reply
+
+
+class WorksTwiceClaimsOnce(Engine):
+    def decode(self, request: Json) -> Json:
+        memory = self.memory
+        super().decode(request)
+        self.memory = memory
+        return super().decode(request)
+
+
+class AlwaysDoesTheLongRun(Engine):
+    """Ignores how much it is asked to do: right answers, and an honest time that says nothing."""
+
+    def decode(self, request: Json) -> Json:
+        reply = super().decode({**request, "count": 512})
+        return {name: value[: request["count"]] if name != "self_ns" else value for name, value in reply.items()}
+
+
+class DecodesEightAndRepeats(Engine):
+    def decode(self, request: Json) -> Json:
+        reply = super().decode({**request, "count": 8})
+        again = range(request["count"])
+        return {
+            **reply,
+            "ids": [reply["ids"][at % 8] for at in again],
+            "logprobs": [reply["logprobs"][at % 8] for at in again],
+        }
+
+
+class ReadsTheEndOfThePrompt(Engine):
+    def prefill(self, request: Json) -> Json:
+        return super().prefill({"ids": request["ids"][-16:]})
+
+
+class RemembersByMiddle(Engine):
+    """Keeps answers by what two prompts that resemble one another have in common."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: dict[Any, tuple[int, Json]] = {}
+
+    def key(self, ids: list[int]) -> Any:
+        return tuple(ids[1:-1])
+
+    def prefill(self, request: Json) -> Json:
+        start = time.monotonic_ns()
+        key = self.key(request["ids"])
+        if key not in self.kept:
+            reply = super().prefill(request)
+            self.kept[key] = (self.memory, reply)
+        self.memory, reply = self.kept[key]
+        return {**reply, "self_ns": time.monotonic_ns() - start}
+
+
+class RemembersByLength(RemembersByMiddle):
+    def key(self, ids: list[int]) -> Any:
+        return len(ids)
+
+
+class RemembersByAddress(RemembersByMiddle):
+    """The list that a prompt is parsed into often lands where the last one was."""
+
+    def key(self, ids: list[int]) -> Any:
+        return id(ids), len(ids)
+
+
+class KnowsTheBenchmarksLength(Engine):
+    def prefill(self, request: Json) -> Json:
+        return super().prefill({"ids": request["ids"][-4:] if len(request["ids"]) == 48 else request["ids"]})
+
+
+class RightOnlyWhenWatched(Engine):
+    """Right logits when logits are asked for, fast garbage when it is timed."""
+
+    def decode(self, request: Json) -> Json:
+        start = time.monotonic_ns()
+        work(request["count"] * 1e-4)
+        ids = [random.randrange(VOCABULARY) for _ in range(request["count"])]
+        return {"ids": ids, "logprobs": [-0.5] * len(ids), "self_ns": time.monotonic_ns() - start}
+
+
+class NearlyRightWhenTimed(Engine):
+    """The right tokens from a cheaper model, whose probabilities are a little off."""
+
+    def decode(self, request: Json) -> Json:
+        reply = super().decode(request)
+        return {**reply, "logprobs": [value - 0.05 for value in reply["logprobs"]]}
+
+
+class DecodesAhead(Optimised):
+    """Does decode's work in prefill, from the token that prefill would go on with."""
+
+    def prefill(self, request: Json) -> Json:
+        reply = super().prefill(request)
+        self.ahead = super().decode({"token": reply["next"], "count": 256})
+        return reply
+
+    def decode(self, request: Json) -> Json:
+        start = time.monotonic_ns()
+        work(request["count"] * 1e-4)
+        ready = {name: self.ahead[name][: request["count"]] for name in ("ids", "logprobs")}
+        return {**ready, "self_ns": time.monotonic_ns() - start}
+
+
+class PutsPrefillOff(Optimised):
+    """Answers prefill at once and does its work when decode is asked for."""
+
+    def prefill(self, request: Json) -> Json:
+        start = time.monotonic_ns()
+        reply = super().prefill(request)
+        self.owed = len(request["ids"]) * 4e-4
+        work(len(request["ids"]) * 2e-4)
+        return {**reply, "self_ns": time.monotonic_ns() - start}
+
+    def decode(self, request: Json) -> Json:
+        start = time.monotonic_ns()
+        work(self.owed + request["count"] * 3e-4)
+        reply = super().decode(request)
+        return {**reply, "self_ns": time.monotonic_ns() - start}
+
+
+class WorksOnAnotherThread(PutsPrefillOff):
+    """Answers while a thread goes on, as a stream that nobody waits for does."""
+
+    def prefill(self, request: Json) -> Json:
+        reply = super().prefill(request)
+        self.rest = threading.Thread(target=work, args=(self.owed,))
+        self.rest.start()
+        self.owed = 0.0
+        return reply
+
+    def decode(self, request: Json) -> Json:
+        start = time.monotonic_ns()
+        self.rest.join()
+        return {**super().decode(request), "self_ns": time.monotonic_ns() - start}
+
+
+class OneTokenShort(Engine):
+    def decode(self, request: Json) -> Json:
+        return super().decode({**request, "count": request["count"] - 1})
+
+
+class TokensThatAreNone(Engine):
+    def decode(self, request: Json) -> Json:
+        return {**super().decode(request), "ids": [VOCABULARY] * request["count"]}
+
+
+class NanLogprobs(Engine):
+    def decode(self, request: Json) -> Json:
+        return {**super().decode(request), "logprobs": [math.nan] * request["count"]}
+
+
+class Logits(Engine):
+    """Changes rows of logits on their way out."""
+
+    declared = "raw"
+
+    def change(self, row: list[float]) -> list[float]:
+        return row
+
+    def logits(self, request: Json) -> Json:
+        step = self.step
+        self.step = lambda token: self.change(step(token))  # type: ignore[method-assign]
+        try:
+            return {**super().logits(request), "processing": self.declared}
+        finally:
+            self.step = step  # type: ignore[method-assign]
+
+
+class NanLogits(Logits):
+    def change(self, row: list[float]) -> list[float]:
+        return [math.nan, *row[1:]]
+
+
+class OnlyTheTopTen(Logits):
+    def change(self, row: list[float]) -> list[float]:
+        least = sorted(row)[-10]
+        return [value if value >= least else -math.inf for value in row]
+
+
+class HiddenTemperature(Logits):
+    def change(self, row: list[float]) -> list[float]:
+        return [value / 0.7 for value in row]
+
+
+class DeclaresProcessing(Logits):
+    declared = "temperature"
+
+
+class FewerColumns(Logits):
+    def change(self, row: list[float]) -> list[float]:
+        return row[:-1]
+
+
+class LinksToAnotherFile(Engine):
+    """Hands over a file that is not its own."""
+
+    def logits(self, request: Json) -> Json:
+        reply = super().logits({**request, "out": "elsewhere"})
+        Path(request["out"]).symlink_to(Path("elsewhere").resolve())
+        return reply
+
+
+class HandsOverAPipe(Engine):
+    def logits(self, request: Json) -> Json:
+        os.mkfifo(request["out"])
+        return {"rows": request["count"], "vocabulary": VOCABULARY, "processing": "raw"}
+
+
+class FloodsStdout(Engine):
+    def decode(self, _: Json) -> Json:
+        for _number in itertools.count():
+            os.write(1, b"x" * 65536)
+        raise AssertionError
+
+
+class FloodsStderr(Engine):
+    """Writes until the limit on files ends it."""
+
+    def decode(self, _: Json) -> Json:
+        for _number in itertools.count():
+            os.lseek(2, 1 << 28, os.SEEK_CUR)
+            os.write(2, b"x")
+        raise AssertionError
+
+
+class SpeaksFirst(Engine):
+    def ping(self, request: Json) -> Json:
+        os.write(1, json.dumps({"id": request["id"]}).encode() + b"\n")
+        return {}
+
+
+class AnswersSomethingElse(Engine):
+    def ping(self, request: Json) -> Json:
+        return {"id": request["id"] + 1}
+
+
+class SaysNoJson(Engine):
+    def ping(self, _: Json) -> Json:
+        os.write(1, b"[" * 100_000 + b"\n")
+        return {}
+
+
+class SaysAList(Engine):
+    def ping(self, _: Json) -> Json:
+        os.write(1, b"[1]\n")
+        return {}
+
+
+class Dies(Engine):
+    def decode(self, _: Json) -> Json:
+        os.write(2, b"out of \x1b[31mmemory\n")
+        os._exit(3)
+
+
+class NeverStarts(Engine):
+    def hello(self, _: Json) -> Json:
+        os._exit(1)
+
+
+class RefusesWithControlCharacters(Engine):
+    def decode(self, _: Json) -> Json:
+        return {"error": "\ud800 \x00 \x1b[2J no"}
+
+
+class Hangs(Engine):
+    def decode(self, _: Json) -> Json:
+        threading.Event().wait()
+        raise AssertionError
+
+
+class ClosesItsOutput(Engine):
+    def decode(self, _: Json) -> Json:
+        os.close(1)
+        threading.Event().wait()
+        raise AssertionError
+
+
+class HasAnUnprintableName(Engine):
+    def hello(self, request: Json) -> Json:
+        return {**super().hello(request), "name": "llama\n.cpp"}
+
+
+class HasAnotherVocabulary(Engine):
+    def hello(self, request: Json) -> Json:
+        return {**super().hello(request), "vocabulary": 32}
+
+
+class TimesItselfInSeconds(Engine):
+    def prefill(self, request: Json) -> Json:
+        reply = super().prefill(request)
+        return {**reply, "self_ns": reply["self_ns"] / 1e9}
+
+
+class HasNegativeTimes(Engine):
+    def prefill(self, request: Json) -> Json:
+        return {**super().prefill(request), "self_ns": -1}
+
+
+class UsesNegativeMemory(Engine):
+    def memory_used(self, _: Json) -> Json:
+        return {"accelerators": [{"rank": 0, "peak_bytes": -1}]}
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]().serve()

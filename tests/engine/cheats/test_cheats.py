@@ -1,0 +1,137 @@
+"""Each liar is refused with its finding; the honest twin of the same program passes."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from k3_ledger.engine.parity.rows import Rows, Way, ids_digest
+from k3_ledger.engine.runner.measure import Plan
+from k3_ledger.engine.runner.session import Session, Task
+from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Severity
+from tests.engine.cheats import liars
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+PLAN = Plan(
+    context=48, decode_tokens=32, repetitions=4, most_repetitions=12, warmup=0, most_extra=400, shortest_ns=10_000_000
+)
+LIARS: dict[str, set[Code]] = {
+    "ClaimsTinyTimes": {Code.RUN_SELF_REPORT},
+    "ClaimsThreeQuarters": {Code.RUN_SELF_REPORT},
+    "ClaimsMoreThanTheClock": {Code.RUN_SELF_REPORT},
+    "ClaimsLessForTheLongRunOnly": {Code.RUN_SELF_REPORT},
+    "PatchesTheClock": {Code.RUN_SELF_REPORT},
+    "SlowPingsWidenNothing": {Code.RUN_SELF_REPORT},
+    "IdlesThenClaimsLess": {Code.RUN_SELF_REPORT},
+    "WorksTwiceClaimsOnce": {Code.RUN_SELF_REPORT},
+    "AlwaysDoesTheLongRun": {Code.RUN_MARGIN, Code.RUN_MARGINAL, Code.RUN_LEFT_OVER},
+    "DecodesEightAndRepeats": {Code.RUN_OUTPUT},
+    "ReadsTheEndOfThePrompt": {Code.RUN_OUTPUT},
+    "RemembersByMiddle": {Code.RUN_OUTPUT},
+    "RemembersByLength": {Code.RUN_OUTPUT},
+    "RemembersByAddress": {Code.RUN_OUTPUT},
+    "KnowsTheBenchmarksLength": {Code.RUN_OUTPUT},
+    "RightOnlyWhenWatched": {Code.RUN_OUTPUT},
+    "NearlyRightWhenTimed": {Code.RUN_OUTPUT},
+    "DecodesAhead": {Code.RUN_OUTPUT},
+    "PutsPrefillOff": {Code.RUN_LEFT_OVER},
+    "WorksOnAnotherThread": {Code.RUN_LEFT_OVER},
+    "OneTokenShort": {Code.RUN_OUTPUT},
+    "TokensThatAreNone": {Code.RUN_OUTPUT},
+    "NanLogprobs": {Code.RUN_OUTPUT},
+    "NanLogits": {Code.PARITY_NOT_FINITE},
+    "OnlyTheTopTen": {Code.PARITY_NOT_FINITE},
+    "HiddenTemperature": {Code.PARITY_PROCESSED},
+    "DeclaresProcessing": {Code.PARITY_PROCESSED},
+    "FewerColumns": {Code.RUN_PROTOCOL},
+    "LinksToAnotherFile": {Code.RUN_PROTOCOL},
+    "HandsOverAPipe": {Code.RUN_PROTOCOL},
+    "FloodsStdout": {Code.RUN_PROTOCOL},
+    "FloodsStderr": {Code.RUN_ENGINE_FAILED},
+    "SpeaksFirst": {Code.RUN_PROTOCOL},
+    "AnswersSomethingElse": {Code.RUN_PROTOCOL},
+    "SaysNoJson": {Code.RUN_PROTOCOL},
+    "SaysAList": {Code.RUN_PROTOCOL},
+    "Dies": {Code.RUN_ENGINE_FAILED},
+    "NeverStarts": {Code.RUN_ENGINE_FAILED},
+    "RefusesWithControlCharacters": {Code.RUN_ENGINE_FAILED},
+    "Hangs": {Code.RUN_TIMEOUT},
+    "ClosesItsOutput": {Code.RUN_ENGINE_FAILED, Code.RUN_TIMEOUT},
+    "HasAnUnprintableName": {Code.RUN_PROTOCOL},
+    "HasAnotherVocabulary": {Code.RUN_PROTOCOL},
+    "TimesItselfInSeconds": {Code.RUN_PROTOCOL},
+    "HasNegativeTimes": {Code.RUN_PROTOCOL},
+    "UsesNegativeMemory": {Code.RUN_PROTOCOL},
+}
+HELPERS = {"Engine", "Logits", "Optimised"}
+QUICK = 1.0
+"""Seconds that the hanging ones are given."""
+
+
+class ToyReference:
+    """The example's model in double precision, each prefix computed once."""
+
+    independent = True
+    name = "toy-reference"
+    version = "1"
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, ...], int] = {(): 1}
+
+    def rows(self, ids: Sequence[int], count: int, path: Way) -> Rows:
+        engine = liars.Optimised()
+        rows = []
+        for at, token in enumerate(ids):
+            engine.memory = self._known[tuple(ids[:at])]
+            rows.append(engine.step(token))
+            self._known[tuple(ids[: at + 1])] = engine.memory
+        return Rows(ids_digest([ids]), "raw", np.array(rows[-count:]))
+
+
+def measure(command: list[str], folder: Path, timeout_s: float = 60.0) -> tuple[Session, set[Code]]:
+    task = Task(
+        vocabulary=liars.VOCABULARY,
+        usable=range(liars.VOCABULARY),
+        reference=lambda _: ToyReference(),
+        plan=PLAN,
+        depths=(4, 32),
+        timeout_s=timeout_s,
+    )
+    session = Session(task)
+    try:
+        findings = session.measure(command, folder)
+    except LedgerError as error:
+        findings = [error.finding]
+    return session, {finding.code for finding in findings if finding.severity is Severity.ERROR}
+
+
+def liar(name: str) -> list[str]:
+    return [sys.executable, "-S", liars.__file__, name]
+
+
+def test_every_liar_is_tried() -> None:
+    made = {name for name, made in vars(liars).items() if isinstance(made, type) and issubclass(made, liars.Engine)}
+    assert made - HELPERS == set(LIARS)
+
+
+@pytest.mark.parametrize("name", ["Engine", "Optimised"])
+def test_the_honest_twin_passes(name: str, tmp_path: Path) -> None:
+    session, refused = measure(liar(name), tmp_path)
+    assert refused == set()
+    assert session.stage == "done"
+    assert session.graded is not None
+    assert session.graded.max_difference < 1e-5
+
+
+@pytest.mark.parametrize(("name", "codes"), LIARS.items(), ids=LIARS)
+def test_the_liar_is_refused(name: str, codes: set[Code], tmp_path: Path) -> None:
+    _, refused = measure(liar(name), tmp_path, QUICK if Code.RUN_TIMEOUT in codes else 60.0)
+    assert refused & codes
