@@ -190,6 +190,11 @@ def nonce_of_the_right_length_and_of_something_else(log: Draft) -> None:
     log.runs[0].tdx["nonce"] = make_log.sha("something else")
 
 
+@before("FOREIGN_NONCE_UNBOUND", "FOREIGN_ATTESTATION_UNBOUND", "FOREIGN_SAME_RECEIPT")
+def nonce_of_another_run(log: Draft) -> None:
+    log.runs[1].tdx["nonce"] = make_log.seal_tdx(log.runs[0])["tdx"]["nonce"]
+
+
 @before("FOREIGN_VERIFICATION_ASSERTED")
 def receipt_that_vouches_for_itself(log: Draft) -> None:
     log.runs[0].tdx["verification"] = {"intel_verified": True}
@@ -787,6 +792,7 @@ def one_attestation_beside_its_receipt(log: Draft) -> None:
 def branch_that_moves_on_after_its_evaluation(log: Draft) -> None:
     assert log.runs[0].log is not None
     log.runs[0].log.insert(-1, f">> #11: branch updated onto main, {make_log.commit(1)[:8]} -> 01234567")
+    log.runs[0].log.insert(0, ">> #11: branch updated onto main, 01234567 -> 89abcdef")
 
 
 @before("FOREIGN_PRECISION_LOST")

@@ -9,7 +9,7 @@ from k3_ledger.verify.polaris import audit
 from k3_ledger.verify.polaris.kinds import TROUBLE, Trouble, foreign_codes
 from tests.support import ROOT
 from tests.verify.polaris import make_log
-from tests.verify.polaris.cases import CASES, Case
+from tests.verify.polaris.cases import CASES, Case, path_of
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -94,3 +94,24 @@ def test_a_derived_figure_says_what_it_follows_from() -> None:
     case = next(case for case in CASES if case.name == "gain_that_does_not_follow")
     finding = next(f for f in audit(case.files()).findings if f.code.name == "FOREIGN_DERIVED")
     assert (finding.expected, finding.found) == ("tps - frontier_tps", "0.8")
+
+
+def test_codes_are_put_to_the_run_at_whose_records_they_stand() -> None:
+    files = make_log.build(make_log.draft())
+    lines = files["ledger.jsonl"].splitlines(keepends=True)
+    files["ledger.jsonl"] = b"".join([lines[0].replace(b"10.5", b"99.5"), b"{broken\n", lines[1], lines[2]])
+    files["index.json"] = files["index.json"].replace(b'"tps": 13.0', b'"tps": 98.0')
+    report = audit(files)
+    wrong = {name: [code.name for code in codes] for name, codes in report.by_run.items() if codes}
+    runs = [path_of(files, number, "").split("/")[1] for number in (1, 3)]
+    assert wrong == {key: ["FOREIGN_CONTRADICTION"] for key in runs}
+    assert {row.code.name: (row.count, row.runs) for row in report.kinds} == {
+        "JSON_SYNTAX": (1, 0),
+        "FOREIGN_CONTRADICTION": (2, 2),
+    }
+
+
+def test_every_outcome_of_the_table_is_accounted_for() -> None:
+    for row in audit(make_log.build(make_log.sibling_draft())).hashes:
+        assert sum(count for _, count in row.reasons) == row.not_checked
+        assert sum(count for _, count in row.verified_as) in (0, row.passed)
