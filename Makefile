@@ -29,8 +29,8 @@ PYTEST := -m pytest --installed $(PYTEST_OPTIONS)
 PACKAGES := $(foreach room,schemas ledger verify rescore,-p k3_ledger.$(room)) -p k3_ledger.cli
 TORCH_PACKAGES := -p k3_ledger.engine -p k3_ledger.kernels
 
-.PHONY: published bench
-.PHONY: help demo test environments lint format types imports generated unit engine-types engine-unit generate fix clean
+.PHONY: help demo test environments lint format types imports generated unit engine-types engine-unit \
+	generate published bench fix clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 

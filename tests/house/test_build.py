@@ -104,6 +104,6 @@ def test_without_environments_no_other_stage_is_tried(checkout: Path) -> None:
 
 def test_every_make_target_has_a_line_of_help() -> None:
     shown = {line.split()[0] for line in run(ROOT, "make", "help").stdout.splitlines()}
-    text = (ROOT / "Makefile").read_text(encoding="utf-8")
-    phony = next(line for line in text.splitlines() if line.startswith(".PHONY: help"))
-    assert shown == set(phony.split()[1:])
+    text = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", "")
+    phony = {name for line in text.splitlines() if line.startswith(".PHONY:") for name in line.split()[1:]}
+    assert shown == phony - {"python"}

@@ -38,8 +38,8 @@ def findings_page() -> str:
     lines = [_FINDINGS.rstrip()]
     for area in Area:
         rows = [code for code in Code if code.info.area is area]
-        if rows:
-            lines += ["", f"## {area.value[0].upper()}{area.value[1:]}"]
+        assert rows, f"an area without codes: {area}"
+        lines += ["", f"## {area.value[0].upper()}{area.value[1:]}"]
         for code in rows:
             info = code.info
             lines += [
