@@ -78,7 +78,7 @@ def main() -> int:
     assert steps, f"the README has a section {HEADING!r}"
     with tempfile.TemporaryDirectory(prefix="k3-ledger-demo-") as name:
         folder = Path(name)
-        for part in ("docs", "published"):
+        for part in ("docs", "published", "published.toml"):
             (folder / part).symlink_to(ROOT / part)
         try:
             for step in steps:

@@ -114,10 +114,11 @@ def matches(expected: str, printed: str) -> bool:
 
 def lay_out(folder: Path) -> None:
     """Give ``folder`` what a reader finds in a checkout: examples and the published ledger."""
-    for part in ("docs/examples", "published"):
-        if (ROOT / part).exists():
+    for part in ("docs/examples", "published", "published.toml", "README.md"):
+        if (ROOT / part).is_dir():
             shutil.copytree(ROOT / part, folder / part)
-    shutil.copy(ROOT / "README.md", folder)
+        elif (ROOT / part).exists():
+            shutil.copy(ROOT / part, folder / part)
 
 
 def run(found: list[Step], folder: Path) -> list[Ran]:
