@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import nacl.bindings
 from common import Recorder, finish, parser
@@ -27,6 +28,9 @@ from nacl.signing import SigningKey
 from k3_ledger.cli.sources import DirectorySource
 from k3_ledger.schemas.envelope import format_entry_around
 from k3_ledger.verify.log import Options, check_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ORIGIN = "example.org/benchmark"
 SIGN_PREFIX = b"k3-ledger/entry/v1\n"
@@ -37,8 +41,8 @@ def canonical(value: object) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
-def build(path: Path, receipts: int, size: int) -> None:
-    """Write a ledger of ``receipts`` run entries whose lines are about ``size`` bytes."""
+def build(path: Path, receipts: int, size: int, body_of: Callable[[int], dict[str, object]] | None = None) -> None:
+    """Write a ledger of ``receipts`` run entries with lines of about ``size`` bytes, or with bodies of the caller's."""
     root, log, runner = (SigningKey(hashlib.sha256(name).digest()) for name in (b"root", b"log", b"runner"))
     ids = {key: hashlib.sha256(bytes(key.verify_key)).hexdigest() for key in (root, log, runner)}
     prev = hashlib.sha256(ORIGIN.encode() + b"\n").hexdigest()
@@ -62,7 +66,7 @@ def build(path: Path, receipts: int, size: int) -> None:
                 "name": role, "replaces": None, "revoked_from": None, "reason": None, "endorsements": [],
             }  # fmt: skip
             add("key", canonical(body), root)
-        template = canonical(run_body(size)).replace(b'"bundle":"' + b"0" * 64, b'"bundle":"%064x')
+        template = canonical((body_of or run_body)(size)).replace(b'"bundle":"' + b"0" * 64, b'"bundle":"%064x')
         for number in range(receipts):
             add("run", template % number, runner)
 

@@ -124,6 +124,28 @@ def test_verdicts_are_sealed_once(command: Callable[..., Done], tmp_path: Path) 
     assert command("rescore", "own", "--rule", "house-1.prefill", "--seal", "runner.pem").code == 1
 
 
+def test_a_long_ledger_can_be_counted(command: Callable[..., Done], book: Path, real: Path) -> None:
+    words = ("rescore", book, "--rule", "house-1.decode", "--counts", "--processes", "1")
+    assert command(*words).out == (
+        "        1 XL\n        1 not scorable\n2 metrics of runs under house-1.decode; against published: 1 first\n"
+    )
+    assert command(*words, "--json").json["tiers"] == {"not scorable": 1, "XL": 1}
+    for more in (("--pins", "tag"), ("--all",), ("--metric", "decode")):
+        assert command(*words, *more).code == 2
+    assert command("rescore", book, "--rule", "in-force", "--counts").code == 2
+    assert command("rescore", real, "--rule", "v0.2.1", "--counts").code == 2
+
+
+def test_counting_names_what_changed(command: Callable[..., Done], tmp_path: Path) -> None:
+    from tests.rescore.test_judgements import sealed
+
+    builder, body = sealed()
+    builder.add("verdict", {**body, "tier": "S"}, JUDGE)
+    builder.write(tmp_path)
+    done = command("rescore", ".", "--rule", "house-1.decode", "--counts", "--processes", "1")
+    assert "against published: 1 higher\n  entry 8: S -> XL\n" in done.out
+
+
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [

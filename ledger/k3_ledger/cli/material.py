@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from k3_ledger.rescore.replay import Material
+    from k3_ledger.verify.log import VerifiedLog
 
 SourceArgument = Annotated[
     Path, typer.Argument(metavar="SOURCE", help="A ledger, or a foreign run log's directory.", show_default=False)
@@ -36,14 +37,22 @@ def load_material(path: Path, processes: int = 1) -> tuple[Material, bool]:
         files = ForeignDirectory(path)
         report = audit(files)
         return gather_foreign(to_import(parse_log(files), files, report)), False
+    return gather(open_verified(path, processes)), True
+
+
+def open_verified(path: Path, processes: int = 1) -> VerifiedLog:
+    """A ledger that verifies, with a progress bar where it is long.
+
+    Raises:
+        LedgerError: it cannot be read, or does not verify.
+    """
     from k3_ledger.cli.sources import DirectorySource
     from k3_ledger.cli.terminal import progress_bar
     from k3_ledger.verify.log import Options, verify_log
 
     source = DirectorySource(path)
     with progress_bar(source.size, "verifying") as progress:
-        log = verify_log(source, None, Options(processes=processes, progress=progress))
-    return gather(log), True
+        return verify_log(source, None, Options(processes=processes, progress=progress))
 
 
 def is_foreign(path: Path) -> bool:

@@ -14,6 +14,7 @@ from k3_ledger.cli.material import CORES, ProcessesOption, SourceArgument, load_
 if TYPE_CHECKING:
     from k3_ledger.rescore.replay import Material
     from k3_ledger.rescore.rescore import Pins, Rescored, RescoreReport
+    from k3_ledger.rescore.rules.parameters import Rule
 
 HELP = """Judge every run of a history again under a rule, exactly, and say what changes and why.
 
@@ -42,6 +43,10 @@ def rescore(
     pr: Annotated[int | None, typer.Option(min=1, help="Only runs of this pull request.")] = None,
     metric: Annotated[str | None, typer.Option(help="Only runs of this metric.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="List every run, not only those that change.")] = False,
+    counts: Annotated[
+        bool,
+        typer.Option("--counts", help="Only count tiers and changes of a ledger's receipts: fast, in flat memory."),
+    ] = False,
     seal: Annotated[
         Path | None, typer.Option(metavar="KEY", help="Append the verdicts, signed by this judge's key file.")
     ] = None,
@@ -58,6 +63,20 @@ def rescore(
 
     chosen = IN_FORCE if rule == IN_FORCE else load_rule(rule)
     other = "published" if against == "published" else load_rule(against)
+    if counts:
+        other_asked = (pins, against, since, until, pr, metric, seal) != (
+            "own",
+            "published",
+            None,
+            None,
+            None,
+            None,
+            None,
+        )
+        if chosen == IN_FORCE or other_asked or everything:
+            raise typer.BadParameter("takes a rule and nothing else", param_hint="--counts")
+        _count(source, chosen, processes, as_json=as_json)  # type: ignore[arg-type]
+        return
     selection = Selection(_moment(since, "--since"), _moment(until, "--until"), pr, metric)
     held = _pins(pins)
     material, native = load_material(source, processes)
@@ -70,6 +89,24 @@ def rescore(
         if not native:
             raise typer.BadParameter("only a ledger can be sealed into: import the log first", param_hint="--seal")
         _seal(source, report, seal, passphrase_file, time, wait)
+
+
+def _count(path: Path, rule: Rule, processes: int, *, as_json: bool) -> None:
+    from k3_ledger.cli.material import is_foreign, open_verified
+    from k3_ledger.rescore.sweep import sweep
+
+    if is_foreign(path):
+        raise typer.BadParameter("only a ledger can be counted: import the log first", param_hint="--counts")
+    found = sweep(open_verified(path, processes), rule)
+    if as_json:
+        print_json({"rule": rule.name, "tiers": dict(found.tiers), "changes": dict(found.changes)})
+        return
+    for tier, count in sorted(found.tiers.items(), key=lambda item: (-item[1], item[0])):
+        typer.echo(f"{count:>9} {tier}")
+    said = ", ".join(f"{count} {change}" for change, count in found.changes.most_common())
+    typer.echo(f"{sum(found.tiers.values())} metrics of runs under {rule.name}; against published: {said or 'nothing'}")
+    for index, before, now in found.changed:
+        typer.echo(f"  entry {index}: {before} -> {now}")
 
 
 def _pins(text: str) -> Pins:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from k3_ledger.rescore.inputs import Parity
     from k3_ledger.rescore.rules.parameters import Rule
-    from k3_ledger.rescore.slots import Track
+    from k3_ledger.rescore.slots import Role, Track
     from k3_ledger.schemas.findings import Finding
     from k3_ledger.verify.log import VerifiedEntry
     from k3_ledger.verify.polaris import ImportItem
@@ -128,7 +128,7 @@ def gather(log: VerifiedLog) -> Material:
     """
     if not isinstance(log, VerifiedLog):
         raise TypeError("only a verified log can be judged: pass what verify_log() returns")
-    gathering = _Gathering(Material("verified ledger"))
+    gathering = Gathering(Material("verified ledger"))
     for entry in log:
         if not entry.disowned:
             gathering.take(entry)
@@ -168,7 +168,7 @@ def _take_import(
         material.measurements.append(Measurement(reading.track, reading.value, at, None, reading.commit, said_by))
 
 
-class _Gathering:
+class Gathering:
     """State while a log is read from front to back."""
 
     def __init__(self, material: Material) -> None:
@@ -177,6 +177,8 @@ class _Gathering:
         self.references: dict[Track, Figure] = {}
         self.round_frontier: dict[tuple[str, Track], Figure] = {}
         self.round_parity: dict[str, Parity] = {}
+        self.figures: dict[str, Figure] = {}
+        self.published: tuple[Rule, ...] = ()
 
     def take(self, entry: VerifiedEntry) -> None:
         """Note what one entry adds."""
@@ -193,7 +195,9 @@ class _Gathering:
         elif kind == "rule":
             where = Position(index=entry.index, field="body.parameters")
             parameters = [(step.name, step.value) for step in body.parameters]
-            self.material.rules.append((entry.index, parse_parameters(body.rule, parameters, position=where)))
+            rule = parse_parameters(body.rule, parameters, position=where)
+            self.material.rules.append((entry.index, rule))
+            self.published = (*self.published, rule)
         elif kind == "verdict":
             self.material.verdicts.append((entry.index, body))
             judged = Judged(body.rule, body.rule_sha256, body.metric, body.tier)
@@ -238,8 +242,8 @@ class _Gathering:
                 run=identity,
                 track=item.track,
                 speed=item.speed,
-                frontier=round_frontier or self._pinned("frontier", item.track),
-                reference=self.references.get(item.track) or self._pinned("reference", item.track),
+                frontier=round_frontier or self.pinned("frontier", item.track),
+                reference=self.references.get(item.track) or self.pinned("reference", item.track),
                 parity=parity,
                 frontier_parity=self.round_parity.get(body.round) if body.round else None,
                 clock=item.clock,
@@ -248,16 +252,13 @@ class _Gathering:
                 at=at,
             )
             others = {track: value for track, value in values.items() if track != item.track}
-            published = tuple(rule for _, rule in self.material.rules)
-            found.append(Candidate(identity, run, others, native=True, pins=self._figures(), rules=published))
+            found.append(Candidate(identity, run, others, native=True, pins=self.figures, rules=self.published))
         self.by_identity[identity] = found
         self.material.candidates += found
 
-    def _pinned(self, role: Any, track: Track) -> Figure | None:
-        return self._figures().get(track.slot(role))
-
-    def _figures(self) -> dict[str, Figure]:
-        return {slot: Figure(pin.value, "pin", source=pin.identity or "") for slot, pin in self.material.pins.items()}
+    def pinned(self, role: Role, track: Track) -> Figure | None:
+        """The newest pin entry of a slot so far."""
+        return self.figures.get(track.slot(role)) if self.figures else None
 
     def _pin(self, identity: str, body: Any, index: int, at: datetime) -> None:
         where = Position(index=index, field="body.slot")
@@ -265,6 +266,7 @@ class _Gathering:
         value = check_pin(Fraction(body.value), slot=body.slot, position=where)
         pin = PinRecord(role, track, value, body.unit, body.source, body.commit, at, where, True, identity)
         self.material.pins[body.slot] = pin
+        self.figures = {**self.figures, body.slot: Figure(value, "pin", source=identity)}  # candidates keep their own
         self.material.pin_entries.append(pin)
 
     def _merge(self, body: Any, at: datetime) -> None:

@@ -244,12 +244,13 @@ def _row(candidate: Candidate, rule: Rule | None, result: Scored, compared: Scor
     if isinstance(result, NotScorable):
         return Rescored(candidate, rule, result, before, "not-scorable", result.message, (result.field or "scope",))
     assert rule is not None
-    change = _change(rule, before, result.tier)
+    change = order_change(rule, before, result.tier)
     then = f"{_because(compared)} -> " if isinstance(compared, Verdict) and explained and change != "unchanged" else ""
     return Rescored(candidate, rule, result, before, change, then + _because(result), _lacks(candidate.run, result))
 
 
-def _change(rule: Rule, before: str | None, now: str) -> Change:
+def order_change(rule: Rule, before: str | None, now: str) -> Change:
+    """How a tier compares with the one before it, in the order of a rule's tiers."""
     order = [REJECT, NONE, rule.tiers.floor, *(name for name, _ in reversed(rule.tiers.steps))]
     if before is None:
         return "first"

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from k3_ledger.ledger.core.ed25519 import check_implementation
-from k3_ledger.ledger.core.framing import parse_line
+from k3_ledger.ledger.core.framing import HEAD, TAIL_LEN, parse_line
 from k3_ledger.ledger.core.lines import check_is_ledger, check_tail
 from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.errors import LedgerError
@@ -102,6 +102,43 @@ class VerifiedLog:
                 data = parse_line(raw).entry
                 yield VerifiedEntry(position, sha256(data).hexdigest(), decode(data), position in self._disowned)
                 position += 1
+
+    @property
+    def disowned(self) -> frozenset[int]:
+        """Positions of entries that a later revocation took back: they stand in the log and count for nothing."""
+        return self._disowned
+
+    def raw(self) -> Iterator[tuple[int, bytes]]:
+        """(position, entry bytes) in log order: for readers that decode less than a whole entry.
+
+        Raises:
+            VerificationError: the source's bytes are no longer those that were verified.
+        """
+        position = 0
+        for chunk in self._chunks():
+            for line in chunk.split(b"\n")[:-1]:
+                yield position, line[len(HEAD) : -TAIL_LEN]
+                position += 1
+
+    def select(self, *marks: bytes) -> Iterator[VerifiedEntry]:
+        """Entries whose bytes hold one of ``marks``, such as ``b'"kind":"pin"'``, and that were not disowned.
+
+        Raises:
+            VerificationError: the source's bytes are no longer those that were verified.
+        """
+        position = 0
+        for chunk in self._chunks():
+            if not any(mark in chunk for mark in marks):
+                position += chunk.count(b"\n")
+                continue
+            for line in chunk.split(b"\n")[:-1]:
+                if any(mark in line for mark in marks) and position not in self._disowned:
+                    yield self.entry(position, line[len(HEAD) : -TAIL_LEN])
+                position += 1
+
+    def entry(self, position: int, data: bytes) -> VerifiedEntry:
+        """The decoded entry that :meth:`raw` gave as bytes."""
+        return VerifiedEntry(position, sha256(data).hexdigest(), decode(data), position in self._disowned)
 
     def _chunks(self) -> Iterator[bytes]:
         """The verified chunks, each checked against its digest."""

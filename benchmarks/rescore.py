@@ -1,0 +1,87 @@
+"""Re-scoring against verification: tiers of verified receipts under a rule, beside the verification of the same ledger.
+
+    python benchmarks/rescore.py [--receipts 100000] [--processes 1] [--rounds 5] [--rule house-1.decode]
+
+Builds a ledger of run receipts with a claim, a clock and agreement at seven depths, verifies it once, then alternates
+the sweep of the verified log with another verification (the ``verify`` row). Both sides read the same bytes.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from pathlib import Path
+
+import verify as ledger
+from common import Recorder, finish, parser
+
+from k3_ledger.cli.sources import DirectorySource
+from k3_ledger.rescore.rules.registry import find_rule
+from k3_ledger.rescore.sweep import sweep
+from k3_ledger.verify.log import Options, verify_log
+
+DEPTHS = (4, 128, 256, 512, 1024, 2048, 4096)
+
+
+def samples(pace: list[tuple[int, int]]) -> list[dict[str, int]]:
+    """Repetitions of (count, nanoseconds), one after another."""
+    rows, start = [], 0
+    for count, duration in pace:
+        rows.append({"count": count, "duration_ns": duration, "start_ns": start})
+        start += duration
+    return rows
+
+
+def judged_body(size: int) -> dict[str, object]:
+    """A run body that every gate of a rule finds its evidence in."""
+    body = ledger.run_body(0)
+    (series,) = body["timing"]  # type: ignore[misc]
+    own = {**series, "observer": "subject", "samples": samples([(2048, 34_133_333_333 + i) for i in range(3)])}
+    loads = [20_000_000_000 + 100_000_000 * i for i in range(3)]
+    outside = [(count, load + count * 16_666_667) for count in (32, 2080) for load in loads]
+    body["timing"] = [own, {**series, "samples": samples(outside)}]
+    body["model"] = {
+        "name": "k3", "architecture": "kimi-k3", "quant": "bf16", "sha256": "a" * 64, "size": 1, "synthetic": True,
+    }  # fmt: skip
+    depth = {
+        "rows": 32, "kl_max": "0.006694998054076399", "kl_mean": "0.000419637382469272", "top1_agree": 32, "ties": 0,
+        "near_ties": 0, "max_abs_logprob_difference": "0.021",
+    }  # fmt: skip
+    body["parity"] = {
+        "reference": {"name": "llama.cpp", "version": "b1", "independent": True}, "prompt_sha256": "b" * 64,
+        "vocabulary": 163840, "path": "both", "chunk": None, "processing": "raw", "tie_rule": "lowest-id",
+        "near_tie_bound": "0.001", "depths": [{**depth, "depth": tokens} for tokens in DEPTHS if size],
+    }  # fmt: skip
+    return body
+
+
+def main() -> None:
+    """Measure, print, and leave a bundle when asked to."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--receipts", type=int, default=100_000)
+    arguments.add_argument("--processes", type=int, default=1, help="processes of the verification")
+    arguments.add_argument("--rule", default="house-1.decode")
+    options = arguments.parse_args()
+    rule = find_rule(options.rule)
+    recorder = Recorder("rescore", "receipt")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+        ledger.build(path, options.receipts, 1, judged_body)
+        size = (path / "ledger.jsonl").stat().st_size / options.receipts
+        settings = Options(processes=options.processes)
+        log = verify_log(DirectorySource(path), None, settings)
+        print(f"{options.receipts} receipts, {size:.0f} bytes a line, rule {rule.name}: {dict(sweep(log, rule).tiers)}")
+        for _ in range(options.rounds + recorder.warmup):
+            recorder.record(
+                "verify", options.receipts, lambda: verify_log(DirectorySource(path), None, settings),
+                processes=options.processes,
+            )  # fmt: skip
+            recorder.record("subject", options.receipts, lambda: sweep(log, rule))
+    ours, theirs = recorder.samples["subject", "subject"], recorder.samples["verify", "subject"]
+    ratios = [mine.duration_ns / other.duration_ns for mine, other in zip(ours, theirs, strict=True)][recorder.warmup :]
+    print(f"re-scoring takes {100 * statistics.median(ratios):.1f} % of verifying ({options.processes} processes)")
+    finish([recorder], "k3-ledger-rescore", options)
+
+
+if __name__ == "__main__":
+    main()

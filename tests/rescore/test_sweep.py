@@ -1,0 +1,266 @@
+"""The integer path gives the tiers of the explaining path, for any receipts and any rule."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from k3_ledger.rescore.replay import gather
+from k3_ledger.rescore.rescore import rescore
+from k3_ledger.rescore.rules.parameters import Ceiling, Credit, Precision, Scope
+from k3_ledger.rescore.rules.registry import find_rule
+from k3_ledger.rescore.rules.verdict import Verdict
+from k3_ledger.rescore.sweep import NOT_SCORABLE, Sweep, sweep
+from tests.ledgers import JUDGE, RUNNER, Builder, key_body
+from tests.rescore.receipts import DECODE, PREFILL, house_ledger, parity, pin_body, receipt, series, verified
+
+if TYPE_CHECKING:
+    from k3_ledger.rescore.rules.parameters import Rule
+
+HOUSE = find_rule("house-1.decode")
+RULES: dict[str, Rule] = {
+    "house": HOUSE,
+    "house, coarse": replace(HOUSE, precision=Precision(2, 1, 9)),
+    "house, anchored": replace(HOUSE, credit=Credit(Fraction(2))),
+    "house, open": replace(HOUSE, ratchet=None, guard=None, sampling=None, clock=None, ceiling=None),
+    "house, one side": replace(HOUSE, clock=replace(HOUSE.clock, clock_over_claim=None, jitter_multiple=None)),  # type: ignore[type-var]
+    "house, own reference": replace(HOUSE, ceiling=Ceiling(Fraction(2), ("decode",), "own-reference")),
+    "house, careless": replace(HOUSE, sampling=replace(HOUSE.sampling, filled=False, independent=False)),  # type: ignore[type-var]
+    "v0.2.0": find_rule("v0.2.0"),
+    "v0.2.1": find_rule("v0.2.1"),
+    "prefill": find_rule("house-1.prefill"),
+    "v0.2.2": find_rule("v0.2.2"),  # holds a second metric under a ceiling: left to the other path
+    "the clock's number": replace(find_rule("v0.1.0@4e11d5f"), scope=Scope("decode", 131_072)),
+}
+
+
+def explained(builder: Builder, rule: Rule) -> Counter[str]:
+    rows = rescore(gather(verified(builder)).candidates, rule).rows
+    return Counter(row.result.tier if isinstance(row.result, Verdict) else NOT_SCORABLE for row in rows)
+
+
+def same(builder: Builder, rule: Rule) -> Sweep:
+    found = sweep(verified(builder), rule)
+    assert found.tiers == explained(builder, rule)
+    return found
+
+
+kls = st.sampled_from(["0", "0.0004", "0.004", "0.02", "0.049999", "0.05", "0.050000001", "3", "0.0081"])
+seconds = st.integers(min_value=10**4, max_value=10**11)
+
+
+@st.composite
+def bodies(draw: st.DrawFn) -> dict[str, Any]:
+    """Receipts near every edge, and some far from any."""
+    speed = draw(st.sampled_from([49.0, 50.0, 51.0, 51.000001, 53.0, 59.0, 60.0, 199.0, 201.0]))
+    body = receipt(
+        speed, draw(st.sampled_from([440.0, 445.5, 446.0, 500.0])), round_=draw(st.sampled_from(["r1", "r2", None]))
+    )
+    body["role"] = draw(st.sampled_from(["candidate"] * 6 + ["frontier", "reference"]))
+    graded = parity(draw(kls), path=draw(st.sampled_from(["both", "decode", "prefill"])))
+    graded["reference"]["independent"] = draw(st.sampled_from([True, True, True, False]))
+    graded["processing"] = draw(st.sampled_from(["raw"] * 5 + ["processed"]))
+    depth = draw(st.sampled_from(graded["depths"]))
+    depth["rows"] = draw(st.sampled_from([32, 32, 31, 64]))
+    depth["top1_agree"] = draw(st.integers(min_value=depth["rows"] - 3, max_value=depth["rows"]))
+    depth["kl_max"] = draw(kls)
+    depth["kl_mean"] = "0"
+    if draw(st.integers(0, 9)) == 0:
+        graded["depths"] = graded["depths"][1:]
+    body["parity"] = draw(st.sampled_from([graded, graded, graded, None]))
+    _disturb(draw, body)
+    return body
+
+
+def _disturb(draw: st.DrawFn, body: dict[str, Any]) -> None:
+    """Change one thing about the timing of decode, mostly."""
+    claim, outside = body["timing"][:2]
+    change = draw(st.sampled_from(["none", "none", "lengths", "few", "pace", "outside", "drop", "field"]))
+    if change == "lengths":
+        rows = [(count, draw(st.floats(1, 60))) for count in (64, 128)]
+        claim["samples"] = series("decode", "subject", rows, context=1)["samples"]
+    elif change == "few":
+        outside["samples"] = outside["samples"][: draw(st.integers(1, 5))]
+        claim["samples"] = claim["samples"][: draw(st.integers(1, 3))]
+    elif change == "pace":
+        pace = [(128, draw(seconds) / 10**9) for _ in range(draw(st.integers(1, 5)))]
+        claim["samples"] = series("decode", "subject", pace, context=1)["samples"]
+    elif change == "outside":
+        lengths = st.sampled_from([32, 2080, 4096])
+        rows = [(draw(lengths), draw(st.floats(0.5, 90))) for _ in range(draw(st.integers(1, 6)))]
+        outside["samples"] = series("decode", "controller", rows, context=1)["samples"]
+    elif change == "drop":
+        body["timing"] = body["timing"][draw(st.integers(1, 2)) :]
+    elif change == "field":
+        fields = {"context_filled": 4, "inputs": "repeated", "cache": "warm", "actor": "floor"}
+        name = draw(st.sampled_from(sorted(fields)))
+        claim[name] = fields[name]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> Builder:
+    builder = Builder().open()
+    runs: list[str] = []
+    for _ in range(draw(st.integers(1, 6))):
+        what = draw(st.integers(0, 7))
+        if what == 0 and runs:
+            slot = draw(
+                st.sampled_from(
+                    [f"frontier:{DECODE}", f"frontier:{PREFILL}", f"reference:{DECODE}", f"guard:{PREFILL}"]
+                )
+            )
+            builder.add("pin", pin_body(slot, draw(st.sampled_from(["50", "450", "40.5"])), runs[-1]), JUDGE)
+        elif what == 1 and runs:
+            target = draw(st.sampled_from(runs))
+            builder.add("supersede", {"target": target, "reason": "bad build", "replacement": None}, JUDGE)
+        else:
+            runs.append(builder.add("run", draw(bodies()), RUNNER))
+    return builder
+
+
+@settings(max_examples=150)
+@given(histories(), st.sampled_from(sorted(RULES)))
+def test_a_sweep_gives_the_tiers_of_the_explaining_path(builder: Builder, rule: str) -> None:
+    same(builder, RULES[rule])
+
+
+@pytest.mark.parametrize("rule", sorted(RULES))
+def test_a_round_of_the_house(rule: str) -> None:
+    builder, _ = house_ledger()
+    for speed in (50.9, 51.1, 52.0, 54.0, 56.0, 58.0, 61.0):
+        builder.add("run", receipt(speed, 500.0), RUNNER)
+    found = same(builder, RULES[rule])
+    slow = rule in {"v0.2.2", "the clock's number"}
+    assert (found.slow == 8) == slow
+    assert found.changes == ({} if sum(found.tiers.values()) == found.tiers[NOT_SCORABLE] else {"first": 8})
+
+
+def test_what_was_judged_before_is_compared_with() -> None:
+    from tests.rescore.test_replay import judged, result, verdict_body
+
+    builder, names = house_ledger()
+    (row,) = [row for row in judged(builder).rows if row.change != "not-scorable"]
+    body = verdict_body(names["candidate"], result(row))
+    second = builder.add("run", receipt(61.0, 500.0), RUNNER)
+    builder.add("verdict", {**body, "tier": "S"}, JUDGE)
+    builder.add("verdict", {**body, "target": second, "metric": "prefill"}, JUDGE)
+    found = same(builder, HOUSE)
+    assert found.changes == {"higher": 1, "first": 1}
+    assert found.changed == [(8, "S", "XL")]
+    report = judged(builder)
+    assert (report.count("higher"), report.count("first")) == (1, 1)
+
+
+def test_disowned_receipts_are_not_judged() -> None:
+    builder, _ = house_ledger()
+    builder.add("key", key_body(RUNNER, "runner", "revoke", revoked_from=8), builder.root)
+    assert sweep(verified(builder), HOUSE).tiers == {}
+
+
+def test_only_a_verified_log_is_swept() -> None:
+    with pytest.raises(TypeError, match="only a verified log"):
+        sweep([], HOUSE)  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------------------- every edge, to the last integer
+
+
+def exact(
+    *,
+    count: int = 60,
+    seconds_: int = 1,
+    tokens: int = 6000,
+    longer: int = 100,
+    jitter: int = 1,
+    kl: str = "0.004",
+    prefill: tuple[int, int] = (500, 1),
+    round_: str | None = "r1",
+) -> dict[str, Any]:
+    """A receipt of whole numbers: ``count`` tokens in ``seconds_``, ``tokens`` more in ``longer`` more seconds."""
+    outside = [(100, 20 + extra) for extra in (0, jitter, 0)] + [(100 + tokens, 20 + longer)] * 3
+    timing = [
+        series("decode", "subject", [(count, seconds_)] * 3, context=131_072),
+        series("decode", "controller", outside, context=131_072),
+        series("prefill", "subject", [prefill] * 3, context=32_768),
+    ]
+    return {**receipt(round_=round_), "timing": timing, "parity": parity(kl)}
+
+
+def tier_of(body: dict[str, Any], rule: Rule = HOUSE) -> str:
+    builder, _ = house_ledger()
+    builder.lines.pop()
+    builder.add("run", body, RUNNER)
+    found = same(builder, rule)
+    (tier,) = [tier for tier in found.tiers if tier != NOT_SCORABLE]
+    return tier
+
+
+@pytest.mark.parametrize(
+    ("change", "tier"),
+    [
+        ({}, "XL"),
+        ({"count": 51, "tokens": 5100}, "none"),  # exactly 2 %
+        ({"count": 51_000_001, "seconds_": 10**6, "tokens": 5100}, "XS"),
+        ({"count": 59, "tokens": 5900}, "XL"),  # exactly 18 %
+        ({"count": 58_999_999, "seconds_": 10**6, "tokens": 5900}, "L"),
+        ({"tokens": 4800}, "XL"),  # claim is exactly 1.25 times the clock
+        ({"tokens": 4799}, "REJECT"),
+        ({"tokens": 7500}, "XL"),  # the clock is exactly 1.25 times the claim
+        ({"tokens": 7501}, "REJECT"),
+        ({"jitter": 10}, "XL"),  # exactly ten times the jitter
+        ({"jitter": 10, "tokens": 5999}, "REJECT"),
+        ({"kl": "0.008"}, "XL"),  # exactly twice the frontier's
+        ({"kl": "0.0080000001"}, "REJECT"),
+        ({"prefill": (891, 2)}, "XL"),  # exactly 0.99 of 450
+        ({"prefill": (445_499_999, 10**6)}, "REJECT"),
+        ({"longer": 0}, "REJECT"),
+        ({"count": 200, "tokens": 20000}, "XL"),  # exactly four times the frontier
+        ({"count": 200_000_001, "seconds_": 10**6, "tokens": 20000}, "REJECT"),
+    ],
+)
+def test_each_edge_of_the_house_rule(change: dict[str, Any], tier: str) -> None:
+    assert tier_of(exact(**change)) == tier
+
+
+@pytest.mark.parametrize(("thousandths", "tier"), [(51_005, "none"), (51_015, "XS"), (51_006, "XS")])
+def test_speed_is_rounded_to_the_rules_decimals_with_ties_to_even(thousandths: int, tier: str) -> None:
+    body = exact(count=thousandths, seconds_=1000, tokens=5100)
+    assert tier_of(body, RULES["house, coarse"]) == tier
+
+
+@pytest.mark.parametrize(
+    "durations", [[65_536], [65_536, 65_536], [65_536, 131_072], [131_072, 65_536, 65_536], [3, 7], [3, 7, 9, 11]]
+)
+def test_the_median_rate_is_that_of_fractions(durations: list[int]) -> None:
+    from k3_ledger.rescore.exact import quantize
+    from k3_ledger.rescore.native import median
+    from k3_ledger.rescore.sweep import _median_rate
+
+    rates = [Fraction(10**9, duration) for duration in durations]
+    assert Fraction(_median_rate(1, list(durations)), 10**6) == quantize(median(rates), 6)
+
+
+def test_a_superseded_run_carries_no_frontier() -> None:
+    builder = Builder().open()
+    first = builder.add("run", exact(round_=None), RUNNER)
+    builder.add("run", exact(count=61, tokens=6100, round_=None), RUNNER)
+    rule = RULES["house, open"]
+    assert same(builder, rule).tiers["none"] == 1
+    builder.add("supersede", {"target": first, "reason": "bad build", "replacement": None}, JUDGE)
+    assert same(builder, rule).tiers["BASELINE"] == 2
+
+
+def test_a_clock_that_stood_still_proves_nothing_under_one_side_either() -> None:
+    assert tier_of(exact(longer=0), RULES["house, one side"]) == "REJECT"
+
+
+def test_a_first_run_is_a_baseline() -> None:
+    builder = Builder().open()
+    builder.add("run", exact(round_=None), RUNNER)
+    assert same(builder, HOUSE).tiers["BASELINE"] == 1
