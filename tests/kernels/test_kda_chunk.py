@@ -12,11 +12,20 @@ SHAPES = [
     {"tokens": 1},
     {"tokens": 16},
     {"tokens": 17},
-    {"batch": 1, "tokens": 63},
+    {"batch": 1, "tokens": 63, "values": 60},
     {"batch": 1, "tokens": 20, "width": 128, "values": 128, "heads": 2},
     {"batch": 1, "tokens": 33, "width": 16, "values": 40},
 ]
-GATES = {"none": 0.0, "-3": -3.0, "-5": -5.0, "-20, unbounded": -20.0, "tiny growth, unbounded": 1e-4}
+GATES = {
+    "none": (0.0, -5.0),
+    "-3": (-3.0, -5.0),
+    "-5": (-5.0, -5.0),
+    "-10 of a bound of -10": (-10.0, -10.0),
+    "-14 of a bound of -14": (-14.0, -14.0),
+    "-20, unbounded": (-20.0, None),
+    "tiny growth, unbounded": (1e-4, None),
+}
+"""Log decay of every token, and the bound that selects the gate's formula."""
 
 
 def walked(inputs):
@@ -50,7 +59,8 @@ def with_decay(inputs, decay):
         inputs["a"] *= 1.0 if decay < 0 else -decay
         level = -decay if decay < 0 else torch.log(torch.expm1(torch.ones(()))).item()
     else:
-        level = 200.0 if decay == -5.0 else -200.0 if decay == 0.0 else torch.logit(torch.tensor(decay / -5.0)).item()
+        share = torch.tensor(decay / inputs["lower_bound"])
+        level = torch.logit(share).clamp(-200, 200).item()
     inputs["f"] = torch.full_like(inputs["f"], level)
     return inputs
 
@@ -58,11 +68,11 @@ def with_decay(inputs, decay):
 @pytest.mark.parametrize("gate", GATES)
 @pytest.mark.parametrize("length", [17, 63])
 def test_strong_weak_and_no_decay_stay_finite_and_right(gate, length, device):
-    bound = None if "unbounded" in gate else -5.0
+    decay, bound = GATES[gate]
     shape = {"batch": 1, "heads": 2, "width": 16, "values": 20}
-    inputs = with_decay(kda_inputs(device, torch.float32, tokens=length, lower_bound=bound, **shape), GATES[gate])
+    inputs = with_decay(kda_inputs(device, torch.float32, tokens=length, lower_bound=bound, **shape), decay)
     reached = log_decay(*(inputs[name].cpu() for name in ("f", "a", "dt_bias")), bound)
-    assert torch.allclose(reached, torch.tensor(GATES[gate], dtype=torch.float64), rtol=1e-4, atol=1e-12)
+    assert torch.allclose(reached, torch.tensor(decay, dtype=torch.float64), rtol=1e-4, atol=1e-12)
     expected, state = walked(inputs)
     result = kernel("kda_chunk", **inputs)
     assert result.isfinite().all()

@@ -10,8 +10,9 @@ from tests.kernels.kda_inputs import kda_inputs, tokens
 SHAPES = [
     {"tokens": 1},
     {"tokens": 17},
-    {"batch": 1, "tokens": 63},
-    {"batch": 1, "tokens": 2, "heads": 12, "width": 128, "values": 128},
+    {"batch": 1, "tokens": 63, "heads": 1},
+    {"batch": 1, "tokens": 3, "values": 60},
+    {"batch": 1, "tokens": 2, "heads": 2, "width": 128, "values": 128},
     {"batch": 1, "tokens": 2, "width": 16, "values": 40},
 ]
 
@@ -34,7 +35,7 @@ def test_equals_the_specification_and_leaves_the_state(shape, lower_bound, devic
 
 @pytest.mark.parametrize("split", [[1] * 17, [5, 12], [16, 1]], ids=str)
 def test_bits_do_not_depend_on_how_tokens_are_split_into_calls(split, device, dtype):
-    inputs = kda_inputs(device, dtype, heads=2, width=20, values=40)
+    inputs = kda_inputs(device, dtype, heads=2, width=20)
     whole = {**inputs, "state": inputs["state"].clone()}
     expected = kernel("kda_step", **whole)
     parts, begin = [], 0
@@ -88,7 +89,7 @@ FAULTS = [
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_common_mistakes_are_seen(fault, device, dtype):
-    inputs = kda_inputs(device, dtype, tokens=5)
+    inputs = kda_inputs(device, dtype, tokens=5, heads=2, values=60)
     unplanted, planted = faulty("none", inputs), faulty(fault, inputs)
     result = kernel("kda_step", **inputs)
     assert distance(result, unplanted) < TOLERANCE[dtype]

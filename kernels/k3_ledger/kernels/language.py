@@ -38,6 +38,15 @@ def dot(a, b, acc):
 
 
 @triton.jit
+def dot_tf32x3(a, b, acc):
+    """``acc + a @ b`` of float32 operands as three TF32 products on matrix units, accumulated in float32.
+
+    2^-22 relative: for operations under a tolerance contract only.
+    """
+    return tl.dot(a, b, acc, input_precision="tf32x3")
+
+
+@triton.jit
 def narrow(x, dtype: tl.constexpr):
     """Float32 values in the type they are stored in, rounded to nearest even."""
     if _INTERPRETED and dtype == tl.bfloat16:

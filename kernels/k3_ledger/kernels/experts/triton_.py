@@ -1,7 +1,8 @@
-"""Expert kernels: slots sorted by expert into tiles of 16 rows, two grouped products, a combine in slot order.
+"""Expert kernels: slots sorted by expert into tiles of rows, two grouped products, a combine in slot order.
 
 A tile's shape and the order of its sums are constants, so a row's bits do not depend on which rows share its tile, and
-a token's not on the other tokens of the call. Nothing waits for the host: tiles past the last are planned and skipped.
+a token's not on the other tokens of the call. Nothing waits for the host: tiles past the last are planned and skipped,
+and a few slots get a tile each.
 Products accumulate in float32 (:func:`~k3_ledger.kernels.language.dot`).
 """
 
@@ -19,8 +20,8 @@ from k3_ledger.kernels.language import dot, narrow, program_id
 if TYPE_CHECKING:
     from torch import Tensor
 
-ROWS: Final = 16
-"""Rows a tile."""
+SINGLE: Final = 64
+"""Most slots of a call that get a tile each, without a plan: decode."""
 COMBINE: Final = 1024
 """Values a program of the combine."""
 
@@ -41,42 +42,48 @@ class Plan(NamedTuple):
     rows: Tensor
 
 
-def plan(ids: Tensor, *, first_expert: int, held: int) -> Plan:
+def plan(ids: Tensor, *, first_expert: int, held: int, rows: int) -> Plan:
     """Group slots by expert; slots of experts not held here come last and get no tile."""
     local = ids.reshape(-1).long() - first_expert
     local = torch.where((local >= 0) & (local < held), local, held)
     ranked, order = torch.sort(local, stable=True)
     ends = torch.searchsorted(ranked, torch.arange(held, device=ids.device), right=True)
     begins = torch.cat([ends.new_zeros(1), ends[:-1]])
-    tiles = (ends - begins + ROWS - 1) // ROWS
+    tiles = (ends - begins + rows - 1) // rows
     last = tiles.cumsum(0)
     pairs = local.numel()
-    tile = torch.arange(pairs // ROWS + min(pairs, held), device=ids.device)
+    tile = torch.arange(pairs // rows + min(pairs, held), device=ids.device)
     expert = torch.searchsorted(last, tile, right=True)
     inside = expert.clamp(max=held - 1)
-    begin = begins[inside] + (tile - last[inside] + tiles[inside]) * ROWS
-    rows = torch.where(expert < held, (ends[inside] - begin).clamp(max=ROWS), 0)
-    return Plan(order, inside, begin, rows)
+    begin = begins[inside] + (tile - last[inside] + tiles[inside]) * rows
+    used = torch.where(expert < held, (ends[inside] - begin).clamp(max=rows), 0)
+    return Plan(order, inside, begin, used)
 
 
 @triton.jit
-def _rows(order, begin, count, ROWS: tl.constexpr):
+def _tile(ids, order, experts, begins, counts, tile, first_expert, held, SINGLE: tl.constexpr, ROWS: tl.constexpr):
+    """Local expert, slots, and which rows of a tile are used; without a plan a tile is one slot."""
     row = tl.arange(0, ROWS)
-    present = row < count
-    return tl.load(order + begin + row, mask=present, other=0), present
+    if SINGLE:
+        expert = tl.load(ids + tile).to(tl.int64) - first_expert
+        count = tl.where((expert >= 0) & (expert < held), 1, 0)
+        pair = tile + row.to(tl.int64) * 0
+    else:
+        expert = tl.load(experts + tile).to(tl.int64)
+        count = tl.load(counts + tile).to(tl.int32)
+        pair = tl.load(order + tl.load(begins + tile) + row, mask=row < count, other=0)
+    return expert, pair, row < count, count
 
 
 @triton.jit
 def _up(
-    x, gate, up, hidden, order, experts, begins, counts, tiles, slots, M, F, beta, linear_beta,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr,
+    x, gate, up, hidden, ids, order, experts, begins, counts, tiles, first_expert, held, slots, M, F, beta, linear_beta,
+    SINGLE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
     program = program_id(0)
     tile = program % tiles
-    count = tl.load(counts + tile)
+    expert, pair, present, count = _tile(ids, order, experts, begins, counts, tile, first_expert, held, SINGLE, ROWS)
     if count > 0:
-        expert = tl.load(experts + tile).to(tl.int64)
-        pair, present = _rows(order, tl.load(begins + tile), count, ROWS)
         column = program // tiles * COLUMNS + tl.arange(0, COLUMNS)
         inner = tl.arange(0, INNER)
         source = x + (pair // slots)[:, None] * M
@@ -96,15 +103,13 @@ def _up(
 
 @triton.jit
 def _down(
-    hidden, down, parts, order, experts, begins, counts, tiles, M, F,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr,
+    hidden, down, parts, ids, order, experts, begins, counts, tiles, first_expert, held, M, F,
+    SINGLE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
     program = program_id(0)
     tile = program % tiles
-    count = tl.load(counts + tile)
+    expert, pair, present, count = _tile(ids, order, experts, begins, counts, tile, first_expert, held, SINGLE, ROWS)
     if count > 0:
-        expert = tl.load(experts + tile).to(tl.int64)
-        pair, present = _rows(order, tl.load(begins + tile), count, ROWS)
         column = program // tiles * COLUMNS + tl.arange(0, COLUMNS)
         inner = tl.arange(0, INNER)
         source = hidden + pair[:, None] * F
@@ -129,17 +134,17 @@ def _combine(parts, ids, weights, out, slots, M, blocks, first_expert, held, exp
         expert = tl.load(ids + pair).to(tl.int64)
         here = (expert >= first_expert) & (expert < first_expert + held)
         part = tl.load(parts + pair * M + column, mask=here & (column < M), other=0.0)
-        total += tl.where(here, tl.load(weights + pair).to(tl.float32) * part, 0.0)
+        total += tl.load(weights + pair, mask=here, other=0.0).to(tl.float32) * part
         owned = (expert >= 0) & (expert < expert_count)
         total = tl.where(owned, total, float("nan"))
     tl.store(out + token * M + column, total, mask=column < M)
 
 
 def tiles(dtype: torch.dtype) -> dict[str, int]:
-    """Output columns and inner values a program takes at once, and how it is launched; never by tokens."""
+    """Rows, output columns and inner values a program takes at once, and its launch; never by tokens."""
     if dtype == torch.float32:
-        return {"COLUMNS": 32, "INNER": 32, "num_warps": 4, "num_stages": 3}
-    return {"COLUMNS": 64, "INNER": 64, "num_warps": 4, "num_stages": 4}
+        return {"ROWS": 16, "COLUMNS": 32, "INNER": 32, "num_warps": 4, "num_stages": 3}
+    return {"ROWS": 32, "COLUMNS": 64, "INNER": 128, "num_warps": 4, "num_stages": 3}
 
 
 def experts(
@@ -159,18 +164,21 @@ def experts(
     tokens, slots = ids.shape
     held, width, latent = gate.shape
     pairs = tokens * slots
-    order, expert, begin, rows = plan(ids, first_expert=first_expert, held=held)
-    count = expert.numel()
+    shape = tiles(x.dtype)
+    single = pairs <= SINGLE
+    planned = (
+        Plan(ids, ids, ids, ids) if single else plan(ids, first_expert=first_expert, held=held, rows=shape["ROWS"])
+    )
+    count = pairs if single else planned.expert.numel()
     hidden = torch.empty((pairs, width), dtype=x.dtype, device=x.device)
     parts = torch.empty((pairs, latent), dtype=torch.float32, device=x.device)
     out = torch.empty((tokens, latent), dtype=torch.float32, device=x.device)
-    shape = {"ROWS": ROWS, **tiles(x.dtype)}
     _up[(count * triton.cdiv(width, shape["COLUMNS"]),)](
-        x, gate, up, hidden, order, expert, begin, rows, count, slots, latent, width,
-        float(beta), float(linear_beta), **shape,
+        x, gate, up, hidden, ids, *planned, count, first_expert, held, slots, latent, width,
+        float(beta), float(linear_beta), SINGLE=single, **shape,
     )  # fmt: skip
     _down[(count * triton.cdiv(latent, shape["COLUMNS"]),)](
-        hidden, down, parts, order, expert, begin, rows, count, latent, width, **shape
+        hidden, down, parts, ids, *planned, count, first_expert, held, latent, width, SINGLE=single, **shape
     )
     blocks = triton.cdiv(latent, COMBINE)
     _combine[(tokens * blocks,)](

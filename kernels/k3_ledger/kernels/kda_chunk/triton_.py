@@ -1,8 +1,10 @@
 """Kimi delta attention kernels in chunks: what needs no state, for all chunks at once; then the scan over chunks.
 
 Scratch between the two, per head and chunk: ``w = A (beta k e^G)``, ``u = A (beta v)`` with ``A = (I + L)^-1``, ``m``,
-``q e^G``, ``k e^(G_last - G)`` and ``G_last``, all float32. Pair decays ``e^(G_t - G_s)`` are formed from differences,
-so no exponent is above 0 for any gate; products are IEEE float32 (:func:`~k3_ledger.kernels.language.dot`).
+``q e^G``, ``k e^(G_last - G)`` and ``G_last``, all float32. Pair decays ``e^(G_t - G_s)`` are products of
+``e^(G_t - G_8)`` and ``e^(G_8 - G_s)`` where the gate's bound keeps both in range (at -5 the middle of a chunk is e^40
+from its ends), and are formed one by one from differences, never above 0, where no bound does. Matrix products are
+three TF32 products each (2^-22 relative), unlike the IEEE products of the bit-identical operations.
 """
 
 from __future__ import annotations
@@ -14,14 +16,18 @@ import triton
 import triton.language as tl
 
 from k3_ledger.kernels.kda_chunk.naive import CHUNK
-from k3_ledger.kernels.language import dot, log_decay, narrow, program_id, sigmoid
+from k3_ledger.kernels.language import dot_tf32x3, log_decay, narrow, program_id, sigmoid
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 SUB: Final = 16
 """Key channels whose pair decays are held at once."""
-SCAN_TILE: Final = {"BLOCK": 16, "num_warps": 8}
+SPLIT_BOUND: Final = -5.0
+"""Lowest bound of the log decay for which a whole chunk, e^75, stays in range of float32."""
+PREPARE_TILE: Final = {"num_warps": 4}
+"""How the part without state is launched."""
+SCAN_TILE: Final = {"BLOCK": 32, "num_warps": 4}
 """Value columns a program of the scan takes, and how it is launched."""
 
 
@@ -32,6 +38,19 @@ def _gates(f, dt_bias, a, place, head, channel, mask, lower_bound, K, BOUNDED: t
     pre = tl.load(f + place, mask=mask, other=0.0).to(tl.float32) + bias[None, :]
     g = log_decay(pre, -tl.load(a + head).to(tl.float32), lower_bound, BOUNDED)
     return tl.cumsum(tl.where(mask, g, 0.0), axis=0)
+
+
+@triton.jit
+def _products(query, key, total, C: tl.constexpr):
+    """What :func:`_pairs` gives, as two matrix products around the middle of the chunk, where gates stay in range."""
+    row = tl.arange(0, C)
+    middle = tl.sum(tl.where((row == C // 2)[:, None], total, 0.0), axis=0)
+    rise = tl.exp(total - middle[None, :])
+    turned = tl.trans(key * tl.exp(middle[None, :] - total))
+    zero = tl.zeros([C, C], dtype=tl.float32)
+    mixed = dot_tf32x3(query * rise, turned, zero)
+    lower = dot_tf32x3(key * rise, turned, zero)
+    return tl.where(row[:, None] >= row[None, :], mixed, 0.0), lower
 
 
 @triton.jit
@@ -60,13 +79,21 @@ def _pairs(
 
 @triton.jit
 def _inverse(lower, C: tl.constexpr):
-    """``(I + lower)^-1`` by forward substitution; ``lower`` is strictly lower triangular."""
-    row = tl.arange(0, C)
-    inverse = tl.where(row[:, None] == row[None, :], 1.0, 0.0)
-    for i in range(1, C):
-        factor = tl.sum(tl.where((row == i)[:, None], lower, 0.0), axis=0)
-        change = tl.sum(factor[:, None] * inverse, axis=0)
-        inverse = tl.where((row == i)[:, None], inverse - change[None, :], inverse)
+    """``(I + lower)^-1`` of a strictly lower triangular matrix, by blocks of 4, then 8, then 16 rows.
+
+    A block of 4 is nilpotent of order 4: ``(I + N)^-1 = (I - N)(I + N^2)``. Two blocks with inverse ``A`` and ``Q``
+    below them have the inverse ``A - A Q A``: forward substitution in six small products, without its chain of rows.
+    """
+    row = tl.arange(0, C)[:, None]
+    column = tl.arange(0, C)[None, :]
+    unit = tl.where(row == column, 1.0, 0.0)
+    zero = tl.zeros([C, C], dtype=tl.float32)
+    block = tl.where(row // 4 == column // 4, lower, 0.0)
+    inverse = dot_tf32x3(unit - block, unit + dot_tf32x3(block, block, zero), zero)
+    for size in tl.static_range(3, 5):
+        below = (row >> size == column >> size) & (row >> (size - 1) != column >> (size - 1))
+        step = dot_tf32x3(tl.where(below, lower, 0.0), inverse, zero)
+        inverse -= dot_tf32x3(inverse, step, zero)
     return inverse
 
 
@@ -74,7 +101,7 @@ def _inverse(lower, C: tl.constexpr):
 def _prepare(
     q, k, v, f, beta, a, dt_bias, w, u, m, q_plus, k_rest, last, T, H, chunks, lower_bound, l2_eps,
     K: tl.constexpr, V: tl.constexpr, C: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr,
-    SUB: tl.constexpr, BOUNDED: tl.constexpr,
+    SUB: tl.constexpr, BOUNDED: tl.constexpr, SPLIT: tl.constexpr,
 ):  # fmt: skip
     program = program_id(0)
     chunk = program % chunks
@@ -91,28 +118,32 @@ def _prepare(
     key = tl.load(k + place, mask=mask, other=0.0).to(tl.float32)
     query_scale = 1.0 / tl.sqrt((tl.sum(query * query, axis=1) + l2_eps) * K)
     key_scale = 1.0 / tl.sqrt(tl.sum(key * key, axis=1) + l2_eps)
-    mixed, lower = _pairs(
-        q, k, f, dt_bias, a, token, valid, head, lower_bound, query_scale, key_scale, K, C, SUB, BOUNDED
-    )
+    query = query * query_scale[:, None]
+    key = key * key_scale[:, None]
+    total = _gates(f, dt_bias, a, place, head, channel, mask, lower_bound, K, BOUNDED)
+    if SPLIT:
+        mixed, lower = _products(query, key, total, C)
+    else:
+        mixed, lower = _pairs(
+            q, k, f, dt_bias, a, token, valid, head, lower_bound, query_scale, key_scale, K, C, SUB, BOUNDED
+        )
     write = tl.where(valid, sigmoid(tl.load(beta + token, mask=valid, other=0.0).to(tl.float32)), 0.0)
     strict = row[:, None] > row[None, :]
     inverse = _inverse(tl.where(strict, lower * write[:, None], 0.0), C)
     tl.store(m + (program * C + row[:, None]) * C + row[None, :], mixed)
 
-    total = _gates(f, dt_bias, a, place, head, channel, mask, lower_bound, K, BOUNDED)
     final = tl.sum(tl.where((row == C - 1)[:, None], total, 0.0), axis=0)
-    key = key * key_scale[:, None]
     scratch = (program * C + row[:, None]) * BK + channel[None, :]
-    tl.store(q_plus + scratch, query * query_scale[:, None] * tl.exp(total))
+    tl.store(q_plus + scratch, query * tl.exp(total))
     tl.store(k_rest + scratch, key * tl.exp(final[None, :] - total))
     tl.store(last + program * BK + channel, final)
     zero = tl.zeros([C, BK], dtype=tl.float32)
-    tl.store(w + scratch, dot(inverse, key * tl.exp(total) * write[:, None], zero))
+    tl.store(w + scratch, dot_tf32x3(inverse, key * tl.exp(total) * write[:, None], zero))
     in_value = valid[:, None] & (column < V)[None, :]
     value = tl.load(v + token[:, None] * V + column[None, :], mask=in_value, other=0.0).to(tl.float32)
     zero_value = tl.zeros([C, BV], dtype=tl.float32)
     scratch_value = (program * C + row[:, None]) * BV + column[None, :]
-    tl.store(u + scratch_value, dot(inverse, value * write[:, None], zero_value))
+    tl.store(u + scratch_value, dot_tf32x3(inverse, value * write[:, None], zero_value))
 
 
 @triton.jit
@@ -138,11 +169,11 @@ def _scan(
         square = (base * C + row[:, None]) * C + row[None, :]
         in_value = (column < V)[None, :] & (row >= 0)[:, None]
         update = tl.load(u + (base * C + row[:, None]) * BV + column[None, :], mask=in_value, other=0.0)
-        update = dot(-tl.load(w + scratch), current, update)
-        result = dot(tl.load(q_plus + scratch), current, tl.zeros([C, BLOCK], dtype=tl.float32))
-        result = dot(tl.load(m + square), update, result)
+        update = dot_tf32x3(-tl.load(w + scratch), current, update)
+        result = dot_tf32x3(tl.load(q_plus + scratch), current, tl.zeros([C, BLOCK], dtype=tl.float32))
+        result = dot_tf32x3(tl.load(m + square), update, result)
         current = current * tl.exp(tl.load(last + base * BK + channel))[:, None]
-        current = dot(tl.load(k_rest + turned), update, current)
+        current = dot_tf32x3(tl.load(k_rest + turned), update, current)
         time = chunk * C + row
         target = ((sequence * T + time) * H + head)[:, None] * V + column[None, :]
         tl.store(out + target, narrow(result, out.dtype.element_ty), mask=in_value & (time < T)[:, None])
@@ -176,11 +207,12 @@ def kda_chunk(
 
     w, q_plus, k_rest = (scratch(CHUNK, padded) for _ in range(3))
     u, m, last = scratch(CHUNK, padded_values), scratch(CHUNK, CHUNK), scratch(padded)
+    split = lower_bound is not None and lower_bound >= SPLIT_BOUND
     sizes = {"K": width, "V": values, "C": CHUNK, "BK": padded, "BV": padded_values}
     _prepare[(items * chunks,)](
         q, k, v, f, beta, a, dt_bias, w, u, m, q_plus, k_rest, last, tokens, heads, chunks,
         0.0 if lower_bound is None else float(lower_bound), float(l2_eps),
-        SUB=SUB, BOUNDED=lower_bound is not None, **sizes,
+        SUB=SUB, BOUNDED=lower_bound is not None, SPLIT=split, **sizes, **PREPARE_TILE,
     )  # fmt: skip
     _scan[(items * triton.cdiv(values, SCAN_TILE["BLOCK"]),)](
         w, u, m, q_plus, k_rest, last, state, out, tokens, heads, chunks, **sizes, **SCAN_TILE

@@ -17,7 +17,7 @@ from k3_ledger.kernels.language import log_decay, narrow, program_id, sigmoid
 if TYPE_CHECKING:
     from torch import Tensor
 
-TILE: Final = {"BV": 32, "num_warps": 4}
+TILE: Final = {"BV": 16, "num_warps": 4}
 """Value columns a program takes, and how it is launched."""
 
 

@@ -71,8 +71,8 @@ def tiles(dtype: torch.dtype, heads: int) -> dict[str, int]:
     if dtype == torch.float32:
         return {"BH": 16, "BN": 16, "num_warps": 4, "num_stages": 2}
     if heads <= 16:
-        return {"BH": 16, "BN": 32, "num_warps": 4, "num_stages": 2}
-    return {"BH": 32, "BN": 32, "num_warps": 8, "num_stages": 2}
+        return {"BH": 16, "BN": 64, "num_warps": 4, "num_stages": 2}
+    return {"BH": 64, "BN": 64, "num_warps": 8, "num_stages": 2}
 
 
 def mla_slices(

@@ -20,10 +20,43 @@ if TYPE_CHECKING:
 
 
 @triton.jit
+def _attend(
+    q_nope, q_rest, keys, rests, values, peak, total, mixed, first, end, position, H, scale,
+    N: tl.constexpr, P: tl.constexpr, V: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr,
+    BN: tl.constexpr, BP: tl.constexpr, BV: tl.constexpr, MASKED: tl.constexpr,
+):  # fmt: skip
+    """One block of rows added to the running softmax."""
+    nope = tl.arange(0, BN)
+    rest = tl.arange(0, BP)
+    column = tl.arange(0, BV)
+    row = tl.arange(0, BS).to(tl.int64) + first
+    in_nope = (nope < N)[None, :]
+    in_rest = (rest < P)[None, :]
+    in_value = (column < V)[None, :]
+    if MASKED:
+        seen = (row < end)[:, None]
+        in_nope = seen & in_nope
+        in_rest = seen & in_rest
+        in_value = seen & in_value
+    k_nope = tl.load(keys + row[:, None] * (H * N) + nope[None, :], mask=in_nope, other=0.0)
+    k_rest = tl.load(rests + row[:, None] * P + rest[None, :], mask=in_rest, other=0.0)
+    score = dot(q_nope, tl.trans(k_nope), tl.zeros([BT, BS], dtype=tl.float32))
+    score = dot(q_rest, tl.trans(k_rest), score) * scale
+    if MASKED:
+        score = tl.where(row[None, :] <= position[:, None], score, float("-inf"))
+    new = tl.maximum(peak, tl.max(score, axis=1))
+    power = tl.exp(score - new[:, None])
+    shrink = tl.exp(peak - new)
+    total = total * shrink + tl.sum(power, axis=1)
+    v = tl.load(values + row[:, None] * (H * V) + column[None, :], mask=in_value, other=0.0)
+    return new, total, dot(narrow(power, v.dtype), v, mixed * shrink[:, None])
+
+
+@triton.jit
 def _mla_prefill(
     query, key, key_pe, value, out, T, S, H, start, scale,
     N: tl.constexpr, P: tl.constexpr, V: tl.constexpr, BT: tl.constexpr, BS: tl.constexpr,
-    BN: tl.constexpr, BP: tl.constexpr, BV: tl.constexpr,
+    BN: tl.constexpr, BP: tl.constexpr, BV: tl.constexpr, SKIP: tl.constexpr,
 ):  # fmt: skip
     blocks = (T + BT - 1) // BT
     program = program_id(0)
@@ -41,34 +74,34 @@ def _mla_prefill(
     peak = tl.full([BT], float("-inf"), dtype=tl.float32)
     total = tl.zeros([BT], dtype=tl.float32)
     mixed = tl.zeros([BT, BV], dtype=tl.float32)
+    # Rows that the block's first token sees need no mask; the few after them do. Two loops, one result: the launch
+    # forbids the compiler to fuse multiplications into additions, which it would do differently in each.
     end = tl.minimum(start + (block + 1) * BT, start + T)
-    for first in range(0, end, BS):
-        row = first + tl.arange(0, BS)
-        seen = (row < end)[:, None]
-        line = sequence * S + row
-        place = (line * H + head)[:, None]
-        k_nope = tl.load(key + place * N + nope[None, :], mask=seen & (nope < N)[None, :], other=0.0)
-        k_rest = tl.load(key_pe + line[:, None] * P + rest[None, :], mask=seen & (rest < P)[None, :], other=0.0)
-        score = dot(q_nope, tl.trans(k_nope), tl.zeros([BT, BS], dtype=tl.float32))
-        score = dot(q_rest, tl.trans(k_rest), score) * scale
-        score = tl.where(row[None, :] <= (start + token)[:, None], score, float("-inf"))
-        new = tl.maximum(peak, tl.max(score, axis=1))
-        power = tl.exp(score - new[:, None])
-        shrink = tl.exp(peak - new)
-        total = total * shrink + tl.sum(power, axis=1)
-        v = tl.load(value + place * V + column[None, :], mask=seen & (column < V)[None, :], other=0.0)
-        mixed = dot(narrow(power, v.dtype), v, mixed * shrink[:, None])
-        peak = new
+    whole = (start + block * BT + 1) // BS * BS if SKIP else 0
+    keys = key + (sequence * S * H + head) * N
+    rests = key_pe + sequence * S * P
+    values = value + (sequence * S * H + head) * V
+    position = start + token
+    for first in range(0, whole, BS):
+        peak, total, mixed = _attend(
+            q_nope, q_rest, keys, rests, values, peak, total, mixed, first, end, position, H, scale,
+            N, P, V, BT, BS, BN, BP, BV, False,
+        )  # fmt: skip
+    for first in range(whole, end, BS):
+        peak, total, mixed = _attend(
+            q_nope, q_rest, keys, rests, values, peak, total, mixed, first, end, position, H, scale,
+            N, P, V, BT, BS, BN, BP, BV, True,
+        )  # fmt: skip
     target = ((sequence * T + token) * H + head)[:, None] * V + column[None, :]
     result = narrow(mixed / total[:, None], out.dtype.element_ty)
     tl.store(out + target, result, mask=present & (column < V)[None, :])
 
 
 def tiles(dtype: torch.dtype) -> dict[str, int]:
-    """Tokens and rows a program takes at once, and how it is launched; never by tokens or context."""
+    """Tokens and rows a program takes at once, whether it skips masks, and its launch; never by tokens or context."""
     if dtype == torch.float32:
-        return {"BT": 32, "BS": 32, "num_warps": 8, "num_stages": 2}
-    return {"BT": 128, "BS": 64, "num_warps": 8, "num_stages": 2}
+        return {"BT": 32, "BS": 32, "SKIP": True, "num_warps": 8, "num_stages": 2}
+    return {"BT": 128, "BS": 64, "SKIP": True, "num_warps": 8, "num_stages": 3}
 
 
 def mla_prefill(query: Tensor, key: Tensor, key_pe: Tensor, value: Tensor, *, start: int, scale: float) -> Tensor:
@@ -82,6 +115,6 @@ def mla_prefill(query: Tensor, key: Tensor, key_pe: Tensor, value: Tensor, *, st
             query, key, key_pe, value, out, tokens, rows, heads, start, float(scale),
             N=nope, P=rest, V=values,
             BN=max(16, triton.next_power_of_2(nope)), BP=max(16, triton.next_power_of_2(rest)),
-            BV=max(16, triton.next_power_of_2(values)), **shape,
+            BV=max(16, triton.next_power_of_2(values)), enable_fp_fusion=False, **shape,
         )  # fmt: skip
     return out

@@ -1,4 +1,4 @@
-"""Router kernel: one program a token, the experts in registers, one maximum after another in float32."""
+"""Router kernel: one program a token, the experts in registers, one maximum after another; scores in float32."""
 
 from __future__ import annotations
 
@@ -25,27 +25,28 @@ def _router(
     probability = sigmoid(tl.load(logits + token * E + expert, mask=mask, other=0.0))
     score = probability + tl.load(bias + expert, mask=mask, other=0.0).to(tl.float32)
     broken = tl.max((mask & is_nan(score)).to(tl.int32), axis=0) > 0
-    score = tl.where(is_nan(score), float("-inf"), score)
-    left = mask
+    bits = tl.where(is_nan(score), float("-inf"), score).to(tl.int32, bitcast=True)
+    # Order of floats as order of integers; below it, the lower index is the greater one. One maximum gives both.
+    rank = bits ^ ((bits >> 31) & 0x7FFFFFFF)
+    key = (rank.to(tl.int64) << 32) | (BE - 1 - expert)
+    removed: tl.constexpr = -(2**63)
+    key = tl.where(mask, key, removed)
     slots = tl.arange(0, BT)
     picked = tl.zeros([BT], dtype=tl.int32)
-    values = tl.zeros([BT], dtype=tl.float32)
-    total = 0.0
     for slot in range(TOP_K):
-        best = tl.max(tl.where(left, score, float("-inf")), axis=0)
-        # The lowest index among equals; a removed expert is never chosen twice, not even at -inf.
-        chosen = tl.min(tl.where(left & (score == best), expert, BE), axis=0)
-        weight = tl.sum(tl.where(expert == chosen, probability, 0.0), axis=0)
-        total += weight
-        left = left & (expert != chosen)
+        best = tl.max(key, axis=0)
+        chosen = (BE - 1 - (best & 0xFFFFFFFF)).to(tl.int32)
+        key = tl.where(expert == chosen, removed, key)
         picked = tl.where(slots == slot, chosen, picked)
-        values = tl.where(slots == slot, weight, values)
+    used = slots < TOP_K
+    values = tl.where(used, sigmoid(tl.load(logits + token * E + picked, mask=used, other=0.0)), 0.0)
     if RENORMALISE:
+        total = tl.sum(values, axis=0)
         values = values / tl.where(total < min_sum, min_sum, total)
     values = tl.where(broken, float("nan"), values * scale)
     place = token * TOP_K + slots
-    tl.store(ids + place, picked.to(tl.int64), mask=slots < TOP_K)
-    tl.store(weights + place, values, mask=slots < TOP_K)
+    tl.store(ids + place, picked.to(tl.int64), mask=used)
+    tl.store(weights + place, values, mask=used)
 
 
 def router(
