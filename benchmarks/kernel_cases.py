@@ -33,7 +33,7 @@ class Case:
         operations: floating-point operations of a call that matrix units could do.
         sets: sets of inputs in one capture.
         baseline: the same function in plain torch, or None.
-        variants: keyword arguments of the call or constants of the kernel module (upper case), one dict a row.
+        variants: arguments of the call, or tables of tile sizes of the kernel's module; one dict a row.
         reduce: smaller inputs for the comparison, where the specification would not fit.
         tolerance: relative L2.
     """
@@ -50,37 +50,37 @@ class Case:
     tolerance: float = 4e-3
 
     def kernel(self, inputs: Inputs, variant: dict[str, Any]) -> object:
-        """Run the kernel; lower-case entries of the variant are arguments."""
+        """Run the kernel; entries of the variant that name an argument replace it."""
         changes = {key: value for key, value in variant.items() if key in inputs}
-        return select(self.op, "triton")(**{**inputs, **changes})
+        return select(self.op, "triton")(**{**own(inputs), **changes})
 
     @contextmanager
     def use(self, variant: dict[str, Any]) -> Iterator[None]:
-        """Put the variant's tile sizes in place of the kernel's own."""
+        """Put the variant's tile sizes (entries named like the kernel module's own tables) in their place."""
         module = import_module(f"{OPS[self.op].package}.triton_")
-        sizes = {key: value for key, value in variant.items() if key.isupper() or key.startswith("num_")}
-        tables = [name for name in ("tiles", "TILE", "SCAN_TILE") if hasattr(module, name)]
-        if not sizes:
-            yield
-            return
-        name = tables[0]
-        before = getattr(module, name)
-        setattr(module, name, (lambda *_: sizes) if name == "tiles" else sizes)
+        before = {name: getattr(module, name) for name in variant if hasattr(module, name)}
+        for name in before:
+            setattr(module, name, (lambda *_, name=name: variant[name]) if name == "tiles" else variant[name])
         try:
             yield
         finally:
-            setattr(module, name, before)
+            for name, value in before.items():
+                setattr(module, name, value)
 
     def error(self, inputs: Inputs, variant: dict[str, Any]) -> float:
         """Relative L2 against the float64 specification, on states of their own."""
         inputs = self.reduce(inputs)
-        mine = {key: value.clone() if key in ("state", "window") else value for key, value in inputs.items()}
-        result, expected = self.kernel(mine, variant), select(self.op, "naive")(**clone(inputs))
+        result, expected = self.kernel(clone(inputs), variant), select(self.op, "naive")(**own(clone(inputs)))
         if isinstance(result, tuple):
             if not torch.equal(result[0], expected[0]):
                 return float("inf")
             result, expected = result[1], expected[1]
         return ((result.double() - expected.double()).norm() / expected.double().norm()).item()
+
+
+def own(inputs: Inputs) -> Inputs:
+    """The operation's arguments, without what a baseline keeps beside them."""
+    return {key: value for key, value in inputs.items() if not key.startswith("_")}
 
 
 def clone(inputs: Inputs) -> Inputs:
@@ -117,7 +117,7 @@ def situ(tokens: int) -> Case:
     return Case(f"situ {tokens}x6144", "situ", make, tokens * 6144 * 6, baseline=plain)
 
 
-def conv(tokens: int) -> Case:
+def conv(tokens: int, variants: list[dict[str, Any]]) -> Case:
     """Three streams of 12,288 channels side by side."""
     channels = 3 * 12288
 
@@ -131,7 +131,7 @@ def conv(tokens: int) -> Case:
         return functional.silu(functional.conv1d(samples.mT, i["weight"][:, None], groups=channels))
 
     moved = channels * (tokens * 4 + 2 * 12 + 8)
-    return Case(f"conv {tokens}x36864", "conv", make, moved, sets=min(8, 2 + 512 // tokens), baseline=plain)
+    return Case(f"conv {tokens}x36864", "conv", make, moved, 0.0, min(8, 2 + 512 // tokens), plain, variants)
 
 
 def kda(op: str, tokens: int, heads: int, variants: list[dict[str, Any]], tolerance: float = 4e-3) -> Case:
@@ -193,11 +193,11 @@ def mla_prefill(tokens: int, variants: list[dict[str, Any]]) -> Case:
         return {"query": normal(1, tokens, heads, 192), "key": key, "value": value, **tail}
 
     def plain(i: Inputs) -> object:
-        if "whole" not in i:
-            i["whole"] = torch.cat([i["key"], i["key_pe"][:, :, None].expand(-1, -1, heads, -1)], -1).transpose(1, 2)
+        if "_whole" not in i:
+            i["_whole"] = torch.cat([i["key"], i["key_pe"][:, :, None].expand(-1, -1, heads, -1)], -1).transpose(1, 2)
         with sdpa_kernel([SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
             q, v = i["query"].transpose(1, 2), i["value"].transpose(1, 2)
-            return functional.scaled_dot_product_attention(q, i["whole"], v, is_causal=True, scale=i["scale"])
+            return functional.scaled_dot_product_attention(q, i["_whole"], v, is_causal=True, scale=i["scale"])
 
     def two_heads(i: Inputs) -> Inputs:
         cut = {name: i[name][:, :2048, :2].contiguous() for name in ("query", "key", "value")}
@@ -248,12 +248,12 @@ def experts(held: int, tokens: int, slots: int, variants: list[dict[str, Any]]) 
 
     def plain(i: Inputs) -> object:
         """Three bare grouped products on rows that were sorted beforehand: no gather, no combine."""
-        if "rows" not in i:
-            i["ends"] = torch.bincount(i["ids"].flatten(), minlength=held).cumsum(0).to(torch.int32)
-            i["rows"] = i["x"].repeat_interleave(slots, 0)[i["ids"].flatten().argsort()]
-        g, u = (torch._grouped_mm(i["rows"], i[name].mT, offs=i["ends"]) for name in ("gate", "up"))  # noqa: SLF001
+        if "_rows" not in i:
+            i["_ends"] = torch.bincount(i["ids"].flatten(), minlength=held).cumsum(0).to(torch.int32)
+            i["_rows"] = i["x"].repeat_interleave(slots, 0)[i["ids"].flatten().argsort()]
+        g, u = (torch._grouped_mm(i["_rows"], i[name].mT, offs=i["_ends"]) for name in ("gate", "up"))  # noqa: SLF001
         hidden = 4 * (g / 4).tanh() * g.sigmoid() * (25 * (u / 25).tanh())
-        return torch._grouped_mm(hidden, i["down"].mT, offs=i["ends"])  # noqa: SLF001  torch's only grouped product
+        return torch._grouped_mm(hidden, i["down"].mT, offs=i["_ends"])  # noqa: SLF001  torch's only grouped product
 
     each = 3 * 3584 * 3072
     used = held * (1 - (1 - slots / held) ** tokens)
@@ -289,8 +289,10 @@ def unpack(quant: str, block_bytes: int, block_values: int) -> Case:
     blocks = 2**26 // block_values
 
     def make() -> Inputs:
-        data = torch.randint(0, 255, (1, blocks, block_bytes), dtype=torch.uint8, device=DEVICE)
-        if quant != "mxfp4":
+        data = torch.randint(0, 256, (1, blocks, block_bytes), dtype=torch.uint8, device=DEVICE)
+        if quant == "mxfp4":
+            data[..., 0] = 120 + data[..., 0] % 16
+        else:
             data[..., 1] &= 0xBB
         inputs: Inputs = {"data": data.reshape(1, -1), "quant": quant, "dtype": BF16}
         if quant == "iq1_s":
@@ -300,29 +302,35 @@ def unpack(quant: str, block_bytes: int, block_values: int) -> Case:
     return Case(f"unpack {quant}, 64 Mi values", "unpack", make, 2**26 * 2 + blocks * block_bytes, sets=2)
 
 
-TILES = {"BH": 32, "BN": 32, "num_warps": 8, "num_stages": 2}
+def row(name: str, keys: str, *values: int, **arguments: int) -> dict[str, Any]:
+    """A variant: one table of tile sizes, and arguments."""
+    return {**arguments, name: dict(zip(keys.split(), values, strict=True))}
+
+
+LAUNCH = "num_warps num_stages"
 DECODE = [
-    {"slice_rows": 1024},
     {"slice_rows": 2048},
-    {"slice_rows": 4096},
-    {"slice_rows": 2048, **TILES, "BN": 64},
-    {"slice_rows": 2048, **TILES, "BH": 64},
-    {"slice_rows": 1024, **TILES, "BH": 64},
-    {"slice_rows": 2048, **TILES, "BH": 16, "num_warps": 4},
+    {"slice_rows": 1024},
+    row("tiles", f"BH BN {LAUNCH}", 64, 32, 8, 3, slice_rows=2048),
 ]
-DECODE_12 = [{"slice_rows": 256}, {"slice_rows": 512}, {"slice_rows": 1024}]
-CHUNK = [{}, {"BLOCK": 32, "num_warps": 4}, {"BLOCK": 64, "num_warps": 8}]
-STEP = [{}, {"BV": 16, "num_warps": 4}, {"BV": 16, "num_warps": 2}, {"BV": 8, "num_warps": 2}]
+DECODE_12 = [{"slice_rows": 512}, {"slice_rows": 1024}, row("tiles", f"BH BN {LAUNCH}", 16, 32, 4, 2, slice_rows=512)]
+STEP = [{}, row("TILE", "BV num_warps", 32, 4)]
+CHUNK = [{}, row("PREPARE_TILE", "num_warps", 8), row("SCAN_TILE", "BLOCK num_warps", 64, 8)]
+CONV = [
+    {},
+    *(row("TILE", "RUN BLOCK num_warps", *sizes) for sizes in ((8, 256, 4), (16, 256, 8))),
+]
 PREFILL = [
     {},
-    {"BT": 64, "BS": 64, "num_warps": 4, "num_stages": 2},
-    {"BT": 128, "BS": 64, "num_warps": 8, "num_stages": 3},
+    row("tiles", f"BT BS SKIP {LAUNCH}", 128, 64, 0, 8, 3),
+    row("tiles", f"BT BS SKIP {LAUNCH}", 64, 64, 1, 4, 3),
 ]
 EXPERTS = [
     {},
-    {"COLUMNS": 32, "INNER": 128, "num_warps": 4, "num_stages": 4},
-    {"COLUMNS": 64, "INNER": 128, "num_warps": 4, "num_stages": 3},
-    {"COLUMNS": 128, "INNER": 64, "num_warps": 4, "num_stages": 4},
+    *(
+        row("tiles", f"ROWS COLUMNS INNER {LAUNCH}", *sizes)
+        for sizes in ((16, 64, 128, 4, 3), (64, 128, 64, 4, 4), (128, 128, 64, 8, 3))
+    ),
 ]
 
 CASES: list[Callable[[], Case]] = [
@@ -330,8 +338,8 @@ CASES: list[Callable[[], Case]] = [
     lambda: rms_norm(4096),
     lambda: situ(1),
     lambda: situ(4096),
-    lambda: conv(1),
-    lambda: conv(4096),
+    lambda: conv(1, [{}]),
+    lambda: conv(4096, CONV),
     lambda: kda("kda_step", 1, 96, STEP),
     lambda: kda("kda_step", 1, 12, STEP),
     lambda: kda("kda_step", 4096, 96, [{}]),
@@ -345,8 +353,8 @@ CASES: list[Callable[[], Case]] = [
     lambda: experts(112, 1, 2, EXPERTS),
     lambda: experts(112, 512, 2, EXPERTS),
     lambda: experts(112, 4096, 2, EXPERTS),
-    lambda: experts(896, 1, 16, [{}]),
-    lambda: experts(896, 4096, 16, [{}]),
+    lambda: experts(896, 1, 16, EXPERTS[:2]),
+    lambda: experts(896, 4096, 16, [EXPERTS[0], EXPERTS[-1]]),
     lambda: residual_mix(1),
     lambda: residual_mix(4096),
     lambda: unpack("q8_0", 34, 32),
