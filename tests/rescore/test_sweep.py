@@ -264,3 +264,30 @@ def test_a_first_run_is_a_baseline() -> None:
     builder = Builder().open()
     builder.add("run", exact(round_=None), RUNNER)
     assert same(builder, HOUSE).tiers["BASELINE"] == 1
+
+
+def test_evidence_that_is_absent_earns_nothing_here_either() -> None:
+    silent = exact()
+    silent["timing"][2]["observer"] = "controller"  # nobody says how fast prefill was
+    alone = exact()
+    alone["timing"] = alone["timing"][:2]
+    once = exact()
+    once["timing"][1]["samples"] = [once["timing"][1]["samples"][at] for at in (0, 3)]
+    deeper = exact()
+    deeper["parity"]["depths"].append({**deeper["parity"]["depths"][0], "depth": 8192})
+    lenient = replace(HOUSE, sampling=None)
+    for body in (silent, alone, once, deeper):
+        assert tier_of(body, lenient) == "none"
+
+
+def test_imports_are_left_to_the_explaining_path() -> None:
+    from tests.ledgers import LOG
+
+    builder, _ = house_ledger()
+    artifact = {"name": "receipt.json", "sha256": "d" * 64, "size": 1, "media_type": "application/json"}
+    body = {
+        "format": "polaris/1", "foreign_id": "x", "original_sha256": "d" * 64, "attestation": "none", "findings": [],
+        "fields": [{"name": "ledger.tps", "value": "5"}], "artifacts": [artifact],
+    }  # fmt: skip
+    builder.add("import", body, LOG)
+    assert sweep(verified(builder), HOUSE).tiers == {"XL": 1, NOT_SCORABLE: 1}
