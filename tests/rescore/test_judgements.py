@@ -102,6 +102,26 @@ def test_a_pin_from_a_file_is_not_checked_and_not_wrong() -> None:
     assert report.exit_code is ExitCode.VERIFIED
 
 
+def test_a_pin_from_a_file_does_not_hide_a_forged_one() -> None:
+    builder, _ = sealed()
+    track = gather(verified(builder)).candidates[0].run.track
+    pins = [PinRecord("frontier", track, Fraction(55), "tok/s"), PinRecord("reference", track, Fraction(41), "tok/s")]
+    (body,) = new_verdicts(rescore(gather(verified(builder)).candidates, HOUSE, pins=pins))
+    assert [pin["source"] for pin in body["pins"]] == ["file", "file", "pin"]
+    body["pins"][1]["source"] = "receipt"
+    assert settled(builder, body).findings[-1].code is Code.VERDICT_PIN
+
+
+def test_a_floor_that_was_timed_beside_is_no_source_of_a_pin() -> None:
+    builder, _ = house_ledger()
+    body = receipt(50.0, 450.0, role="frontier")
+    for item in body["timing"][:2]:
+        item["actor"] = "floor"
+    source = builder.add("run", body, RUNNER)
+    builder.add("pin", pin_body(f"frontier:{DECODE}", "50", source), JUDGE)
+    assert settled(builder).findings[-1].code is Code.PIN_HAND_EDITED
+
+
 def test_pins_of_the_rule_are_traced_to_the_rule() -> None:
     tagged = replace(HOUSE, name="tagged", pins=((f"reference:{DECODE}", Fraction(33)),))
     builder, _ = house_ledger()

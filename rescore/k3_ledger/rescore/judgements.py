@@ -168,10 +168,12 @@ def _listed(steps: Iterator[tuple[str, str]]) -> str:
 def _trace(rule: Rule, candidate: Candidate, stated: dict[str, Figure], own: Verdict, index: int) -> Finding | None:
     """Whether each pin that a verdict states is what stands where it says."""
     held = {pin.slot: pin.figure for pin in own.pins}
+    untraced = None
     for slot, figure in stated.items():
         if figure.origin == "file":
             message = f"the pin of {slot} was taken from a file"
-            return Finding(Code.VERDICT_UNTRACED_PIN, message, _at(index, "pins"), found=format_exact(figure.value))
+            untraced = Finding(Code.VERDICT_UNTRACED_PIN, message, _at(index, "pins"), found=format_exact(figure.value))
+            continue
         there = _there(rule, candidate, slot, figure, held)
         if there is None or there.value != figure.value or there.inferred != figure.inferred:
             return Finding(
@@ -181,7 +183,7 @@ def _trace(rule: Rule, candidate: Candidate, stated: dict[str, Figure], own: Ver
                 "nothing" if there is None else format_exact(there.value),
                 format_exact(figure.value),
             )
-    return None
+    return untraced
 
 
 def _there(rule: Rule, candidate: Candidate, slot: str, figure: Figure, held: dict[str, Figure]) -> Figure | None:
