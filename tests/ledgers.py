@@ -93,13 +93,20 @@ def run_body(number: int = 0, **more: Any) -> dict[str, Any]:
         "name": "node", "cpu": "cpu", "logical_cores": 2, "memory_bytes": 1 << 34, "os": "linux", "kernel": "6.1",
         "accelerators": [],
     }  # fmt: skip
-    return {
-        "bundle": hashlib.sha256(b"bundle %d" % number).hexdigest(), "role": "candidate",
+    body = {
+        "role": "candidate",
         "subject": {"name": "engine", "version": "1", "source": None, "build_sha256": None}, "model": None,
-        "machine": {"node": node, "software": [], "command": ["run"], "started": "2026-01-01T00:00:00Z"},
+        "machine": {"node": node, "software": [], "command": ["run", str(number)], "started": "2026-01-01T00:00:00Z"},
         "timing": [series], "parity": None, "memory": [], "flags": [], "expert_load": None,
         "tee": {"kind": "none", "report_data_sha256": None}, "round": None, "artifacts": [], **more,
     }  # fmt: skip
+    return {**body, "bundle": bundle_digest(body)} if "bundle" not in more else body
+
+
+def bundle_digest(body: dict[str, Any], kind: str = "run") -> str:
+    """Digest of the bundle whose body this is."""
+    bundle = {"schema": "k3-ledger/bundle/1", "kind": kind, "body": {k: v for k, v in body.items() if k != "bundle"}}
+    return hashlib.sha256(canonical(bundle)).hexdigest()
 
 
 @dataclass

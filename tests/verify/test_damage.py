@@ -67,7 +67,7 @@ VARIANTS: dict[str, tuple[bytes, set[Code], ExitCode, set[Code], ExitCode]] = {
         b"".join(LINES[:MIDDLE]) + b"\n" + b"".join(LINES[MIDDLE:]),
         {C.BLANK_LINE},
         FALSE,
-        BEYOND | {C.CHECKPOINT_ROOT},
+        {C.CHECKPOINT_ROOT},
         FALSE,
     ),
     "22_nul_tail": (DATA + bytes(4096), {C.NUL_TAIL}, TORN, set(), TORN),

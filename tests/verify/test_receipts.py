@@ -9,13 +9,13 @@ import pytest
 from k3_ledger.schemas.findings import Code
 from k3_ledger.verify.log import check_log
 from k3_ledger.verify.source import MemorySource
-from tests.ledgers import RUNNER, run_body, small_ledger
+from tests.ledgers import RUNNER, Builder, bundle_digest, run_body, small_ledger
 
 
 def found(body: dict[str, Any]) -> dict[str, list[str | None]]:
     """Fields of the findings about one receipt, by code."""
     ledger = small_ledger(0)
-    ledger.add("run", body, RUNNER)
+    ledger.add("run", {**body, "bundle": bundle_digest(body)}, RUNNER)
     report = check_log(MemorySource(ledger.data))
     fields: dict[str, list[str | None]] = {}
     for finding in report.findings:
@@ -83,7 +83,8 @@ def test_sound_receipts_have_no_findings() -> None:
         (parity(kl_mean="-0.1"), Code.RECEIPT_PARITY, "body.parity.depths[1].kl_max"),
         (parity(kl_mean="0.0200000000001"), Code.RECEIPT_PARITY, "body.parity.depths[1].kl_mean"),
         (load(distinct=897), Code.RECEIPT_COUNTS, "body.expert_load"),
-        (load(max_load=512 * 896 + 1), Code.RECEIPT_COUNTS, "body.expert_load"),
+        (load(max_load=513), Code.RECEIPT_COUNTS, "body.expert_load"),
+        (load(distinct=12), Code.RECEIPT_COUNTS, "body.expert_load"),
     ],
 )
 def test_a_receipt_that_contradicts_itself_is_found(body: dict[str, Any], code: Code, field: str) -> None:
@@ -92,6 +93,22 @@ def test_a_receipt_that_contradicts_itself_is_found(body: dict[str, Any], code: 
 
 def test_bytes_and_floating_point_operations_do_pass_a_billion_a_second() -> None:
     assert found(timing(unit="byte", samples=samples((0, 10, 4000)))) == {}
+
+
+@pytest.mark.parametrize("kind", ["run", "failed"])
+def test_a_receipt_is_the_bundle_whose_digest_it_gives(kind: str) -> None:
+    body = run_body()
+    if kind == "failed":
+        for field in ("timing", "parity", "memory", "flags", "expert_load", "tee"):
+            del body[field]
+        body |= {"stage": "load", "reason": "out of memory", "exit_status": -9}
+    body["bundle"] = bundle_digest(body, kind)
+    for bundle, expected in ((body["bundle"], 0), ("00" * 32, 1)):
+        ledger = Builder().open()
+        ledger.add(kind, {**body, "bundle": bundle}, RUNNER)
+        report = check_log(MemorySource(ledger.data))
+        assert report.exit_code == expected
+        assert [finding.code for finding in report.findings] == [Code.RECEIPT_BUNDLE] * expected
 
 
 def test_decimals_are_compared_exactly() -> None:

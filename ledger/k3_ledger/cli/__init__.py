@@ -8,6 +8,8 @@ checked, 5 torn tail.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from typing import Annotated
 
@@ -16,6 +18,7 @@ import typer
 from k3_ledger.cli.lazy import LazyGroup
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.outcomes import ExitCode
+from k3_ledger.schemas.printable import printable
 from k3_ledger.schemas.version import __version__
 
 app = typer.Typer(
@@ -62,6 +65,8 @@ def main() -> None:
         app()
     except LedgerError as error:
         sys.exit(fail(error))
+    except OSError as error:
+        sys.exit(_fail_output(error))
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS:
             raise
@@ -70,13 +75,26 @@ def main() -> None:
         sys.exit(int(ExitCode.USAGE))
 
 
+def _fail_output(error: OSError) -> int:
+    """The system refused something that no command expected, most often to take the output: that is no verdict."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        typer.echo(f"error: {error}", err=True)
+        typer.echo("hint: the output is incomplete; write it to a file with room, or to a pipe that is read", err=True)
+    for stream in (sys.stdout, sys.stderr):  # what is still buffered cannot be written either
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return int(ExitCode.UNREADABLE)
+
+
 def fail(error: LedgerError) -> int:
     """Print one error the way every command does, and return its exit code."""
     finding = error.finding
-    typer.echo(f"error: {error} [{finding.code.id}]", err=True)
+    lines = [f"error: {error} [{finding.code.id}]"]
     if finding.expected is not None:
-        typer.echo(f"  expected: {finding.expected}", err=True)
+        lines.append(f"  expected: {finding.expected}")
     if finding.found is not None:
-        typer.echo(f"  found: {finding.found}", err=True)
-    typer.echo(f"hint: {finding.advice}", err=True)
+        lines.append(f"  found: {finding.found}")
+    lines.append(f"hint: {finding.advice}")
+    for line in lines:
+        typer.echo(printable(line), err=True)
     return int(finding.code.info.exit) or 1

@@ -95,7 +95,7 @@ def read_passphrase(path: Path) -> bytes:
 
 def print_json(value: Any) -> None:
     """One JSON document on stdout."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    typer.echo(json.dumps(value, indent=2))  # ASCII: no text of an entry reaches the terminal as it is
 
 
 def keygen(

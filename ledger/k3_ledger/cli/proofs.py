@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from k3_ledger.cli.sources import DirectorySource, read_small, unreadable
+from k3_ledger.cli.sources import DirectorySource, open_regular, read_small, unreadable
 
 if TYPE_CHECKING:
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.report import Report
 
-MAX_PROOF = 4_000_000
+MAX_PROOF = 10_000_000
 """Longest proof file that is read, in bytes."""
 _PROOF_START = b'{"checkpoint":'
 
@@ -57,17 +57,17 @@ def prove(
 
 def is_proof(path: Path) -> bool:
     """Whether a path names a proof file, by how its bytes begin."""
-    if not path.is_file():
-        return False
     try:
-        with path.open("rb") as stream:
-            return stream.read(len(_PROOF_START)) == _PROOF_START
-    except OSError as error:
+        if not path.is_file():
+            return False
+    except OSError as error:  # a name that no file can have
         raise unreadable(path, error) from None
+    with open_regular(path) as stream:
+        return stream.read(len(_PROOF_START)) == _PROOF_START
 
 
-def verify_proof_file(path: Path, policy: TrustPolicy | None) -> Report:
+def verify_proof_file(path: Path, policy: TrustPolicy | None, heads: tuple[tuple[str, bytes], ...]) -> Report:
     """Verify a proof file."""
     from k3_ledger.verify.proof import check_proof
 
-    return check_proof(read_small(path, MAX_PROOF), path.name, policy)
+    return check_proof(read_small(path, MAX_PROOF), path.name, policy, heads)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from k3_ledger.schemas.outcomes import ExitCode, Outcome, Severity
+from k3_ledger.schemas.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,15 +37,16 @@ _VERDICT = {
 def print_report(report: Report, *, as_json: bool) -> None:
     """Write the report to stdout."""
     if as_json:
-        typer.echo(json.dumps(report.as_dict(), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(report.as_dict(), indent=2))
         return
     colour = _is_terminal()
-    for text, key in _lines(report):
+    for line, key in _lines(report):
+        text = printable(line)
         typer.echo(typer.style(text, fg=_COLOUR[key]) if colour and key is not None else text)
 
 
 def _is_terminal() -> bool:
-    return sys.stdout.isatty()
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def _lines(report: Report) -> Iterator[tuple[str, Outcome | Severity | None]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 LOG_NAME = "ledger.jsonl"
 BLOCK = 1 << 20
 """Bytes read at a time."""
+KEPT_NAME = re.compile(r"[0-9]{1,20}\.note")
+"""What a kept checkpoint is called: its tree size."""
 MAX_NOTE = 1 << 20
 """Longest signed tree head that is read, in bytes."""
 
@@ -32,17 +35,38 @@ def unreadable(path: Path, error: OSError, hint: str | None = None) -> StoreErro
     )
 
 
+def open_regular(path: Path, *, follow: bool = True) -> BinaryIO:
+    """Open a regular file for reading, and nothing that could hang, never end or stand for something else.
+
+    Args:
+        path: the file.
+        follow: whether a symbolic link to it is followed.
+
+    Raises:
+        StoreError: it cannot be opened, or is no regular file.
+    """
+    try:
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+        handle = os.open(path, flags)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise StoreError(Code.UNREADABLE, f"not a regular file: {path}", position=Position(source=path.name))
+    return os.fdopen(handle, "rb", buffering=0)
+
+
 def read_small(path: Path, limit: int = MAX_NOTE) -> bytes:
     """A whole small file.
 
     Raises:
         StoreError: it cannot be read, or is longer than ``limit`` bytes.
     """
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(limit + 1)
-    except OSError as error:
-        raise unreadable(path, error) from None
+    with open_regular(path) as stream:
+        try:
+            data = _read_up_to(stream, limit + 1)
+        except OSError as error:
+            raise unreadable(path, error) from None
     if len(data) > limit:
         raise StoreError(
             Code.UNREADABLE,
@@ -51,6 +75,14 @@ def read_small(path: Path, limit: int = MAX_NOTE) -> bytes:
             hint="this is not the file that it is named after",
         )
     return data
+
+
+def _read_up_to(stream: BinaryIO, limit: int) -> bytes:
+    parts = []
+    while limit > 0 and (block := stream.read(limit)):
+        parts.append(block)
+        limit -= len(block)
+    return b"".join(parts)
 
 
 class DirectorySource:
@@ -66,6 +98,8 @@ class DirectorySource:
         self.log = path / LOG_NAME if path.is_dir() else path
         self.name = self.log.name
         self._bare = not path.is_dir() and path.name != LOG_NAME
+        self._checkpoint: bytes | None = None
+        self._checkpoint_read = False
         try:
             self.size: int | None = self.log.stat().st_size
         except OSError as error:
@@ -76,37 +110,37 @@ class DirectorySource:
 
     def blocks(self) -> Iterator[bytes]:
         """See :class:`~k3_ledger.verify.source.LogSource`."""
-        try:
-            with self.log.open("rb", buffering=0) as stream:
+        with open_regular(self.log) as stream:
+            try:
                 while block := stream.read(BLOCK):
                     yield block
-        except OSError as error:
-            raise unreadable(self.log, error) from None
+            except OSError as error:
+                raise unreadable(self.log, error) from None
 
     def checkpoint(self) -> bytes | None:
-        """The newest signed tree head; a bare file that is not called ledger.jsonl has none beside it."""
-        path = self.root / "checkpoint"
-        return None if self._bare or not path.exists() else read_small(path)
+        """The newest signed tree head; a bare file that is not called ledger.jsonl has none beside it.
+
+        Read once: what is remembered after a verification is what was verified.
+        """
+        if not self._checkpoint_read:
+            path = self.root / "checkpoint"
+            there = not self._bare and (path.exists() or path.is_symlink())
+            self._checkpoint = read_small(path) if there else None
+            self._checkpoint_read = True
+        return self._checkpoint
 
     def kept_checkpoints(self) -> Iterator[tuple[str, bytes]]:
-        """Signed tree heads kept in ``checkpoints/``, by name."""
+        """Signed tree heads kept in ``checkpoints/``, by name; other files there are nobody's business."""
         folder = self.root / "checkpoints"
         if self._bare or not folder.is_dir():
             return
         for path in sorted(folder.iterdir()):
-            if path.is_file():
+            if KEPT_NAME.fullmatch(path.name):
                 yield f"checkpoints/{path.name}", read_small(path)
 
     def open_artifact(self, sha256: str) -> BinaryIO | None:
         """An artifact from ``blobs/sha256``. Symbolic links are not followed out of the ledger."""
         path = self.root / "blobs" / "sha256" / sha256[:2] / sha256
-        try:
-            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-        except FileNotFoundError:
+        if not path.exists() and not path.is_symlink():
             return None
-        except OSError as error:
-            raise unreadable(path, error) from None
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            os.close(handle)
-            raise StoreError(Code.UNREADABLE, f"not a regular file: {path}", position=Position(source=path.name))
-        return os.fdopen(handle, "rb")
+        return open_regular(path, follow=False)

@@ -25,6 +25,7 @@ from k3_ledger.cli.keys import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from k3_ledger.ledger.writer.store import Ledger
     from k3_ledger.schemas.findings import Finding
 
 MAX_BODY = 1 << 20
@@ -136,6 +137,7 @@ def append(
     value = read_body(kind, _read_body(body)).model_dump(mode="json", by_alias=True)
     with opened.writer(signer, lock_timeout_s=wait, check=faults) as writer:
         writer.rehearse([Draft(kind, value, time)])
+        _check_sizes(opened, value, artifact or [])
         for path in artifact or ():
             with _open_file(path) as file:
                 blob = put_blob(opened, file)
@@ -144,16 +146,53 @@ def append(
     print_receipt(receipt, kind, as_json=as_json)
 
 
+def _check_sizes(ledger: Ledger, body: dict[str, Any], files: list[Path]) -> None:
+    """Refuse a body that gives an artifact another size than the file has: no later entry could mend that.
+
+    Raises:
+        LedgerError: the position names the artifact.
+    """
+    from k3_ledger.ledger.writer.blobs import blob_path, digest_of
+    from k3_ledger.schemas.errors import LedgerError
+    from k3_ledger.schemas.findings import Code
+    from k3_ledger.schemas.outcomes import Position
+
+    sizes: dict[str, int] = {}
+    for path in files:
+        with _open_file(path) as file:
+            digest, size = digest_of(file)
+        sizes[digest] = size
+    for number, artifact in enumerate(body.get("artifacts", ())):
+        stored = blob_path(ledger, artifact["sha256"])
+        if artifact["sha256"] not in sizes and stored.is_file():
+            sizes[artifact["sha256"]] = stored.stat().st_size
+        size = sizes.get(artifact["sha256"], artifact["size"])
+        if size != artifact["size"]:
+            raise LedgerError(
+                Code.ARTIFACT_MISMATCH,
+                f"artifact {artifact['name']} does not have the size that the body gives it",
+                position=Position(field=f"body.artifacts[{number}].size"),
+                expected=str(size),
+                found=str(artifact["size"]),
+                hint="correct the body; nothing was appended",
+            )
+
+
 def faults(entry: Any) -> Iterator[Finding]:
     """What verify would report about the semantics of an entry: found here, it is never appended."""
+    from msgspec.json import encode
+
     from k3_ledger.schemas.findings import Finding
     from k3_ledger.schemas.outcomes import Position
-    from k3_ledger.verify.receipts import check_run
+    from k3_ledger.verify.receipts import check_bundle, check_run
 
-    if entry.kind == "run":
-        for fault in check_run(entry.body):
-            place = Position(index=entry.index, field=fault.field)
-            yield Finding(fault.code, fault.message, place, fault.expected, fault.found)
+    if entry.kind not in ("run", "failed"):
+        return
+    found = list(check_bundle(encode(entry), entry.kind, entry.body.bundle))
+    found += check_run(entry.body) if entry.kind == "run" else ()
+    for fault in found:
+        place = Position(index=entry.index, field=fault.field)
+        yield Finding(fault.code, fault.message, place, fault.expected, fault.found)
 
 
 def _read_body(name: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from k3_ledger.verify.policy import TrustPolicy
 
 _HEX = frozenset("0123456789abcdef")
+_HEX_LIKE = _HEX | frozenset("ABCDEF")
 
 
 def load_policy(trust: Path | None, root_key: str | None, require: list[str]) -> TrustPolicy | None:
@@ -53,6 +55,10 @@ def _root_key(text: str) -> bytes:
     """A raw public key from 64 hexadecimal digits or from a PEM file."""
     if len(text) == 64 and set(text) <= _HEX:
         return bytes.fromhex(text)
+    if len(text) > 20 and not set(text) - _HEX_LIKE:
+        raise typer.BadParameter(
+            f"{text[:80]!r} is not 64 lower-case hexadecimal digits, nor a PEM file", param_hint="--root-key"
+        )
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
@@ -76,8 +82,13 @@ def remembered_head(path: Path) -> bytes | None:
     return read_small(path) if path.exists() or path.is_symlink() else None
 
 
-def remember_head(path: Path, note: bytes | None) -> None:
-    """Keep a verified head for the next visit: written aside, flushed, then put in place in one step.
+def remember_head(path: Path, known: bytes | None, note: bytes | None) -> None:
+    """Keep a verified head for the next visit, unless it is older than the one that is kept.
+
+    Args:
+        path: the file; replaced in one step by a file of its own making.
+        known: what it held when the verification began.
+        note: the newest head that was verified, or None where the log has none.
 
     Raises:
         StoreError: the file cannot be written.
@@ -85,13 +96,25 @@ def remember_head(path: Path, note: bytes | None) -> None:
     if note is None:
         typer.echo("note: the ledger has no checkpoint, so no head was remembered", err=True)
         return
-    aside = path.with_name(path.name + ".new")
+    if known is not None and _tree_size(note) <= _tree_size(known):
+        return
+    aside = None
     try:
-        with aside.open("wb") as stream:
+        handle, aside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(handle, "wb") as stream:
             stream.write(note)
             stream.flush()
             os.fsync(stream.fileno())
-        aside.replace(path)
+        Path(aside).replace(path)
     except OSError as error:
-        aside.unlink(missing_ok=True)
+        if aside is not None:
+            Path(aside).unlink(missing_ok=True)
         raise unreadable(path, error, "choose a --memory file in a directory that you may write to") from None
+
+
+def _tree_size(note: bytes) -> int:
+    """Size that a head commits to; both were parsed by the verification."""
+    from k3_ledger.ledger.core.checkpoint import parse_checkpoint
+    from k3_ledger.ledger.core.note import parse_note
+
+    return parse_checkpoint(parse_note(note).text).size

@@ -64,13 +64,14 @@ def verify(
     from k3_ledger.verify.log import Options
 
     policy = load_policy(trust, root_key, require or [])
+    heads = [(str(file), read_small(file)) for file in expect_head or ()]
+    known = None if memory is None else remembered_head(memory)
+    if known is not None:
+        heads.append((str(memory), known))
     if is_proof(path):
-        report = verify_proof_file(path, policy)
+        report = verify_proof_file(path, policy, tuple(heads))
     else:
         source = DirectorySource(path)
-        heads = [(str(file), read_small(file)) for file in expect_head or ()]
-        if memory is not None and (known := remembered_head(memory)) is not None:
-            heads.append((str(memory), known))
         with progress_bar(source.size, "verifying") as progress:
             report = _check(
                 source,
@@ -78,7 +79,7 @@ def verify(
                 Options(processes=processes, artifacts=artifacts, expected_heads=tuple(heads), progress=progress),
             )
         if memory is not None and not report.exit_code:
-            remember_head(memory, source.checkpoint())
+            remember_head(memory, known, source.checkpoint())
     print_report(report, as_json=as_json)
     raise typer.Exit(int(report.exit_code))
 

@@ -878,6 +878,17 @@ class Code(enum.Enum):
         "would not show.",
         "ask the operator for a checkpoint, or require the step 'checkpoint' in the trust policy",
     )  # fmt: skip
+    CHECKPOINT_UNREADABLE = CodeInfo(
+        Area.CHECKPOINT, E, "signed head cannot be opened",
+        "What stands in a signed head's place is no regular file, or the operating system refused to read it.",
+        "put the checkpoint itself there, or remove what stands in its place",
+    )  # fmt: skip
+    CHECKPOINT_BEHIND = CodeInfo(
+        Area.CHECKPOINT, W, "older head than the one remembered",
+        "The log extends the head that was remembered, yet the newest head beside it is older. The remembered one is "
+        "kept.",
+        "ask for the newest checkpoint: somebody serves an old one",
+    )  # fmt: skip
     HEAD_TOO_SMALL = CodeInfo(
         Area.CHECKPOINT, E, "signed head too small",
         "The newest signed head covers fewer entries than the trust policy accepts.",
@@ -908,6 +919,11 @@ class Code(enum.Enum):
         "No entry has that index or identity.",
         "see `k3-ledger ls`", ExitCode.USAGE,
     )  # fmt: skip
+    PROOF_DISOWNED = CodeInfo(
+        Area.PROOF, E, "proved entry was taken back",
+        "The proof carries a revocation that takes back the entry it is about: the entry counts for nothing.",
+        "measure again and seal with a key that counts",
+    )  # fmt: skip
     PROOF_INCOMPLETE = CodeInfo(
         Area.PROOF, E, "proof lacks an entry",
         "A proof file does not carry an entry that is needed to authenticate its subject.",
@@ -920,6 +936,12 @@ class Code(enum.Enum):
         "An entry names an artifact that does not stand beside the ledger, so it could not be hashed. It "
         "is counted as not checked.",
         "get the artifact; require the step 'artifacts' in the trust policy if you cannot do without",
+    )  # fmt: skip
+    ARTIFACT_UNREADABLE = CodeInfo(
+        Area.ARTIFACT, W, "artifact cannot be read",
+        "What stands in an artifact's place is no regular file, or the operating system refused to read it. It is "
+        "counted as not checked.",
+        "put the artifact itself there; require the step 'artifacts' in the trust policy if you cannot do without",
     )  # fmt: skip
     ARTIFACT_MISMATCH = CodeInfo(
         Area.ARTIFACT, E, "artifact was changed",
@@ -953,6 +975,11 @@ class Code(enum.Enum):
         Area.RECEIPT, E, "parity figures contradict each other",
         "A parity record's depths, means or maxima cannot come from one comparison.",
         "grade again; the position names the field",
+    )  # fmt: skip
+    RECEIPT_BUNDLE = CodeInfo(
+        Area.RECEIPT, E, "receipt is not its bundle",
+        "A receipt is a bundle and the digest of that bundle; here the rest of the body hashes to something else.",
+        "seal the bundle again with `k3-ledger seal`",
     )  # fmt: skip
     REFERENCE_UNKNOWN = CodeInfo(
         Area.RECEIPT, E, "entry names an entry that is not there",

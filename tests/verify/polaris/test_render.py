@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from k3_ledger.schemas.printable import printable
 from k3_ledger.verify.polaris import audit, render
-from k3_ledger.verify.polaris.render import clean
 from tests.verify.polaris import make_log
 from tests.verify.polaris.cases import CASES, edit, path_of
 
@@ -64,7 +64,7 @@ def test_a_log_cannot_write_on_the_terminal() -> None:
     for verbose in (False, True):
         for line in lines(files, verbose=verbose):
             assert line.isprintable()
-    assert clean("a\x1b[0m\nb\u202ec\udc80 é…") == "a\\x1b[0m\\nb\\u202ec\\udc80 é…"
+    assert printable("a\x1b[0m\nb\u202ec\udc80 é…") == "a\\x1b[0m\\nb\\u202ec\\udc80 é…"
 
 
 def test_lines_of_running_text_are_wrapped() -> None:

@@ -35,8 +35,11 @@ def check_artifacts(scan: Scan, source: LogSource | None) -> None:
         try:
             found = _hash(source, digest, size)
         except LedgerError as error:
+            missing += 1
             tally.not_checked += 1
-            scan.findings.add(error.finding)
+            scan.findings.add(
+                Finding(Code.ARTIFACT_UNREADABLE, f"artifact {name} cannot be read: {error.finding.message}", place)
+            )
             continue
         if found is None:
             missing += 1
@@ -58,9 +61,9 @@ def check_artifacts(scan: Scan, source: LogSource | None) -> None:
                 )
             )
     if not scan.artifacts:
-        tally.detail = "no entry names an artifact"
+        tally.detail = "no entry that verified names an artifact"
     elif missing:
-        tally.detail = f"{missing} of {len(scan.artifacts)} artifacts are missing"
+        tally.detail = f"{missing} of {len(scan.artifacts)} artifacts are missing or cannot be read"
 
 
 def _path(digest: str) -> str:

@@ -7,7 +7,7 @@ needs no signature to be believed, and this log has to extend it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from k3_ledger.ledger.core.checkpoint import Checkpoint, parse_checkpoint
@@ -17,7 +17,7 @@ from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.report import FindingLog, Tally
@@ -57,15 +57,19 @@ def read_heads(source: LogSource, remembered: tuple[tuple[str, bytes], ...], fin
 
     A log's own head that is malformed is the log's fault; a remembered one is a fault of the auditor's own memory.
 
-    Raises:
-        StoreError: the source could not be read.
+    A head that cannot be read at all stops nothing: it is reported, and everything else is checked.
     """
-    newest = source.checkpoint()
-    wanted = [("checkpoint", "checkpoint", True, newest)] if newest is not None else []
-    wanted += [(name, "checkpoint", False, raw) for name, raw in source.kept_checkpoints()]
-    wanted += [(name, "memory", False, raw) for name, raw in remembered]
     heads: list[SignedHead] = []
     malformed = {"checkpoint": 0, "memory": 0}
+    wanted: list[tuple[str, str, bool, bytes]] = []
+    try:
+        newest = source.checkpoint()
+        wanted += [("checkpoint", "checkpoint", True, newest)] if newest is not None else []
+        wanted += [(name, "checkpoint", False, raw) for name, raw in source.kept_checkpoints()]
+    except LedgerError as error:
+        malformed["checkpoint"] += 1
+        findings.add(replace(error.finding, code=Code.CHECKPOINT_UNREADABLE))
+    wanted += [(name, "memory", False, raw) for name, raw in remembered]
     for name, step, is_newest, raw in wanted:
         try:
             heads.append(signed_head(name, raw, step=step, newest=is_newest))
@@ -96,18 +100,46 @@ def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None) -> None:
     for step, count in heads.malformed.items():
         scan.tallies[step].checked += count
         scan.tallies[step].failed += count
+    covered, remembered = 0, 0
     for head in heads.heads:
         tally = scan.tallies[head.step]
         tally.checked += 1
-        found = [*head_faults(scan, head), *_root_faults(scan, head)]
+        found = list(head_faults(scan, head))
+        if not any(finding.code is Code.CHECKPOINT_ORIGIN for finding in found):
+            found += _root_faults(scan, head)
         tally.failed += bool(found)
         for finding in found:
             scan.findings.add(finding)
-    newest = next((head for head in heads.heads if head.newest), None)
-    _report_coverage(scan, scan.tallies["checkpoint"], newest, policy)
+        if head.step == "memory":
+            remembered = max(remembered, head.checkpoint.size)
+        elif not found:
+            covered = max(covered, head.checkpoint.size)
+    _report_coverage(scan, scan.tallies["checkpoint"], covered, policy)
+    if covered < remembered and not scan.tallies["memory"].failed:
+        scan.findings.add(
+            Finding(
+                Code.CHECKPOINT_BEHIND,
+                "the log shows an older signed head than the one that was remembered",
+                Position(source="checkpoint"),
+                f"a head of at least {remembered} entries",
+                f"a head of {covered} entries" if covered else "no good head",
+            )
+        )
     if not scan.tallies["memory"].checked:
         scan.tallies["memory"].detail = "no head of this log was remembered: a rollback would not be noticed"
-    scan.tallies["witnesses"].detail = "no witnesses: a split view would not be noticed"
+    note_witnesses(scan, heads.heads)
+
+
+def note_witnesses(scan: Scan, heads: Iterable[SignedHead]) -> None:
+    """Step 8: cosignatures are counted; none is checked by this version."""
+    newest = next((head for head in heads if head.newest), None)
+    others = 0 if newest is None else max(0, len(parse_note(newest.raw).sigs) - 1)
+    scan.tallies["witnesses"].not_checked += others
+    scan.tallies["witnesses"].detail = (
+        f"{others} further signatures on the newest head; witnesses are not checked by this version"
+        if others
+        else "no witnesses: a split view would not be noticed"
+    )
 
 
 def head_faults(scan: Scan, head: SignedHead) -> Iterator[Finding]:
@@ -131,7 +163,7 @@ def _signature_fault(scan: Scan, head: SignedHead) -> Finding | None:
     keys = [
         life.public_key
         for life in scan.keyring.lives.values()
-        if life.role == "log" and life.enrolled < size <= life.retired
+        if life.role == "log" and life.enrolled < size <= min(life.retired, life.disowned_from)
     ]
     for public_key in keys:
         try:
@@ -175,13 +207,12 @@ def _root_faults(scan: Scan, head: SignedHead) -> Iterator[Finding]:
         )
 
 
-def _report_coverage(scan: Scan, tally: Tally, newest: SignedHead | None, policy: TrustPolicy | None) -> None:
-    """Say how much of the log the newest head covers, and whether the policy is content with that."""
-    covered = 0 if newest is None else min(newest.checkpoint.size, scan.lines)
+def _report_coverage(scan: Scan, tally: Tally, covered: int, policy: TrustPolicy | None) -> None:
+    """Say how much of the log the largest good head covers, and whether the policy is content with that."""
     beyond = scan.lines - covered
-    if newest is None:
+    if not covered:
         tally.not_checked += 1
-        tally.detail = "no checkpoint: that the log is complete cannot be shown"
+        tally.detail = "no good checkpoint: that the log is complete cannot be shown"
     elif beyond:
         tally.not_checked += beyond
         tally.detail = f"signed head at {covered}, {beyond} uncheckpointed"
@@ -194,7 +225,13 @@ def _report_coverage(scan: Scan, tally: Tally, newest: SignedHead | None, policy
         )
     else:
         tally.detail = f"signed head at {covered} covers every entry"
+    check_size(scan, covered, policy)
+
+
+def check_size(scan: Scan, covered: int, policy: TrustPolicy | None) -> None:
+    """The policy's smallest acceptable signed head."""
     if policy is not None and covered < policy.minimum_size:
+        scan.tallies["checkpoint"].failed += 1
         scan.findings.add(
             Finding(
                 Code.HEAD_TOO_SMALL,

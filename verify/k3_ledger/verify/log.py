@@ -204,7 +204,7 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
             findings=findings,
         )
         if not scan.shaped:
-            check_is_ledger(source.blocks(), position=Position(source=LOG_NAME))
+            _refuse_what_is_no_ledger(source, scan)
         _check_end(scan)
         # 5 keys: lifetimes by position, roles, and the policy's root.
         check_keys(scan, policy)
@@ -220,6 +220,19 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
     except LedgerError as error:  # not a ledger at all, or the medium failed
         findings.add(error.finding)
     return make_report(source.name, policy, scan), scan
+
+
+def _refuse_what_is_no_ledger(source: LogSource, scan: Scan) -> None:
+    """Where no line looks like an entry, that is the only thing to say: whatever the lines are is no finding.
+
+    Raises:
+        MalformedError: the cause.
+    """
+    try:
+        check_is_ledger(source.blocks(), position=Position(source=LOG_NAME))
+    except LedgerError:
+        scan.findings.clear()
+        raise
 
 
 def _check_end(scan: Scan) -> None:

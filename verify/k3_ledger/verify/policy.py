@@ -74,9 +74,9 @@ def parse_policy(data: bytes, name: str = "trust.toml") -> TrustPolicy:
     """
     try:
         table = tomllib.loads(data.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or hostile in size or depth
         raise PolicyError(
-            Code.POLICY_MALFORMED, f"the trust policy is not TOML: {error}", position=Position(source=name)
+            Code.POLICY_MALFORMED, f"the trust policy is not TOML: {error}"[:300], position=Position(source=name)
         ) from None
     known = {"root_public_key", "origin", "minimum_size", "require"}
     for key in table:

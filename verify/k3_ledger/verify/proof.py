@@ -25,24 +25,31 @@ from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
-from k3_ledger.verify.heads import head_faults, signed_head
-from k3_ledger.verify.receipts import check_run
+from k3_ledger.verify.heads import check_size, head_faults, note_witnesses, signed_head
+from k3_ledger.verify.receipts import check_bundle, check_run
 from k3_ledger.verify.report import FindingLog, Head, Report, VerificationError
 from k3_ledger.verify.scan import Scan
 from k3_ledger.verify.settle import check_demands, check_keys, make_report
-from k3_ledger.verify.work import check_genesis
+from k3_ledger.verify.work import RECEIPTS, check_genesis
 
 if TYPE_CHECKING:
     from k3_ledger.verify.policy import TrustPolicy
 
 
-def check_proof(data: bytes, name: str, policy: TrustPolicy | None = None) -> Report:
+def check_proof(
+    data: bytes,
+    name: str,
+    policy: TrustPolicy | None = None,
+    expected_heads: tuple[tuple[str, bytes], ...] = (),
+) -> Report:
     """Verify a proof file and say everything that was found. Never raises because of the data.
 
     Args:
         data: the file's bytes.
         name: what to call it in positions.
         policy: whom to trust; None checks integrity and authenticates nobody.
+        expected_heads: (name, note bytes) of heads seen earlier. A head of the proof's own size must be the same; one
+            of another size cannot be compared, and what was asked for and cannot be checked is exit code 4.
     """
     check_implementation()
     findings = FindingLog()
@@ -57,7 +64,9 @@ def check_proof(data: bytes, name: str, policy: TrustPolicy | None = None) -> Re
     entries = {entry.index: _read(scan, name, entry.index, entry.line) for entry in proof.entries}
     _check_signatures(scan, name, entries)
     check_keys(scan, policy)
-    _check_head(scan, name, proof)
+    _check_head(scan, name, proof, policy)
+    _check_memory(scan, expected_heads)
+    _check_links(scan, name, entries)
     _check_subject(scan, name, proof.subject, entries[proof.subject])
     _say_what_is_missing(scan, proof, entries)
     check_demands(scan, policy)
@@ -140,14 +149,76 @@ def _check_signatures(scan: Scan, name: str, entries: dict[int, tuple[Any, bytes
             found = [*check_genesis(entry), *keyring.apply_genesis(index, entry.body)]
         elif entry.kind == "key":
             found = list(keyring.apply_key(index, entry.key, entry.body))
-            if entry.body.key_id in keyring.lives:
+            if (
+                entry.body.key_id in keyring.lives
+            ):  # kept even if it is taken back later: then its signatures still verify
                 known[entry.body.key_id] = keyring.lives[entry.body.key_id].public_key
         for finding in found:
             scan.tallies["keys"].failed += 1
             scan.findings.add(finding)
 
 
-def _check_head(scan: Scan, name: str, proof: ProofFile) -> None:
+def _check_memory(scan: Scan, expected_heads: tuple[tuple[str, bytes], ...]) -> None:
+    """Step 7, as far as one tree head goes."""
+    tally = scan.tallies["memory"]
+    for where, raw in expected_heads:
+        try:
+            seen = signed_head(where, raw, step="memory").checkpoint
+        except LedgerError as error:
+            tally.checked += 1
+            tally.failed += 1
+            scan.findings.add(Finding(Code.MEMORY_UNREADABLE, error.finding.message, Position(source=where)))
+            continue
+        head = scan.head
+        if head is not None and seen.size == head.size:
+            tally.checked += 1
+            if seen.root.hex() != head.root:
+                tally.failed += 1
+                scan.findings.add(
+                    Finding(
+                        Code.FORK,
+                        f"the first {seen.size} entries are not those that were seen before",
+                        Position(source=where, line=3),
+                        seen.root.hex(),
+                        head.root,
+                    )
+                )
+        else:
+            tally.not_checked += 1
+            scan.findings.add(
+                Finding(
+                    Code.REQUIRED_NOT_CHECKED,
+                    "a proof file cannot be compared with a remembered head of another size",
+                    Position(source=where, line=2),
+                    "no head of another size" if head is None else f"a head of {head.size} entries",
+                    f"a head of {seen.size} entries",
+                    hint="verify the ledger itself, or leave the remembered head out",
+                )
+            )
+
+
+def _check_links(scan: Scan, name: str, entries: dict[int, tuple[Any, bytes, bytes] | None]) -> None:
+    """Step 3 between lines of the file that are neighbours in the ledger."""
+    tally = scan.tallies["chain"]
+    for index, read in entries.items():
+        before = entries.get(index - 1)
+        if index == 0:
+            tally.checked += 1
+        elif read is None or before is None:
+            tally.not_checked += 1
+        else:
+            tally.checked += 1
+            expected = sha256(before[1]).hexdigest()
+            if read[0].prev != expected:
+                tally.failed += 1
+                place = Position(source=name, index=index)
+                message = "the entry does not name the entry in front of it"
+                scan.findings.add(Finding(Code.CHAIN_PREV, message, place, expected, read[0].prev))
+    if tally.not_checked:
+        tally.detail = "a proof file does not carry the entries in between"
+
+
+def _check_head(scan: Scan, name: str, proof: ProofFile, policy: TrustPolicy | None) -> None:
     """Step 6: the checkpoint, and every line's place in the tree it commits to."""
     tally = scan.tallies["checkpoint"]
     tally.checked += 1
@@ -162,6 +233,8 @@ def _check_head(scan: Scan, name: str, proof: ProofFile) -> None:
         tally.checked += len(proof.entries)
         scan.head = Head(head.checkpoint.size, head.checkpoint.root.hex(), None)
         tally.detail = f"signed head at {head.checkpoint.size}, {len(proof.entries)} lines in its tree"
+        note_witnesses(scan, [head])
+        check_size(scan, head.checkpoint.size, policy)
     tally.failed += bool(found)
     for finding in found:
         scan.findings.add(finding)
@@ -169,11 +242,24 @@ def _check_head(scan: Scan, name: str, proof: ProofFile) -> None:
 
 def _check_subject(scan: Scan, name: str, index: int, read: tuple[Any, bytes, bytes] | None) -> None:
     """Step 10, as far as one receipt goes."""
-    if read is None or read[0].kind != "run":
+    if read is None:
+        return
+    entry, data, _ = read
+    if index in scan.keyring.disowned():
+        scan.tallies["keys"].failed += 1
+        place = Position(source=name, index=index)
+        scan.findings.add(Finding(Code.PROOF_DISOWNED, "a later revocation took this entry back", place))
+    if entry.kind == "import":
+        attested = entry.body.attestation != "none"
+    else:
+        attested = entry.kind == "run" and entry.body.tee.kind != "none"
+    scan.tallies["attestations"].not_checked += attested
+    if entry.kind not in RECEIPTS:
         return
     tally = scan.tallies["receipts"]
     tally.checked += 1
-    faults = list(check_run(read[0].body))
+    faults = list(check_bundle(data, entry.kind, entry.body.bundle))
+    faults += check_run(entry.body) if entry.kind == "run" else ()
     tally.failed += bool(faults)
     for code, where, message, expected, found in faults:
         place = Position(source=name, index=index, field=where)
@@ -181,8 +267,6 @@ def _check_subject(scan: Scan, name: str, index: int, read: tuple[Any, bytes, by
 
 
 def _say_what_is_missing(scan: Scan, proof: ProofFile, entries: dict[int, tuple[Any, bytes, bytes] | None]) -> None:
-    scan.tallies["chain"].not_checked += len(proof.entries)
-    scan.tallies["chain"].detail = "a proof file does not carry the entries in between"
     scan.tallies["keys"].detail = "later revocations would not show in a proof file"
     subject = entries[proof.subject]
     artifacts = () if subject is None else getattr(subject[0].body, "artifacts", ())

@@ -87,6 +87,7 @@ def _enrolments(genesis: bytes, subject: bytes, key_lines: dict[int, bytes], has
     """
     origin = decode(parse_line(genesis).entry).body.origin
     enrolled: dict[str, tuple[int, tuple[str, ...]]] = {}  # key id: where it was enrolled, and what that rests on
+    revocations: dict[str, list[tuple[int, str]]] = {}  # key id: where it was revoked, by which key
     wanted = [decode(parse_line(subject).entry).key]
     for position, raw in key_lines.items():
         try:
@@ -94,14 +95,22 @@ def _enrolments(genesis: bytes, subject: bytes, key_lines: dict[int, bytes], has
         except LedgerError:
             continue  # verification reports it
         body = entry.body
-        if entry.kind != "key" or body.action == "revoke":
+        if entry.kind != "key":
+            continue
+        if body.action == "revoke":
+            revocations.setdefault(body.key_id, []).append((position, entry.key))
             continue
         enrolled.setdefault(body.key_id, (position, (entry.key, *([body.replaces] if body.replaces else []))))
         if body.role == "log" and key_hash(origin, bytes.fromhex(body.public_key)) in hashes:
             wanted.append(body.key_id)
     needed: dict[int, bytes] = {}
     while wanted:
-        found = enrolled.get(wanted.pop())
+        key = wanted.pop()
+        for position, revoker in revocations.get(key, ()):  # what takes a key back travels with what it signed
+            if position not in needed:
+                needed[position] = key_lines[position]
+                wanted.append(revoker)
+        found = enrolled.get(key)
         if found is not None and found[0] not in needed:
             needed[found[0]] = key_lines[found[0]]
             wanted.extend(found[1])

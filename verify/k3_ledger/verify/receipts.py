@@ -6,6 +6,7 @@ pydantic models alike, since both carry the same attribute names.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from k3_ledger.schemas.findings import Code
@@ -27,6 +28,26 @@ class Fault(NamedTuple):
     found: str | None
 
 
+_BUNDLE_MEMBER = b'"bundle":"'
+_BUNDLE_LENGTH = len(_BUNDLE_MEMBER) + 64 + len(b'",')
+
+
+def check_bundle(entry: bytes, kind: str, stated: str) -> Iterator[Fault]:
+    """A receipt is its bundle and the bundle's digest: what is left without the digest must hash to it.
+
+    Args:
+        entry: canonical entry bytes of kind ``run`` or ``failed``.
+        kind: which of the two.
+        stated: the digest that the body gives.
+    """
+    body = entry[len(b'{"body":') : entry.rfind(b',"index":')]
+    at = body.find(_BUNDLE_MEMBER)  # only artifacts stand in front of it, and they have no such member
+    rest = body[:at] + body[at + _BUNDLE_LENGTH :]
+    found = sha256(b'{"body":%b,"kind":"%b","schema":"k3-ledger/bundle/1"}' % (rest, kind.encode())).hexdigest()
+    if found != stated:
+        yield Fault(Code.RECEIPT_BUNDLE, "body.bundle", "the body is not that of the bundle it names", found, stated)
+
+
 def check_run(body: Any) -> Iterator[Fault]:
     """Faults of a ``run`` body (struct or model), in the order of its fields."""
     for number, series in enumerate(body.timing):
@@ -34,12 +55,14 @@ def check_run(body: Any) -> Iterator[Fault]:
     if body.parity is not None:
         yield from _check_parity(body.parity)
     load = body.expert_load
-    if load is not None and not (load.distinct <= load.experts and load.max_load <= load.tokens * load.experts):
+    if load is not None and not (
+        load.distinct <= load.experts and load.max_load <= load.tokens <= load.distinct * load.max_load
+    ):
         yield Fault(
             Code.RECEIPT_COUNTS,
             "body.expert_load",
-            "more experts or more load than there can be",
-            f"distinct at most {load.experts}",
+            "more experts, or more or less load, than there can be",
+            f"distinct at most {load.experts}, max_load at most {load.tokens}, every token somewhere",
             f"distinct {load.distinct}, max_load {load.max_load}",
         )
 

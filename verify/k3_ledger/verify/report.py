@@ -34,7 +34,13 @@ STEPS: tuple[tuple[str, str], ...] = (
 )
 """Name and promise of each step, in the order they are numbered from 1."""
 
-EXIT_PRECEDENCE = (ExitCode.UNREADABLE, ExitCode.FALSE, ExitCode.TORN_TAIL, ExitCode.NOT_CHECKED)
+EXIT_PRECEDENCE = (
+    ExitCode.USAGE,
+    ExitCode.FALSE,
+    ExitCode.UNREADABLE,
+    ExitCode.TORN_TAIL,
+    ExitCode.NOT_CHECKED,
+)
 """Of several findings, the exit code that stands first here wins."""
 
 STEP_NUMBER = {name: number for number, (name, _) in enumerate(STEPS, start=1)}
@@ -114,6 +120,11 @@ class FindingLog:
         """Record a finding that stands for ``more`` further ones of its code that were not kept."""
         self.add(finding)
         self.counts[finding.code] += more
+
+    def clear(self) -> None:
+        """Forget everything: the input turned out to be something else."""
+        self._kept.clear()
+        self.counts.clear()
 
     def merge(self, other: FindingLog) -> None:
         """Take in the findings of a part, in its order."""

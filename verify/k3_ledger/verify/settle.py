@@ -27,6 +27,13 @@ def check_keys(scan: Scan, policy: TrustPolicy | None) -> None:
         tally.failed += (more + 1) if finding.code.info.exit else 0
         place = replace(finding.position, source=LOG_NAME, line=(finding.position.index or 0) + 1)
         scan.findings.add_counted(replace(finding, position=place), more)
+    disowned = len(scan.keyring.disowned())
+    tally.checked -= disowned
+    tally.not_checked += disowned + scan.keyring.endorsements
+    notes = [f"{disowned} disowned by a revocation: they count for nothing"] if disowned else []
+    if scan.keyring.endorsements:
+        notes.append(f"{scan.keyring.endorsements} endorsements, not checked by this version")
+    tally.detail = "; ".join([*notes, tally.detail] if tally.detail else notes)
     if policy is None or not scan.tallies["framing"].checked:
         return
     place = Position(LOG_NAME, 1, 0, 0)

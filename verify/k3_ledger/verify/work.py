@@ -22,7 +22,7 @@ from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position, Severity
 from k3_ledger.schemas.structs import decode_entry
-from k3_ledger.verify.receipts import check_run
+from k3_ledger.verify.receipts import check_bundle, check_run
 from k3_ledger.verify.report import FindingLog
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from k3_ledger.verify.chunks import Chunk
 
 LOG_NAME = "ledger.jsonl"
+RECEIPTS = frozenset({"run", "failed"})
+"""Kinds that are sealed bundles."""
 SPECIAL_KINDS = frozenset({"genesis", "key"})
 """Kinds that change which keys count; the joiner applies them in log order."""
 
@@ -209,17 +211,19 @@ class _Worker:
         if uses is None:
             uses = result.uses[signer, kind] = array("Q")
         uses.append(position)
-        if kind == "run":
-            self._check_run(entry.body, position)
+        if kind in RECEIPTS:
+            self._check_receipt(kind, line.entry, entry.body, position)
         elif kind in SPECIAL_KINDS:
             result.special.append((position, kind, signer, entry.body))
         else:
             self._collect(kind, entry.body, position)
 
-    def _check_run(self, body: Any, position: int) -> None:
+    def _check_receipt(self, kind: str, data: bytes, body: Any, position: int) -> None:
         self.receipts[0] += 1
-        self.result.attested += body.tee.kind != "none"
-        faults = list(check_run(body))
+        faults = list(check_bundle(data, kind, body.bundle))
+        if kind == "run":
+            self.result.attested += body.tee.kind != "none"
+            faults += check_run(body)
         if faults:
             self.receipts[1] += 1
             for code, where, message, expected, found in faults:

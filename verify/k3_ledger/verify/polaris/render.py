@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Final
 
+from k3_ledger.schemas.printable import printable
 from k3_ledger.verify.polaris.audit import BEYOND
 from k3_ledger.verify.polaris.compare import Agreement
 from k3_ledger.verify.polaris.crosscheck import Standing
@@ -27,12 +28,7 @@ def render(report: AuditReport, *, verbose: bool = False) -> Iterator[str]:
         verbose: show every finding and every field, not the first of each kind.
     """
     for line in _render(report, verbose=verbose):
-        yield clean(line)
-
-
-def clean(text: str) -> str:
-    """Text with everything that is not printable escaped, so that a log cannot write on the reader's terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+        yield printable(line)
 
 
 def _render(report: AuditReport, *, verbose: bool) -> Iterator[str]:
