@@ -76,7 +76,7 @@ def test_a_bare_log_file_has_no_checkpoint_beside_it(tmp_path: Path) -> None:
     folder = write(tmp_path / "led", small_ledger())
     copy = tmp_path / "copy.jsonl"
     copy.write_bytes((folder / "ledger.jsonl").read_bytes())
-    assert "no checkpoint" in k3("verify", copy).stdout
+    assert "no good checkpoint" in k3("verify", copy).stdout
     assert "signed head at 10" in k3("verify", folder / "ledger.jsonl").stdout
 
 
@@ -91,7 +91,8 @@ def test_kept_checkpoints_and_artifacts_are_read_from_the_directory(tmp_path: Pa
     ledger.add("run", run_body(1, artifacts=[artifact]), RUNNER)
     folder = write(tmp_path / "led", ledger)
     (folder / "checkpoints" / "deeper").mkdir(parents=True)
-    (folder / "checkpoints" / "6").write_bytes(early)
+    (folder / "checkpoints" / "000000000006.note").write_bytes(early)
+    (folder / "checkpoints" / ".DS_Store").write_bytes(b"not ours")
     place = folder / "blobs" / "sha256" / digest[:2]
     place.mkdir(parents=True)
     assert "artifact raw is not there" in k3("verify", folder).stdout
@@ -100,11 +101,74 @@ def test_kept_checkpoints_and_artifacts_are_read_from_the_directory(tmp_path: Pa
     assert result.exit_code == 0
     (place / digest).unlink()
     (place / digest).symlink_to(folder / "ledger.jsonl")
-    assert k3("verify", folder).exit_code == 3
+    assert "[K3L-ARTIFACT-UNREADABLE]" in k3("verify", folder).stdout
+    assert k3("verify", folder, "--require", "artifacts").exit_code == 4
     (place / digest).unlink()
     os.mkfifo(place / digest)
-    assert k3("verify", folder).exit_code == 3
+    assert "[K3L-ARTIFACT-UNREADABLE]" in k3("verify", folder).stdout
     assert k3("verify", folder, "--no-artifacts").exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["ledger.jsonl", "checkpoint"])
+def test_what_is_no_regular_file_hangs_nothing(tmp_path: Path, name: str) -> None:
+    folder = write(tmp_path / "led", small_ledger())
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    result = k3("verify", folder)
+    assert (result.exit_code, "CHECKPOINT-UNREADABLE" in result.stdout) == ((3, False), (1, True))[name == "checkpoint"]
+    (folder / name).unlink()
+    (folder / name).symlink_to("/dev/zero")
+    assert k3("verify", folder).exit_code in (1, 3)
+
+
+def test_a_newer_head_is_never_forgotten_for_an_older_one(tmp_path: Path) -> None:
+    ledger = small_ledger()
+    folder, memory = write(tmp_path / "led", ledger), tmp_path / "memory"
+    assert k3("verify", folder, "--memory", memory).exit_code == 0
+    (folder / "checkpoint").write_bytes(sign_head(ledger.lines[:8]))
+    result = k3("verify", folder, "--memory", memory)
+    assert (result.exit_code, "[K3L-CHECKPOINT-BEHIND]" in result.stdout) == (0, True)
+    assert memory.read_bytes() == ledger.head()
+    (folder / "ledger.jsonl").write_bytes(b"".join(ledger.lines[:8]))
+    assert "[K3L-ROLLBACK]" in k3("verify", folder, "--memory", memory).stdout
+
+
+def test_a_memory_of_another_log_is_not_an_accusation_of_rollback(tmp_path: Path) -> None:
+    folder, memory = write(tmp_path / "led", small_ledger(1)), tmp_path / "memory"
+    other = Builder(origin="example.org/other").open().runs(9)
+    memory.write_bytes(sign_head(other.lines, origin="example.org/other"))
+    result = k3("verify", folder, "--memory", memory)
+    assert (result.exit_code, "CHECKPOINT-ORIGIN" in result.stdout, "ROLLBACK" in result.stdout) == (1, True, False)
+
+
+def test_a_proof_is_held_to_the_whole_policy(tmp_path: Path) -> None:
+    ledger = small_ledger()
+    folder, proof, kept = write(tmp_path / "led", ledger), tmp_path / "p", tmp_path / "kept"
+    assert k3("prove", 5, "-l", folder, "-o", proof).exit_code == 0
+    trust = tmp_path / "trust.toml"
+    trust.write_text("minimum_size = 1000\n")
+    assert "[K3L-HEAD-TOO-SMALL]" in k3("verify", proof, "--trust", trust).stdout
+    kept.write_bytes(ledger.head())
+    assert k3("verify", proof, "--expect-head", kept).exit_code == 0
+    fork = Builder(ledger.lines[:9])
+    fork.add("run", run_body(99), RUNNER)
+    kept.write_bytes(fork.head())
+    assert "[K3L-FORK]" in k3("verify", proof, "--expect-head", kept).stdout
+    kept.write_bytes(sign_head(ledger.lines[:8]))
+    assert k3("verify", proof, "--memory", kept).exit_code == 4
+    kept.write_bytes(b"")
+    assert k3("verify", proof, "--memory", kept).exit_code == 3
+    assert code(k3("verify", proof, "--expect-head", tmp_path / "none")) is Code.UNREADABLE
+
+
+def test_nothing_in_a_ledger_writes_on_the_terminal(tmp_path: Path) -> None:
+    ledger = small_ledger()
+    folder = write(tmp_path / "led", ledger)
+    evil = "example.org/\x9b2J\u202e"
+    (folder / "checkpoint").write_bytes(sign_head(ledger.lines, origin=evil))
+    shown = k3("verify", folder).stdout
+    assert all(character.isprintable() for line in shown.splitlines() for character in line)
+    assert "\\x9b2J\\u202e" in shown
 
 
 def test_what_is_not_there_or_no_ledger_is_exit_3(tmp_path: Path) -> None:

@@ -254,9 +254,55 @@ def test_a_compromise_revocation_disowns_what_came_after_and_leaves_what_came_be
     assert [entry.index for entry in log if entry.disowned] == [7, 8, 9]
 
 
+def test_a_revoked_thief_takes_back_the_keys_he_enrolled_and_gives_back_those_he_retired() -> None:
+    ledger = small_ledger(1)
+    thief, evil = Key("thief"), Key("evil")
+    ledger.add("key", key_body(thief, "root"), ROOT)  # 5: still honest
+    ledger.add("key", key_body(evil, "runner"), thief)  # 6: stolen from here on
+    ledger.add("key", key_body(RUNNER, "runner", "revoke"), thief)  # 7
+    ledger.add("run", run_body(1), evil)  # 8
+    ledger.add("key", key_body(thief, "root", "revoke", revoked_from=6), ROOT)  # 9
+    ledger.add("run", run_body(2), RUNNER)  # 10: counts, for the thief's revocation does not
+    log = verify_log(MemorySource(ledger.data), POLICY)
+    assert [entry.index for entry in log if entry.disowned] == [6, 7, 8]
+    assert outcome(log.report, "keys") is Outcome.NOT_CHECKED
+    ledger.add("run", run_body(3), evil)
+    report = check(ledger)
+    assert report.exit_code == ExitCode.FALSE
+    assert {c for c in codes(report) if c.info.exit} == {Code.KEY_RETIRED}
+
+
+def test_a_required_keys_step_does_not_accept_disowned_entries() -> None:
+    ledger = small_ledger(3)
+    ledger.add("key", key_body(RUNNER, "runner", "revoke", revoked_from=6), ROOT)
+    assert check(ledger).exit_code == ExitCode.VERIFIED
+    assert check(ledger, TrustPolicy(require=frozenset({"keys"}))).exit_code == ExitCode.NOT_CHECKED
+
+
+def test_a_disowned_log_key_covers_nothing() -> None:
+    ledger = small_ledger(3)
+    early, late = sign_head(ledger.lines[:5]), ledger.head()
+    ledger.add("key", key_body(LOG, "log", "revoke", revoked_from=6), ROOT)
+    assert Code.CHECKPOINT_SIGNATURE not in codes(check(ledger, checkpoint=early))
+    assert Code.CHECKPOINT_SIGNATURE in codes(check(ledger, checkpoint=late))
+
+
+def test_endorsements_are_counted_and_not_checked() -> None:
+    ledger = small_ledger(1)
+    endorsement = {"key": ROOT.id, "sig": "A" * 86 + "=="}
+    ledger.add("key", key_body(Key("new"), "runner", endorsements=[endorsement]), ROOT)
+    report = check(ledger)
+    assert (report.exit_code, outcome(report, "keys")) == (0, Outcome.NOT_CHECKED)
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [
+        (key_body(RUNNER, "judge", "revoke"), Code.KEY_UNKNOWN_TARGET),
+        (key_body(RUNNER, "runner", "revoke", replaces=LOG.id), Code.KEY_UNKNOWN_TARGET),
+        (key_body(ROOT, "root", "revoke", revoked_from=0), Code.KEY_UNKNOWN_TARGET),
+        (key_body(Key("a"), "runner", replaces=RUNNER.id), Code.KEY_UNKNOWN_TARGET),
+        (key_body(Key("a"), "runner", revoked_from=1), Code.KEY_UNKNOWN_TARGET),
         (key_body(RUNNER, "runner"), Code.KEY_ENROLLED_TWICE),
         (key_body(Key("a"), "runner", key_id="0" * 64), Code.KEY_ID_MISMATCH),
         (key_body(Key("a"), "runner", "revoke"), Code.KEY_UNKNOWN_TARGET),

@@ -170,6 +170,37 @@ def test_a_receipt_that_contradicts_itself_does_so_in_a_proof_too() -> None:
     assert (set(report.counts), report.exit_code) == ({Code.RECEIPT_COUNTS}, ExitCode.FALSE)
 
 
+def test_a_proof_carries_the_revocation_of_what_it_proves() -> None:
+    ledger = small_ledger(3)
+    ledger.add("key", key_body(RUNNER, "runner", "revoke", revoked_from=6), ROOT)
+    assert check(prove(ledger, 5)).exit_code == 0
+    report = check(prove(ledger, 6))
+    assert (Code.PROOF_DISOWNED in report.counts, report.exit_code) == (True, ExitCode.FALSE)
+
+
+def test_a_line_that_does_not_follow_its_neighbour_is_found_in_a_proof_too() -> None:
+    ledger = small_ledger(1)
+    ledger.add("run", run_body(1), RUNNER, prev="00" * 32)
+    proof = format_proof(prove_entry(MemorySource(ledger.data, checkpoint=ledger.head()), 5))
+    assert Code.CHAIN_PREV not in check(proof).counts  # entry 4 is not in the file
+    ledger = Builder().open()
+    ledger.add("key", key_body(Key("a"), "runner"), ROOT)
+    ledger.add("run", run_body(1), Key("a"), prev="00" * 32)
+    assert Code.CHAIN_PREV in check(prove(ledger, 5)).counts
+
+
+def test_a_quote_is_counted_as_not_checked_in_a_proof_too() -> None:
+    ledger = small_ledger(1)
+    body = {
+        "format": "polaris/1", "foreign_id": "a1", "original_sha256": "ab" * 32, "attestation": "tdx-quote",
+        "fields": [], "findings": [],
+        "artifacts": [{"name": "raw", "sha256": "ab" * 32, "size": 3, "media_type": "text/plain"}],
+    }  # fmt: skip
+    ledger.add("import", body, LOG)
+    steps = {step.name: step.not_checked for step in check(prove(ledger, 5)).steps}
+    assert steps["attestations"] == 1
+
+
 def test_a_key_entry_that_cannot_count_enrols_nobody_in_a_proof_either() -> None:
     ledger = Builder().open()
     ledger.add("key", key_body(Key("a"), "runner", key_id="0" * 64), ROOT)

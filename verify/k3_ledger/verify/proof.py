@@ -242,7 +242,8 @@ def _check_head(scan: Scan, name: str, proof: ProofFile, policy: TrustPolicy | N
 
 def _check_subject(scan: Scan, name: str, index: int, read: tuple[Any, bytes, bytes] | None) -> None:
     """Step 10, as far as one receipt goes."""
-    if read is None:
+    verified = any(index in positions for positions in scan.keyring.uses.values())
+    if read is None or not verified:
         return
     entry, data, _ = read
     if index in scan.keyring.disowned():
