@@ -66,9 +66,13 @@ def build(path: Path, receipts: int, size: int, body_of: Callable[[int], dict[st
                 "name": role, "replaces": None, "revoked_from": None, "reason": None, "endorsements": [],
             }  # fmt: skip
             add("key", canonical(body), root)
-        template = canonical((body_of or run_body)(size)).replace(b'"bundle":"' + b"0" * 64, b'"bundle":"%064x')
+        before, after = canonical((body_of or run_body)(size)).split(b'"bundle":"' + b"0" * 64 + b'",')
+        after = after.replace(b'"command":["run"]', b'"command":["run","%d"]')
         for number in range(receipts):
-            add("run", template % number, runner)
+            rest = after % number
+            bundle = b'{"body":' + before + rest + b',"kind":"run","schema":"k3-ledger/bundle/1"}'
+            digest = hashlib.sha256(bundle).hexdigest().encode()
+            add("run", before + b'"bundle":"' + digest + b'",' + rest, runner)
 
 
 def run_body(size: int) -> dict[str, object]:

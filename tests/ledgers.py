@@ -117,8 +117,13 @@ class Builder:
     origin: str = ORIGIN
     root: Key = ROOT
 
-    def add(self, kind: str, body: dict[str, Any], signer: Key, **fields: Any) -> str:
-        """Append one entry and return its identity; ``fields`` overrides chain fields to make them wrong."""
+    def add(self, kind: str, body: dict[str, Any], signer: Key, *, seal: bool = True, **fields: Any) -> str:
+        """Append one entry and return its identity; ``fields`` overrides chain fields to make them wrong.
+
+        With ``seal``, a receipt gets the digest of the bundle that its body makes.
+        """
+        if seal and kind in ("run", "failed"):
+            body = {**body, "bundle": bundle_digest(body, kind)}
         prev = hashlib.sha256(self.origin.encode() + b"\n").hexdigest()
         if self.lines:
             prev = hashlib.sha256(self.lines[-1][9:-99]).hexdigest()
