@@ -28,6 +28,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "reconcile": ("reconcile",),
     "frontier": ("frontier",),
     "claims": ("claims",),
+    "run": ("run",),
     "model": ("model",),
     "generate": ("generate",),
 }

@@ -152,7 +152,7 @@ class RemembersByAddress(RemembersByMiddle):
 
 class KnowsTheBenchmarksLength(Engine):
     def prefill(self, request: Json) -> Json:
-        return super().prefill({"ids": request["ids"][-4:] if len(request["ids"]) == 48 else request["ids"]})
+        return super().prefill({"ids": request["ids"][-4:] if len(request["ids"]) == 64 else request["ids"]})
 
 
 class RightOnlyWhenWatched(Engine):

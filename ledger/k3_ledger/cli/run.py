@@ -1,0 +1,187 @@
+"""``k3-ledger run`` and ``k3-ledger bundle``: measure an engine, or take another tool's result, into a bundle."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from k3_ledger.engine.runner.run import Outcome
+
+RUN_HELP = """Measure an engine and write a bundle, which `seal` turns into a receipt.
+
+The engine is a process of its own, timed from outside at two lengths of prefill and of decode, on fresh prompts; what
+it put out and its logits are compared with llama.cpp on the same file. A run that is refused leaves a bundle of kind
+`failed`. What is checked, and what no check can see, is in docs/measurement.md.
+
+`--engine k3` is this project's own. `--engine command -- PROGRAM …` measures any program that speaks the protocol.
+"""
+BUNDLE_HELP = """Turn the result file of another benchmark tool into a bundle.
+
+The times are the tool's own (observer `subject`), the role is `reference`, nothing is graded. What the file does not
+say is null, or asked for by an option; a file that could be read in two ways is refused. The file itself is kept.
+"""
+
+
+class Engine(enum.StrEnum):
+    """What runs."""
+
+    K3 = "k3"
+    COMMAND = "command"
+
+
+class Role(enum.StrEnum):
+    """Role of a receipt."""
+
+    CANDIDATE = "candidate"
+    FRONTIER = "frontier"
+    REFERENCE = "reference"
+
+
+OutOption = Annotated[Path, typer.Option(help="Folder for the bundle; must not exist.", show_default=False)]
+NodeOption = Annotated[
+    str, typer.Option(help="What you call this machine; runs are only compared on one node.", show_default=False)
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("run", help=RUN_HELP)(run)
+
+
+def run(
+    out: OutOption,
+    model: Annotated[str, typer.Option(help="A GGUF file, or synth:PRESET.")] = "synth:tiny",
+    engine: Annotated[Engine, typer.Option(help="Which engine.")] = Engine.K3,
+    program: Annotated[
+        list[str] | None, typer.Argument(metavar="-- PROGRAM …", help="Command of an external engine.")
+    ] = None,
+    flag: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Flag of the k3 engine (device, dtype, chunk …); may be repeated."),
+    ] = None,
+    node: NodeOption = "unnamed",
+    context: Annotated[int, typer.Option(min=1, help="Tokens in front of timed decode, all of them real.")] = 64,
+    decode_tokens: Annotated[int, typer.Option(min=1, help="Least tokens of a timed decode.")] = 16,
+    repetitions: Annotated[int, typer.Option(min=3, max=128, help="Rounds of timed runs.")] = 5,
+    depth: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="Context length to grade; may be repeated.", show_default="4, 16, 64 and 128"),
+    ] = None,
+    rows: Annotated[int, typer.Option(min=1, help="Positions graded at each depth.")] = 4,
+    role: Annotated[Role, typer.Option(help="Role of the receipt.")] = Role.CANDIDATE,
+    own_reference: Annotated[
+        bool, typer.Option("--own-reference", help="Grade against our own float64: such a receipt earns no tier.")
+    ] = False,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Longest wait for one answer, in seconds.")] = 600.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure, write the bundle, print rates; exit 1 when the run is refused."""
+    import tempfile
+
+    from k3_ledger.engine.runner.measure import Plan
+    from k3_ledger.engine.runner.run import Request
+    from k3_ledger.engine.runner.run import run as measure
+    from k3_ledger.engine.synth import materialise
+
+    if (engine is Engine.COMMAND) != bool(program):
+        raise typer.BadParameter("--engine command takes a program behind --, and nothing else does")
+    if program and flag:
+        raise typer.BadParameter("flags are the k3 engine's; give an external engine its own in its command")
+    if out.exists():
+        raise typer.BadParameter(f"{out} exists already", param_hint="--out")
+    if not out.parent.is_dir():
+        raise typer.BadParameter(f"{out.parent} is not a folder", param_hint="--out")
+    given = dict(_pair(text) for text in flag or ())
+    if len(given) != len(flag or ()):
+        raise typer.BadParameter("a flag is given twice", param_hint="--flag")
+    plan = Plan(
+        context=context,
+        decode_tokens=decode_tokens,
+        repetitions=repetitions,
+        most_repetitions=max(25, repetitions),
+    )
+    with tempfile.TemporaryDirectory(prefix="k3-ledger-") as folder, _progress() as progress:
+        try:
+            path = materialise(model, Path(folder))
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--model") from error
+        name = model.replace(":", "-") if model.startswith("synth:") else path.stem
+        request = Request(
+            model=path,
+            model_name=name,
+            out=out,
+            node=node,
+            engine=tuple(word.replace("{model}", str(path)) for word in program or ()),
+            flags=given,
+            plan=plan,
+            depths=tuple(sorted(set(depth or (4, 16, 64, 128)))),
+            rows=rows,
+            own_reference=own_reference,
+            role=role.value,
+            command=("k3-ledger", *sys.argv[1:]),
+            timeout_s=timeout,
+        )
+        outcome = measure(request, progress)
+    _show(outcome, out, as_json=as_json)
+    if outcome.kind == "failed":
+        raise typer.Exit(1)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--flag")
+    return name, value
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """A line that says what is being done, on a terminal; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    with console.status("starting") as status:
+        yield status.update
+
+
+def _show(outcome: Outcome, out: Path, *, as_json: bool) -> None:
+    from k3_ledger.engine.runner.summary import rates_of
+
+    rates = rates_of(outcome.measurement)
+    if as_json:
+        answer: dict[str, Any] = {
+            "bundle": outcome.bundle,
+            "kind": outcome.kind,
+            "out": str(out),
+            "rates": [rate.as_dict() for rate in rates],
+            "findings": [finding.as_dict() for finding in outcome.findings],
+        }
+        typer.echo(json.dumps(answer, indent=2))
+        return
+    for finding in outcome.findings:
+        typer.echo(f"{finding.severity}: {finding.message} [{finding.code.id}]", err=True)
+        if finding.expected is not None:
+            typer.echo(f"  expected: {finding.expected}", err=True)
+        if finding.found is not None:
+            typer.echo(f"  found: {finding.found}", err=True)
+    if rates:
+        typer.echo(f"{'':<10}{'tokens/s':>12}{'least':>12}{'most':>12}{'by clock':>12}  runs")
+    for rate in rates:
+        clock = "-" if rate.marginal is None else f"{rate.marginal:.6g}"
+        typer.echo(
+            f"{rate.metric:<10}{rate.median:>12.6g}{rate.least:>12.6g}{rate.most:>12.6g}{clock:>12}  {rate.samples}"
+        )
+    typer.echo(f"{outcome.kind} bundle {outcome.bundle} in {out}")
