@@ -28,7 +28,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "reconcile": ("reconcile",),
     "frontier": ("frontier",),
     "claims": ("claims",),
-    "run": ("run",),
+    "run": ("run", "bundle"),
     "model": ("model",),
     "generate": ("generate",),
 }

@@ -46,6 +46,29 @@ class Role(enum.StrEnum):
     REFERENCE = "reference"
 
 
+class Tool(enum.StrEnum):
+    """Whose result file it is."""
+
+    LLAMA_BENCH = "llama-bench"
+    VLLM = "vllm"
+    SGLANG = "sglang"
+
+
+class Cache(enum.StrEnum):
+    """State of the prefix cache."""
+
+    COLD = "cold"
+    WARM = "warm"
+    NONE = "none"
+
+
+class Inputs(enum.StrEnum):
+    """Whether every repetition had new input."""
+
+    FRESH = "fresh"
+    REPEATED = "repeated"
+
+
 OutOption = Annotated[Path, typer.Option(help="Folder for the bundle; must not exist.", show_default=False)]
 NodeOption = Annotated[
     str, typer.Option(help="What you call this machine; runs are only compared on one node.", show_default=False)
@@ -56,6 +79,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     app.command("run", help=RUN_HELP)(run)
+    group = typer.Typer(no_args_is_help=True, help="Bundles from other tools' results.")
+    group.command("from", help=BUNDLE_HELP)(bundle_from)
+    app.add_typer(group, name="bundle")
 
 
 def run(
@@ -135,6 +161,57 @@ def run(
     _show(outcome, out, as_json=as_json)
     if outcome.kind == "failed":
         raise typer.Exit(1)
+
+
+def bundle_from(
+    tool: Annotated[Tool, typer.Argument(help="Whose result it is.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="The result file.", exists=True, dir_okay=False, show_default=False)],
+    out: OutOption,
+    node: Annotated[
+        str, typer.Option(help="What you call this machine: the one that the file was made on.", show_default=False)
+    ],
+    ran: Annotated[str, typer.Option(help="Command line that wrote the file.", show_default=False)],
+    warmup: Annotated[int, typer.Option(min=0, help="Repetitions before the first in the file.", show_default=False)],
+    version: Annotated[str | None, typer.Option(help="Version of the engine, where the file names none.")] = None,
+    started: Annotated[
+        str | None, typer.Option(help="When it began (2026-01-31T12:00:00Z), where the file does not say in UTC.")
+    ] = None,
+    cache: Annotated[Cache | None, typer.Option(help="Prefix cache, where the file does not tell.")] = None,
+    inputs: Annotated[Inputs | None, typer.Option(help="Inputs, where the file does not tell.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Batch of a vLLM latency file.")] = None,
+    input_tokens: Annotated[int | None, typer.Option(min=1, help="Input tokens of a vLLM latency file.")] = None,
+    output_tokens: Annotated[int | None, typer.Option(min=1, help="Output tokens of a vLLM latency file.")] = None,
+    model: Annotated[Path | None, typer.Option(help="The K3 model file that was run, if it was one.")] = None,
+    role: Annotated[Role, typer.Option(help="Role of the receipt.")] = Role.REFERENCE,
+    as_json: JsonOption = False,
+) -> None:
+    """Read the file, write the bundle, print rates."""
+    import shlex
+
+    from k3_ledger.engine.adapters import READERS, Told
+    from k3_ledger.engine.adapters.write import Origin, bundle_reading
+    from k3_ledger.engine.runner.run import Outcome, weights_of
+    from k3_ledger.engine.weights import open_weights
+
+    if out.exists():
+        raise typer.BadParameter(f"{out} exists already", param_hint="--out")
+    data = file.read_bytes()
+    told = Told(
+        warmup=warmup,
+        cache=None if cache is None else cache.value,
+        inputs=None if inputs is None else inputs.value,
+        batch=batch,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+    )
+    reading = READERS[tool.value](data, told)
+    weights = None
+    if model is not None:
+        with open_weights(model) as opened:
+            weights = weights_of(opened, model.stem)
+    origin = Origin(node, tuple(shlex.split(ran)), version, started, role.value, weights)
+    bundle, measurement = bundle_reading(reading, data, f"{tool.value}.json", origin, out)
+    _show(Outcome(bundle, "run", (), measurement), out, as_json=as_json)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -1464,6 +1464,13 @@ class Code(enum.Enum):
         "chosen.",
         "the answer that is timed must be the answer",
     )  # fmt: skip
+    RUN_FOREIGN_FILE = CodeInfo(
+        Area.RUN, E, "result file cannot be taken",
+        "Another tool's result file is not of the shape that is known, contradicts itself, or leaves open "
+        "what it counts.",
+        "write it again with the tool's JSON output, or say with an option what it does not hold",
+        ExitCode.UNREADABLE,
+    )  # fmt: skip
     RUN_DEGENERATE = CodeInfo(
         Area.RUN, E, "answers cannot tell work from none",
         "Nearly every token of the timed runs is the same one, so an engine that does nothing would have "

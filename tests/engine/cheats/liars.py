@@ -48,10 +48,10 @@ class ClaimsTinyTimes(Engine):
         return {**reply, "self_ns": reply["self_ns"] // 100} if "self_ns" in reply else reply
 
 
-class ClaimsThreeQuarters(Engine):
+class ClaimsHalf(Engine):
     def answer(self, request: Json) -> Json:
         reply = super().answer(request)
-        return {**reply, "self_ns": reply["self_ns"] * 3 // 4} if "self_ns" in reply else reply
+        return {**reply, "self_ns": reply["self_ns"] // 2} if "self_ns" in reply else reply
 
 
 class ClaimsMoreThanTheClock(Engine):
@@ -61,9 +61,12 @@ class ClaimsMoreThanTheClock(Engine):
 
 
 class ClaimsLessForTheLongRunOnly(Engine):
+    least = 1 << 30
+
     def decode(self, request: Json) -> Json:
         reply = super().decode(request)
-        return {**reply, "self_ns": reply["self_ns"] // 2} if request["count"] > 48 else reply
+        self.least = min(self.least, request["count"]) if request["count"] > 32 else self.least
+        return {**reply, "self_ns": reply["self_ns"] // 2} if request["count"] > self.least else reply
 
 
 class PatchesTheClock(Engine):
@@ -73,7 +76,7 @@ class PatchesTheClock(Engine):
         super().serve()
 
 
-class SlowPingsWidenNothing(ClaimsThreeQuarters):
+class SlowPingsWidenNothing(ClaimsHalf):
     def ping(self, request: Json) -> Json:
         work(0.02)
         return super().ping(request)
@@ -82,7 +85,7 @@ class SlowPingsWidenNothing(ClaimsThreeQuarters):
 class IdlesThenClaimsLess(Engine):
     def decode(self, request: Json) -> Json:
         reply = super().decode(request)
-        work(reply["self_ns"] / 2e9)
+        work(reply["self_ns"] / 1e9)
         return reply
 
 
@@ -194,7 +197,7 @@ class PutsPrefillOff(Optimised):
     def prefill(self, request: Json) -> Json:
         start = time.monotonic_ns()
         reply = super().prefill(request)
-        self.owed = len(request["ids"]) * 4e-4
+        self.owed = len(request["ids"]) * 6e-4
         work(len(request["ids"]) * 2e-4)
         return {**reply, "self_ns": time.monotonic_ns() - start}
 

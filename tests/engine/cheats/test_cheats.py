@@ -31,7 +31,7 @@ PLAN = Plan(
 )
 LIARS: dict[str, set[Code]] = {
     "ClaimsTinyTimes": {Code.RUN_SELF_REPORT},
-    "ClaimsThreeQuarters": {Code.RUN_SELF_REPORT},
+    "ClaimsHalf": {Code.RUN_SELF_REPORT},
     "ClaimsMoreThanTheClock": {Code.RUN_SELF_REPORT},
     "ClaimsLessForTheLongRunOnly": {Code.RUN_SELF_REPORT},
     "PatchesTheClock": {Code.RUN_SELF_REPORT},
@@ -49,7 +49,7 @@ LIARS: dict[str, set[Code]] = {
     "NearlyRightWhenTimed": {Code.RUN_OUTPUT},
     "DecodesAhead": {Code.RUN_OUTPUT},
     "PutsPrefillOff": {Code.RUN_LEFT_OVER},
-    "WorksOnAnotherThread": {Code.RUN_LEFT_OVER, Code.RUN_MARGINAL},
+    "WorksOnAnotherThread": {Code.RUN_LEFT_OVER, Code.RUN_MARGINAL, Code.RUN_SELF_REPORT},
     "OneTokenShort": {Code.RUN_OUTPUT},
     "TokensThatAreNone": {Code.RUN_OUTPUT},
     "NanLogprobs": {Code.RUN_OUTPUT},
@@ -128,9 +128,8 @@ def test_every_liar_is_tried() -> None:
     assert made - HELPERS == set(LIARS)
 
 
-@pytest.mark.parametrize("name", ["Engine", "Optimised"])
-def test_the_honest_twin_passes(name: str, tmp_path: Path) -> None:
-    session, refused = measure(liar(name), tmp_path)
+def test_the_honest_twin_passes(tmp_path: Path) -> None:
+    session, refused = measure(liar("Engine"), tmp_path)
     assert refused == set()
     assert session.stage == "done"
     assert session.graded is not None

@@ -9,7 +9,7 @@ engine says falsely in fewer than half of the repetitions moves the median that 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from k3_ledger.engine.runner.measure import METRICS, SIGNAL, median, standard_error
 from k3_ledger.schemas.findings import Code, Finding
@@ -18,46 +18,43 @@ from k3_ledger.schemas.outcomes import Position
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from k3_ledger.engine.runner.measure import Kind, Metric, Observations, Timed
+    from k3_ledger.engine.runner.measure import Metric, Observations, Timed
 
 SELF_SHARE: Final = 0.05
 """Share of a duration by which the engine's own figure may lie under the controller's."""
-PIPE_MULTIPLE: Final = 4
-"""How many times the median empty request the pipe may cost on top of that."""
-SLICE_NS: Final = 4_000_000
-"""A turn of another process on a busy core: it may come between the engine's last look at the clock and its answer."""
-PIPE_SHARE: Final = 0.15
-"""Share of a duration that pipe and scheduler may cost at most: slow answers to pings gain an engine no more."""
-TOTAL_SHARE: Final = 0.7
+NOISE_MULTIPLE: Final = 2
+"""How many times what pipe and scheduler were seen to cost it may lie lower on top of that."""
+NOISE_SHARE: Final = 0.25
+"""Share of a duration which that may come to at most: slow answers to empty requests gain an engine no more."""
+TOTAL_SHARE: Final = 0.6
 """Share of all repetitions' time by the controller's clock that the engine's own times must come to."""
 ID_NS: Final = 2_000
 """What writing or reading one id of a request may cost."""
-HIDDEN_SHARE: Final = 0.25
-"""Share of prefill's time that may show up in the decode behind it before work was put off."""
+_BEHIND: Final[dict[Literal["short", "long-prefill"], str]] = {"short": "", "long-prefill": " the longer"}
 
 
 def check_observations(found: Observations) -> Iterator[Finding]:
     """Everything that can be checked without a second engine."""
     for metric in METRICS:
         for extended in (False, True):
-            yield from _check_self_report(metric, found.of(metric, extended=extended), found.pings)
+            yield from _check_self_report(metric, found.of(metric, extended=extended), found.noise_ns)
         yield from _check_margin(metric, found)
         yield from _check_marginal(metric, found)
     yield from _check_put_off(found)
     yield from _check_inputs(found)
 
 
-def allowance(outer_ns: int, ids: int, pings: list[int]) -> int:
+def allowance(outer_ns: int, ids: int, noise_ns: int) -> int:
     """How far the engine's own time may lie under the controller's: a small share, the pipe, and the ids in it."""
-    pipe = min(SLICE_NS + PIPE_MULTIPLE * median(pings) + ID_NS * ids, int(PIPE_SHARE * outer_ns))
-    return int(SELF_SHARE * outer_ns) + pipe
+    noise = min(NOISE_MULTIPLE * noise_ns + ID_NS * ids, int(NOISE_SHARE * outer_ns))
+    return int(SELF_SHARE * outer_ns) + noise
 
 
-def _check_self_report(metric: Metric, timed: list[Timed], pings: list[int]) -> Iterator[Finding]:
+def _check_self_report(metric: Metric, timed: list[Timed], noise_ns: int) -> Iterator[Finding]:
     """The engine's own time never passes the controller's, lies just inside it as a rule, and far inside it never."""
     outer, gap = median([one.outer_ns for one in timed]), median([one.outer_ns - one.self_ns for one in timed])
     total, claimed = sum(one.outer_ns for one in timed), sum(one.self_ns for one in timed)
-    bound = allowance(outer, timed[0].count, pings)
+    bound = allowance(outer, timed[0].count, noise_ns)
     above = [one for one in timed if one.self_ns > one.outer_ns]
     if above:
         expected, seen = f"at most {above[0].outer_ns} ns", f"{above[0].self_ns} ns"
@@ -98,7 +95,7 @@ def _check_marginal(metric: Metric, found: Observations) -> Iterator[Finding]:
     costs = found.costs(metric, "outer_ns")
     gaps = [outer - own for outer, own in zip(costs, found.costs(metric, "self_ns"), strict=True)]
     cost, gap = median(costs), median(gaps)
-    bound = allowance(abs(cost), found.extra[metric], found.pings) + standard_error(gaps)
+    bound = allowance(abs(cost), found.extra[metric], found.noise_ns) + SIGNAL * standard_error(gaps)
     if cost <= 0 or abs(gap) > bound:
         yield Finding(
             Code.RUN_MARGINAL,
@@ -115,22 +112,11 @@ def _check_put_off(found: Observations) -> Iterator[Finding]:
     Behind the same prompt, what decode costs for no token at all; behind the longer one, what it costs more than
     the growth of the context explains. Neither may be a good part of prefill's own time.
     """
-    short, extra = found.short["decode"], found.extra["decode"]
-    costs = found.costs("decode", "outer_ns")
-    fixed = [
-        one["short"].decode.outer_ns - cost * short // extra for one, cost in zip(found.rounds, costs, strict=True)
-    ]
-    growth = (found.short["prefill"] + found.extra["prefill"]) / found.short["prefill"]
-    later = [int(one["long-prefill"].decode.outer_ns - one["short"].decode.outer_ns * growth) for one in found.rounds]
-    behind: tuple[tuple[str, list[int], Kind], ...] = (
-        ("", fixed, "short"),
-        (" the longer", later, "long-prefill"),
-    )
-    for what, hidden, kind in behind:
-        prefill = median([one[kind].prefill.outer_ns for one in found.rounds])
+    for kind, what in _BEHIND.items():
+        hidden = found.hidden(kind)
         decode = median([one[kind].decode.outer_ns for one in found.rounds])
-        noise = int(SELF_SHARE * decode) + PIPE_MULTIPLE * median(found.pings) + 2 * standard_error(hidden)
-        bound = int(HIDDEN_SHARE * prefill) + noise
+        noise = int(SELF_SHARE * decode) + NOISE_MULTIPLE * found.noise_ns + SIGNAL * standard_error(hidden)
+        bound = found.hidden_bound(kind) + noise
         if median(hidden) > bound:
             yield Finding(
                 Code.RUN_LEFT_OVER,

@@ -32,12 +32,14 @@ Metric = Literal["prefill", "decode"]
 Kind = Literal["short", "long-prefill", "long-decode"]
 METRICS: Final[tuple[Metric, ...]] = ("prefill", "decode")
 KINDS: Final[tuple[Kind, ...]] = ("short", "long-prefill", "long-decode")
-PINGS: Final = 15
-"""Empty requests that say what the pipe and the scheduler cost."""
 SIGNAL: Final = 4
-"""How many standard errors the cost of the extra tokens must be before it says anything."""
-PILOTS: Final = 4
+"""How many standard errors a median must be away from a bound before that says anything."""
+PILOTS: Final = 5
 """Walks whose times only size what follows; the first one also pays for what is done once."""
+HIDDEN_SHARE: Final = 0.25
+"""Share of prefill's time that may show up in the decode behind it before work was put off."""
+OVER_NOISE: Final = 20
+"""How many times the cost of pipe and scheduler a timed region is made to take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ class Observations:
     Attributes:
         seed: of prompts, lengths and order.
         load_ns: from the start of the process to its first answer.
-        pings: empty requests, in nanoseconds, taken before anything else.
+        pings: empty requests right behind work, in nanoseconds: what pipe and scheduler cost.
         pilots: walks that sized what follows.
         warmups, rounds: rounds that were not counted, and those that count.
         short, extra: tokens of the short length and of what the longer one adds, by metric.
@@ -151,6 +153,11 @@ class Observations:
     short: dict[Metric, int] = field(default_factory=dict)
     extra: dict[Metric, int] = field(default_factory=dict)
     jitter_ns: dict[Metric, int] = field(default_factory=dict)
+
+    @property
+    def noise_ns(self) -> int:
+        """Upper quartile of the empty requests."""
+        return sorted(self.pings)[len(self.pings) * 3 // 4]
 
     @property
     def walks(self) -> list[Walk]:
@@ -177,6 +184,30 @@ class Observations:
         """Whether the cost of the extra tokens is many standard errors away from nothing."""
         costs = self.costs(metric, "outer_ns")
         return median(costs) >= SIGNAL * standard_error(costs)
+
+    def hidden(self, kind: Literal["short", "long-prefill"]) -> list[int]:
+        """Time of decode that its tokens do not explain, in each round.
+
+        Behind the short prompt, what decode costs for no token at all; behind the longer one, what it costs more than
+        the growth of the context could make it cost.
+        """
+        if kind == "short":
+            short, extra = self.short["decode"], self.extra["decode"]
+            costs = self.costs("decode", "outer_ns")
+            pairs = zip(self.rounds, costs, strict=True)
+            return [one["short"].decode.outer_ns - cost * short // extra for one, cost in pairs]
+        growth = (self.short["prefill"] + self.extra["prefill"]) / self.short["prefill"]
+        return [int(one[kind].decode.outer_ns - one["short"].decode.outer_ns * growth) for one in self.rounds]
+
+    def hidden_bound(self, kind: Literal["short", "long-prefill"]) -> int:
+        """The share of prefill's time that may be hidden there."""
+        return int(HIDDEN_SHARE * median([one[kind].prefill.outer_ns for one in self.rounds]))
+
+    @property
+    def settled(self) -> bool:
+        """Whether jitter is small enough for everything that will be asked of these times."""
+        hidden = SIGNAL * standard_error(self.hidden("short")) <= self.hidden_bound("short")
+        return hidden and all(map(self.stands_out, METRICS))
 
 
 def median(values: Sequence[int]) -> int:
@@ -230,19 +261,19 @@ class Observer:
     def pilot(self) -> None:
         """Time a few short walks and decide every length from them."""
         found, plan = self.found, self.plan
-        found.pings = [self.channel.ask("ping").duration_ns for _ in range(PINGS)]
         found.short = {"prefill": plan.context, "decode": plan.decode_tokens}
         found.extra = {"prefill": 0, "decode": 0}
         self._capacity = plan.context + plan.decode_tokens
-        found.pilots = [self._walk("short") for _ in range(PILOTS)]
+        found.pilots = [self._walk("short", pilot=True) for _ in range(PILOTS)]
+        least_ns = max(plan.shortest_ns, OVER_NOISE * found.noise_ns)
         for metric in METRICS:
             steady = [walk.timed(metric).outer_ns for walk in found.pilots[1:]]
             found.jitter_ns[metric] = max(steady) - min(steady)
             per_token = max(1, median(steady) // found.short[metric])
             if metric == "decode":
-                least = max(plan.decode_tokens, min(plan.most_extra, -(-plan.shortest_ns // per_token)))
+                least = max(plan.decode_tokens, min(plan.most_extra, -(-least_ns // per_token)))
                 found.short[metric] = least + self._order.randrange(1 + least // 4)
-            wanted = -(-plan.signal_to_jitter * found.jitter_ns[metric] // per_token)
+            wanted = -(-max(plan.signal_to_jitter * found.jitter_ns[metric], least_ns) // per_token)
             extra = min(max(found.short[metric], wanted), plan.most_extra)
             found.extra[metric] = extra if metric == "prefill" else extra + self._order.randrange(1 + extra // 4)
         self._capacity = sum(found.short.values()) + sum(found.extra.values())
@@ -253,14 +284,17 @@ class Observer:
         self._order.shuffle(order)
         return {kind: self._walk(kind) for kind in order}
 
-    def _walk(self, kind: Kind) -> Walk:
+    def _walk(self, kind: Kind, *, pilot: bool = False) -> Walk:
         length = self.found.short["prefill"] + self.found.extra["prefill"] * (kind == "long-prefill")
         count = self.found.short["decode"] + self.found.extra["decode"] * (kind == "long-decode")
         prompt = self._prompts.next(length, resembling=kind == "long-decode")
         reset = self.channel.ask("reset", capacity=self._capacity)
         first = self.channel.ask("prefill", ids=prompt)
+        if pilot:  # otherwise decode comes at once, and finds whatever prefill has put off
+            self.found.pings.append(self.channel.ask("ping").duration_ns)
         start = self._prompts.token()
         second = self.channel.ask("decode", token=start, count=count)
+        self.found.pings.append(self.channel.ask("ping").duration_ns)
         return Walk(
             kind=kind,
             prompt=prompt,
@@ -309,9 +343,7 @@ def observe(
     for number in range(plan.warmup):
         progress(f"timing: warm-up {number + 1} of {plan.warmup}")
         found.warmups.append(observer.round())
-    while len(found.rounds) < plan.repetitions or (
-        len(found.rounds) < plan.most_repetitions and not all(map(found.stands_out, METRICS))
-    ):
+    while len(found.rounds) < plan.repetitions or (len(found.rounds) < plan.most_repetitions and not found.settled):
         least = max(plan.repetitions, len(found.rounds) + 1)
         progress(f"timing: round {len(found.rounds) + 1} of {least}")
         found.rounds.append(observer.round())

@@ -86,6 +86,7 @@ def plan_flags(found: Observations, plan: Plan, bound: float) -> tuple[Flag, ...
         "run.extra-prefill": found.extra["prefill"],
         "run.jitter-decode-ns": found.jitter_ns["decode"],
         "run.jitter-prefill-ns": found.jitter_ns["prefill"],
+        "run.noise-ns": found.noise_ns,
         "run.output-bound": decimal_text(bound),
         "run.repetitions": len(found.rounds),
         "run.seed": found.seed,

@@ -154,14 +154,7 @@ class _Started:
         """Time, check and grade one engine process; returns findings."""
         self.progress("hashing the model file")
         before = self._identity()
-        self.model = WeightsRef(
-            name=self.request.model_name,
-            architecture="kimi-k3",
-            quant=self.weights.quant,
-            sha256=self.weights.digest(),
-            size=sum(path.stat().st_size for path in self.weights.file.paths),
-            synthetic=self.weights.synthetic,
-        )
+        self.model = weights_of(self.weights, self.request.model_name)
         self._note_accelerators("before")
         with tempfile.TemporaryDirectory(prefix="k3-ledger-", ignore_cleanup_errors=True) as folder:
             findings = self.session.measure(self.command, Path(folder))
@@ -258,6 +251,18 @@ class _Started:
 
 def _json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+
+
+def weights_of(weights: Weights, name: str) -> WeightsRef:
+    """What a receipt says of a model file; reads all of it."""
+    return WeightsRef(
+        name=name,
+        architecture="kimi-k3",
+        quant=weights.quant,
+        sha256=weights.digest(),
+        size=sum(path.stat().st_size for path in weights.file.paths),
+        synthetic=weights.synthetic,
+    )
 
 
 def source_manifest() -> bytes:

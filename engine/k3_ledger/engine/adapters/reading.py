@@ -1,0 +1,192 @@
+"""What a reader takes and gives, and strict access to a JSON object."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final, Literal
+
+from k3_ledger.schemas.canonical import MAX_INTEGER
+from k3_ledger.schemas.errors import RunError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.measurement import Sample, Series
+from k3_ledger.schemas.outcomes import Position
+
+MAX_BYTES: Final = 64 << 20
+"""Longest result file that is read."""
+_NS: Final = Decimal(10**9)
+_SAMPLES: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the operator says because the file does not.
+
+    Attributes:
+        warmup: repetitions that were run before the first that is in the file.
+        cache: state of the prefix cache during the run.
+        inputs: whether every repetition had new input.
+        batch, input_tokens, output_tokens: of a vLLM latency file, which holds none of them.
+    """
+
+    warmup: int
+    cache: Literal["cold", "warm", "none"] | None = None
+    inputs: Literal["fresh", "repeated"] | None = None
+    batch: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a file holds.
+
+    Attributes:
+        name: of the engine.
+        version: that the file names; None where it names none.
+        started: when the first run began, by the file, as a timestamp; None where it does not say in UTC.
+        cpu: processor that the file names.
+        series: raw times; repetitions laid end to end, since such files keep no starting times.
+    """
+
+    name: str
+    version: str | None
+    started: str | None
+    cpu: str | None
+    series: tuple[Series, ...]
+
+
+def refuse(where: str, message: str, expected: str | None = None, found: object = None) -> RunError:
+    """The error that every reader raises."""
+    shown = None if found is None else repr(found)[:120]
+    return RunError(Code.RUN_FOREIGN_FILE, message, position=Position(field=where), expected=expected, found=shown)
+
+
+def load_json(data: bytes, where: str) -> Any:
+    """A JSON value whose numbers with a point are exact decimals; duplicate keys and NaN are refused.
+
+    Raises:
+        RunError: RUN_FOREIGN_FILE.
+    """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) != len(pairs):
+            raise refuse(where, "a key stands twice in one object")
+        return made
+
+    def constant(text: str) -> Any:
+        raise refuse(where, "a number that is none", found=text)
+
+    if len(data) > MAX_BYTES:
+        raise refuse(where, f"longer than {MAX_BYTES} bytes")
+    try:
+        return json.loads(data, parse_float=Decimal, parse_constant=constant, object_pairs_hook=unique)
+    except (ValueError, RecursionError, InvalidOperation) as error:
+        raise refuse(where, f"not JSON: {error}") from None
+
+
+def load_lines(data: bytes) -> list[Any]:
+    """One JSON value a line, empty lines left out."""
+    return [load_json(line, f"line {number + 1}") for number, line in enumerate(data.splitlines()) if line.strip()]
+
+
+class Fields:
+    """Strict access to one JSON object."""
+
+    def __init__(self, value: Any, where: str) -> None:
+        if not isinstance(value, dict):
+            raise refuse(where, "not an object", "an object", value)
+        self.where = where
+        self._value: dict[str, Any] = value
+
+    def __contains__(self, name: str) -> bool:
+        return self._value.get(name) is not None
+
+    def count(self, name: str, least: int = 1) -> int:
+        """An integer of at least ``least``."""
+        value = self._value.get(name)
+        if type(value) is not int or not least <= value <= MAX_INTEGER:
+            raise refuse(f"{self.where}.{name}", "not a count", f"an integer of at least {least}", value)
+        return value
+
+    def text(self, name: str) -> str:
+        """A string that is not empty."""
+        value = self._value.get(name)
+        if not isinstance(value, str) or not value.strip() or not value.isprintable():
+            raise refuse(f"{self.where}.{name}", "not a text", "a printable text", value)
+        return value
+
+    def list(self, name: str) -> list[Any]:
+        """A list that is not empty."""
+        value = self._value.get(name)
+        if not isinstance(value, list) or not value:
+            raise refuse(f"{self.where}.{name}", "not a list of values", "a list", value)
+        return value
+
+    def seconds(self, name: str) -> int:
+        """A positive duration in seconds, as whole nanoseconds."""
+        return seconds(self._value.get(name), f"{self.where}.{name}")
+
+
+def seconds(value: Any, where: str) -> int:
+    """A positive number of seconds as whole nanoseconds."""
+    if type(value) not in {int, Decimal} or not math.isfinite(value) or not 0 < value < 10**6:
+        raise refuse(where, "not a duration", "seconds, above 0 and below a million", value)
+    duration = int((Decimal(value) * _NS).to_integral_value())
+    if duration < 1:
+        raise refuse(where, "shorter than a nanosecond: no clock measured this", "at least 1 ns", value)
+    return duration
+
+
+def agree(where: str, stated: Any, derived: float, what: str) -> None:
+    """Hold a figure that the file states against what its own times and counts come to, to 1 %.
+
+    Raises:
+        RunError: RUN_FOREIGN_FILE: units or counts are not what they are taken for.
+    """
+    if type(stated) not in {int, Decimal} or not math.isclose(float(stated), derived, rel_tol=0.01):
+        raise refuse(where, f"{what} does not follow from times and counts in the file", f"about {derived:.6g}", stated)
+
+
+def make_series(
+    metric: str,
+    unit: str,
+    samples: list[tuple[int, int]],
+    told: Told,
+    *,
+    context: int | None = None,
+    batch: int = 1,
+    inputs: Literal["fresh", "repeated"] | None = None,
+    cache: Literal["cold", "warm", "none"] | None = None,
+) -> Series:
+    """A series of ``(duration in ns, count)`` as the tool itself timed it.
+
+    Raises:
+        RunError: RUN_FOREIGN_FILE: too many samples, or something that neither file nor operator says.
+    """
+    if len(samples) > _SAMPLES:
+        raise refuse(metric, f"{len(samples)} repetitions", f"at most {_SAMPLES}")
+    inputs, cache = inputs or told.inputs, cache or told.cache
+    if inputs is None or cache is None:
+        raise refuse(metric, "the file does not say whether inputs were fresh or a cache was warm: say it")
+    placed, at = [], 0
+    for duration, count in samples:
+        placed.append(Sample(start_ns=at, duration_ns=duration, count=count))
+        at += duration
+    return Series(
+        metric=metric,
+        unit=unit,
+        actor="subject",
+        observer="subject",
+        context=context,
+        context_filled=context,
+        batch=batch,
+        processes=1,
+        warmup=told.warmup,
+        inputs=inputs,
+        cache=cache,
+        samples=tuple(placed),
+    )

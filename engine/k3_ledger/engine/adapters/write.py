@@ -1,0 +1,82 @@
+"""A reading as a bundle, with the file itself as an artifact."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from k3_ledger.engine.adapters.reading import refuse
+from k3_ledger.engine.bundle import describe_artifact, write_bundle
+from k3_ledger.engine.machine import probe_machine
+from k3_ledger.schemas.measurement import RunMeasurement, Subject, Tee, WeightsRef
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from k3_ledger.engine.adapters.reading import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a file comes from, by the operator's word.
+
+    Attributes:
+        node: what the operator calls this machine, on which the file was made.
+        ran: words of the command line that wrote it.
+        version: of the engine, where the file names none.
+        started: when it began, where the file does not say.
+        role: role of the receipt.
+        model: the weights, where they are at hand.
+    """
+
+    node: str
+    ran: tuple[str, ...]
+    version: str | None = None
+    started: str | None = None
+    role: Literal["candidate", "frontier", "reference"] = "reference"
+    model: WeightsRef | None = None
+
+
+def bundle_reading(reading: Reading, data: bytes, name: str, origin: Origin, out: Path) -> tuple[str, RunMeasurement]:
+    """Write the bundle; returns its id and what it holds.
+
+    Args:
+        reading: what the file holds.
+        data: the file.
+        name: what to call it among the artifacts.
+        origin: what the operator says.
+        out: folder for the bundle; must not exist.
+
+    Raises:
+        RunError: RUN_FOREIGN_FILE: file and operator contradict one another, or neither says something that is needed.
+        FileExistsError: the folder is there already.
+    """
+    machine = probe_machine(origin.node, list(origin.ran), [])
+    if reading.cpu is not None and reading.cpu != machine.node.cpu:
+        raise refuse("cpu_info", "the file was made on another machine", machine.node.cpu, reading.cpu)
+    version = _one("version", reading.version, origin.version)
+    started = _one("started", reading.started, origin.started)
+    measurement = RunMeasurement(
+        role=origin.role,
+        subject=Subject(name=reading.name, version=version, source=None, build_sha256=None),
+        model=origin.model,
+        machine=machine.model_copy(update={"started": started, "software": ()}),
+        round=None,
+        artifacts=(describe_artifact(name, data, "application/json"),),
+        timing=reading.series,
+        parity=None,
+        memory=(),
+        flags=(),
+        expert_load=None,
+        tee=Tee(kind="none", report_data_sha256=None),
+    )
+    return write_bundle(out, measurement, {hashlib.sha256(data).hexdigest(): data}), measurement
+
+
+def _one(what: str, found: str | None, told: str | None) -> str:
+    if found is None and told is None:
+        raise refuse(what, f"the file does not say it: say it with --{what}")
+    if found is not None and told is not None and found != told:
+        raise refuse(what, "file and option contradict one another", found, told)
+    return found if found is not None else str(told)

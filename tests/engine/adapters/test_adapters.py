@@ -1,0 +1,224 @@
+"""Result files of other tools: what is taken, and what is refused rather than guessed. All figures are made up."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from k3_ledger.engine.adapters import READERS, Reading, Told
+from k3_ledger.engine.adapters.write import Origin, bundle_reading
+from k3_ledger.engine.machine import probe_node
+from k3_ledger.schemas.errors import LedgerError, RunError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.validate import parse_bundle
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOLD = Told(warmup=1, cache="none", inputs="fresh")
+Json = dict[str, Any]
+
+
+def llama(**changes: object) -> Json:
+    test: Json = {
+        "build_commit": "0123abcd",
+        "build_number": 7000,
+        "cpu_info": probe_node("here").cpu,
+        "gpu_info": "",
+        "backends": "CPU",
+        "model_filename": "models/toy.gguf",
+        "model_type": "toy F32",
+        "model_size": 1_000_000,
+        "model_n_params": 250_000,
+        "n_prompt": 500,
+        "n_gen": 0,
+        "n_depth": 0,
+        "test_time": "2026-01-31T12:00:00Z",
+        "avg_ns": 100_000_000,
+        "samples_ns": [100_000_000, 125_000_000],
+        "samples_ts": [5000.0, 4000.0],
+    }
+    return {**test, **changes}
+
+
+DECODE = {"n_prompt": 0, "n_gen": 100, "samples_ns": [200_000_000], "samples_ts": [500.0]}
+LATENCY: Json = {"avg_latency": 1.5, "latencies": [1.0, 2.0], "percentiles": {"50": 1.5}}
+THROUGHPUT: Json = {
+    "elapsed_time": 2.0,
+    "num_requests": 10,
+    "total_num_tokens": 3000,
+    "requests_per_second": 5.0,
+    "tokens_per_second": 1500.0,
+}
+SERVE: Json = {
+    "date": "20260131-120000",
+    "backend": "openai",
+    "model_id": "toy",
+    "num_prompts": 3,
+    "duration": 2.0,
+    "completed": 3,
+    "total_input_tokens": 300,
+    "total_output_tokens": 60,
+    "output_throughput": 30.0,
+    "input_lens": [100, 100, 100],
+    "output_lens": [20, 20, 20],
+    "itls": [[0.01, 0.02], [0.01], []],
+}
+BATCH: Json = {
+    "run_name": "toy",
+    "batch_size": 4,
+    "input_len": 100,
+    "output_len": 11,
+    "prefill_latency": 0.5,
+    "prefill_throughput": 800.0,
+    "median_decode_latency": 0.05,
+    "median_decode_throughput": 80.0,
+    "total_latency": 1.0,
+    "overall_throughput": 444.0,
+}
+SERVED: Json = {k: v for k, v in SERVE.items() if k != "num_prompts"} | {"total_output_tokens_retokenized": 55}
+
+
+def read(tool: str, value: object, told: Told = TOLD) -> Reading:
+    return READERS[tool](value if isinstance(value, bytes) else json.dumps(value).encode(), told)
+
+
+def figures(reading: Reading) -> list[tuple[str, str, int | None, list[tuple[int, int]]]]:
+    return [
+        (one.metric, one.unit, one.context, [(sample.duration_ns, sample.count) for sample in one.samples])
+        for one in reading.series
+    ]
+
+
+def test_llama_bench_times_are_taken_to_the_nanosecond() -> None:
+    reading = read("llama-bench", [llama(), llama(**DECODE, n_depth=4096)])
+    assert (reading.name, reading.version, reading.started) == ("llama.cpp", "7000 (0123abcd)", "2026-01-31T12:00:00Z")
+    assert figures(reading) == [
+        ("prefill", "token", 0, [(100_000_000, 500), (125_000_000, 500)]),
+        ("decode", "token", 4096, [(200_000_000, 100)]),
+    ]
+    assert {one.observer for one in reading.series} == {"subject"}
+
+
+def test_llama_bench_lines_are_taken_too() -> None:
+    lines = b"\n".join(json.dumps(one).encode() for one in (llama(), llama(**DECODE)))
+    assert figures(read("llama-bench", lines)) == figures(read("llama-bench", [llama(), llama(**DECODE)]))
+
+
+def test_a_vllm_latency_counts_requests_since_it_holds_no_tokens() -> None:
+    told = Told(warmup=2, cache="none", inputs="repeated", batch=8, input_tokens=32, output_tokens=128)
+    assert figures(read("vllm", LATENCY, told)) == [
+        ("generate-32-128", "request", None, [(1_000_000_000, 8), (2_000_000_000, 8)])
+    ]
+
+
+def test_vllm_throughput_and_serving_take_the_engines_own_totals() -> None:
+    assert figures(read("vllm", THROUGHPUT)) == [("throughput", "token", None, [(2_000_000_000, 3000)])]
+    assert figures(read("vllm", SERVE)) == [
+        ("serve-input", "token", None, [(2_000_000_000, 300)]),
+        ("serve-output", "token", None, [(2_000_000_000, 60)]),
+        ("serve", "request", None, [(2_000_000_000, 3)]),
+    ]
+
+
+def test_tokens_are_never_counted_by_events() -> None:
+    """One event of a stream may carry three tokens: 2 events in the first request, 60 tokens in all."""
+    without = {k: v for k, v in SERVE.items() if k not in {"output_lens", "total_output_tokens"}}
+    with pytest.raises(RunError):
+        read("vllm", without)
+
+
+def test_sglang_decode_is_the_total_less_prefill() -> None:
+    lines = b"\n".join(json.dumps(one).encode() for one in (BATCH, BATCH))
+    assert figures(read("sglang", lines)) == [
+        ("prefill", "token", 0, [(500_000_000, 400)] * 2),
+        ("decode", "token", 100, [(500_000_000, 40)] * 2),
+    ]
+    single = {**BATCH, "output_len": 1, "total_latency": 0.5}
+    assert [one[0] for one in figures(read("sglang", single))] == ["prefill"]
+
+
+def test_sglang_serving_takes_the_engines_count_and_not_the_retokenised_one() -> None:
+    assert figures(read("sglang", SERVED))[1] == ("serve-output", "token", None, [(2_000_000_000, 60)])
+
+
+REFUSED = {
+    "not JSON": ("llama-bench", b"[{"),
+    "a key twice": ("llama-bench", b'[{"n_gen": 1, "n_gen": 2}]'),
+    "NaN": ("vllm", b'{"avg_latency": NaN, "latencies": [NaN]}'),
+    "deep": ("vllm", b"[" * 100_000),
+    "no test": ("llama-bench", []),
+    "not objects": ("llama-bench", [1]),
+    "both at once": ("llama-bench", [llama(n_gen=100)]),
+    "neither": ("llama-bench", [llama(n_prompt=0)]),
+    "two builds": ("llama-bench", [llama(), llama(**DECODE, build_number=7001)]),
+    "two models": ("llama-bench", [llama(), llama(**DECODE, model_size=5)]),
+    "twice": ("llama-bench", [llama(), llama()]),
+    "microseconds": ("llama-bench", [llama(samples_ns=[100_000, 125_000])]),
+    "fractions": ("llama-bench", [llama(samples_ns=[1e8, 1.25e8])]),
+    "zero": ("llama-bench", [llama(samples_ns=[0], samples_ts=[0])]),
+    "negative": ("llama-bench", [llama(n_prompt=-1)]),
+    "no samples": ("llama-bench", [{k: v for k, v in llama().items() if k != "samples_ns"}]),
+    "a rate missing": ("llama-bench", [llama(samples_ts=[5000.0])]),
+    "true for one": ("llama-bench", [llama(n_prompt=True)]),
+    "too many": ("llama-bench", [llama(samples_ns=[10**8] * 513, samples_ts=[5000.0] * 513)]),
+    "no sizes": ("vllm", LATENCY),
+    "milliseconds": ("vllm", {**THROUGHPUT, "elapsed_time": 2000.0}),
+    "no duration": ("vllm", {**THROUGHPUT, "elapsed_time": 0}),
+    "shorter than a nanosecond": ("vllm", {**THROUGHPUT, "elapsed_time": 1e-12}),
+    "unknown": ("vllm", {"tokens": 5}),
+    "a list": ("vllm", [SERVE]),
+    "failed requests": ("vllm", {**SERVE, "completed": 2}),
+    "counted failures": ("vllm", {**SERVE, "failed": 1}),
+    "lengths that do not add up": ("vllm", {**SERVE, "output_lens": [1, 1, 0]}),
+    "another rate": ("vllm", {**SERVE, "output_throughput": 90.0}),
+    "empty": ("sglang", b"\n"),
+    "two served runs": ("sglang", (json.dumps(SERVED) + "\n" + json.dumps(SERVED)).encode()),
+    "two shapes": ("sglang", (json.dumps(BATCH) + "\n" + json.dumps({**BATCH, "batch_size": 8})).encode()),
+    "total shorter than prefill": ("sglang", {**BATCH, "total_latency": 0.4}),
+    "a prefill rate of one sequence": ("sglang", {**BATCH, "prefill_throughput": 200.0}),
+}
+
+
+@pytest.mark.parametrize(("tool", "value"), REFUSED.values(), ids=REFUSED)
+def test_what_could_be_wrong_is_refused(tool: str, value: object) -> None:
+    with pytest.raises(RunError) as caught:
+        read(tool, value)
+    assert caught.value.code is Code.RUN_FOREIGN_FILE
+
+
+def test_what_neither_file_nor_operator_says_is_not_made_up() -> None:
+    with pytest.raises(RunError):
+        read("vllm", SERVE, Told(warmup=0))
+
+
+def test_the_bundle_keeps_the_file_and_says_who_timed_it(tmp_path: Path) -> None:
+    data = json.dumps([llama()]).encode()
+    reading = READERS["llama-bench"](data, TOLD)
+    origin = Origin("here", ("llama-bench", "-o", "json"))
+    _, measurement = bundle_reading(reading, data, "llama-bench.json", origin, tmp_path / "b")
+    read_back = parse_bundle((tmp_path / "b" / "bundle.json").read_bytes())
+    assert read_back.body == measurement
+    assert (measurement.role, measurement.parity, measurement.model) == ("reference", None, None)
+    assert measurement.machine.started == "2026-01-31T12:00:00Z"
+    assert (tmp_path / "b" / "blobs" / measurement.artifacts[0].sha256).read_bytes() == data
+
+
+@pytest.mark.parametrize(
+    ("tool", "value", "origin"),
+    [
+        ("llama-bench", [llama(cpu_info="Another Processor")], Origin("here", ("x",))),
+        ("llama-bench", [llama()], Origin("here", ("x",), version="6999")),
+        ("vllm", SERVE, Origin("here", ("x",), started="2026-01-31T12:00:00Z")),
+        ("vllm", SERVE, Origin("here", ("x",), version="0.9")),
+        ("vllm", SERVE, Origin("here", ("x",), version="0.9", started="yesterday")),
+    ],
+)
+def test_another_machine_or_a_missing_word_leaves_nothing(
+    tool: str, value: object, origin: Origin, tmp_path: Path
+) -> None:
+    with pytest.raises(LedgerError):
+        bundle_reading(read(tool, value), b"{}", "f.json", origin, tmp_path / "b")
+    assert not list(tmp_path.iterdir())
