@@ -1,0 +1,171 @@
+"""From a model file to a bundle, through the command line: what is written when it goes well, and when it does not."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from k3_ledger.cli import run as command
+from k3_ledger.engine.runner import run as runner
+from k3_ledger.engine.runner.channel import python_command
+from k3_ledger.engine.runner.measure import Plan
+from k3_ledger.engine.runner.run import Request
+from k3_ledger.schemas.errors import RunError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.measurement import FailedMeasurement, RunMeasurement
+from k3_ledger.schemas.validate import parse_bundle
+from k3_ledger.verify.receipts import check_run
+from tests.support import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+TOY = str(ROOT / "docs" / "examples" / "engine.py")
+SMALL = Plan(context=8, decode_tokens=4, repetitions=3, most_repetitions=3, warmup=0, shortest_ns=1, most_extra=8)
+
+
+@pytest.fixture
+def invoke(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    app = typer.Typer(rich_markup_mode=None)
+    command.register(app)
+    monkeypatch.setenv("K3_LEDGER_UNRELATED", "1")
+    return lambda *words: CliRunner().invoke(app, [str(word) for word in words])
+
+
+def artifacts(folder: Path) -> dict[str, bytes]:
+    body = parse_bundle((folder / "bundle.json").read_bytes()).body
+    return {one.name: (folder / "blobs" / one.sha256).read_bytes() for one in body.artifacts}
+
+
+def test_a_run_holds_raw_times_parity_flags_and_provenance(synthetic: Callable[..., Path], tmp_path: Path) -> None:
+    outcome = runner.run(
+        Request(
+            model=synthetic("tiny"),
+            model_name="synth-tiny",
+            out=tmp_path / "b",
+            node="here",
+            flags={"chunk": "16"},
+            plan=Plan(context=32, decode_tokens=8, repetitions=3),
+            depths=(4, 16),
+            rows=2,
+        )
+    )
+    assert outcome.kind == "run", outcome.findings
+    body = outcome.measurement
+    assert isinstance(body, RunMeasurement)
+    assert body == parse_bundle((tmp_path / "b" / "bundle.json").read_bytes()).body
+    assert list(check_run(body)) == []
+    assert {(one.metric, one.observer) for one in body.timing} == {
+        ("load", "controller"),
+        ("ping", "controller"),
+        *((metric, observer) for metric in ("prefill", "decode") for observer in ("controller", "subject")),
+    }
+    assert body.parity is not None
+    assert (body.parity.chunk, body.parity.path, body.parity.reference.independent) == (16, "both", True)
+    flags = {flag.name: (flag.value, flag.origin) for flag in body.flags}
+    assert flags["chunk"] == ("16", "command")
+    assert flags["dtype"] == ("float32", "default")
+    assert int(flags["run.repetitions"][0]) >= 3
+    assert body.memory[0].peak_bytes > 50 << 20
+    assert body.expert_load is not None
+    kept = artifacts(tmp_path / "b")
+    assert {"environment.json", "observations.json", "sources.sha256", "stderr.txt"} <= set(kept)
+    assert not [name for name in json.loads(kept["environment.json"]) if name.startswith(("K3_", "PYTEST"))]
+
+
+def test_a_run_that_fails_is_kept_and_exits_1(
+    invoke: Callable[..., Any], synthetic: Callable[..., Path], tmp_path: Path
+) -> None:
+    """The toy has another vocabulary than the model."""
+    words = ("run", "--model", synthetic("tiny"), "--out", tmp_path / "b", "--engine", "command", "--json")
+    result = invoke(*words, "--", sys.executable, TOY)
+    assert result.exit_code == 1, result.output
+    answer = json.loads(result.stdout)
+    assert (answer["kind"], answer["rates"]) == ("failed", [])
+    assert [finding["code"] for finding in answer["findings"]] == [Code.RUN_PROTOCOL.id]
+    body = parse_bundle((tmp_path / "b" / "bundle.json").read_bytes()).body
+    assert isinstance(body, FailedMeasurement)
+    assert body.stage == "load"
+    assert Code.RUN_PROTOCOL.id in body.reason
+    assert json.loads(artifacts(tmp_path / "b")["findings.json"])[0]["code"] == Code.RUN_PROTOCOL.id
+
+
+def test_an_engine_that_cannot_start_or_dies_is_kept(synthetic: Callable[..., Path], tmp_path: Path) -> None:
+    for name, words, status in (("a", ("/no/such/engine",), None), ("b", ("sh", "-c", "exit 3"), 3)):
+        outcome = runner.run(
+            Request(synthetic("tiny"), "m", tmp_path / name, "here", engine=words, plan=SMALL, depths=(4,))
+        )
+        assert isinstance(outcome.measurement, FailedMeasurement)
+        assert [finding.code for finding in outcome.findings] == [Code.RUN_ENGINE_FAILED]
+        assert outcome.measurement.exit_status == status
+
+
+def test_a_model_file_that_is_touched_during_the_run_is_refused(synthetic: Callable[..., Path], tmp_path: Path) -> None:
+    model = tmp_path / "m.gguf"
+    model.write_bytes(synthetic("tiny").read_bytes())
+    serve = " ".join(python_command("k3_ledger.engine.runner.serve", "--model", str(model)))
+    engine = ("sh", "-c", f"touch -r {model} {tmp_path}/t; touch {model}; touch -r {tmp_path}/t {model}; exec {serve}")
+    outcome = runner.run(
+        Request(model, "m", tmp_path / "b", "here", engine=engine, plan=SMALL, depths=(4,), rows=1, own_reference=True)
+    )
+    assert Code.RUN_MODEL_CHANGED in {finding.code for finding in outcome.findings}
+    assert outcome.kind == "failed"
+
+
+def test_a_runner_that_is_interrupted_leaves_a_failed_bundle(
+    synthetic: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner.Session, "measure", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(Request(synthetic("tiny"), "m", tmp_path / "b", "here"))
+    assert parse_bundle((tmp_path / "b" / "bundle.json").read_bytes()).kind == "failed"
+
+
+def test_what_cannot_run_leaves_nothing(
+    invoke: Callable[..., Any], synthetic: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = synthetic("tiny")
+    out = tmp_path / "b"
+    (tmp_path / "there").mkdir()
+    for words in (
+        ("--out", tmp_path / "there"),
+        ("--out", tmp_path / "no" / "b"),
+        ("--out", out, "--flag", "chunk"),
+        ("--out", out, "--flag", "chunk=1", "--flag", "chunk=2"),
+        ("--out", out, "--engine", "command"),
+        ("--out", out, "--engine", "k3", "--", "engine"),
+        ("--out", out, "--engine", "command", "--flag", "chunk=1", "--", "engine"),
+        ("--out", out, "--repetitions", "2"),
+        ("--out", out, "--model", "synth:huge"),
+    ):
+        result = invoke("run", *(("--model", model) if "--model" not in words else ()), *words)
+        assert result.exit_code == 2, words
+    for given, environment in ((("--flag", "chunks=1"), None), (("--flag", "chunk=0"), None), ((), "garbage")):
+        if environment:
+            monkeypatch.setenv("K3_CHUNK", environment)
+        result = invoke("run", "--model", model, "--out", out, *given)
+        assert isinstance(result.exception, RunError)
+        assert result.exception.code is Code.RUN_FLAG
+    assert not out.exists()
+
+
+def test_another_tools_result_becomes_a_bundle(invoke: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_text(
+        '{"elapsed_time": 2.0, "num_requests": 10, "total_num_tokens": 3000, "tokens_per_second": 1500.0}'
+    )
+    words = ("bundle", "from", "vllm", tmp_path / "r.json", "--node", "here", "--ran", "vllm bench throughput")
+    said = ("--warmup", "0", "--cache", "none", "--inputs", "fresh", "--version", "1", "--started")
+    result = invoke(*words, *said, "2026-01-31T12:00:00Z", "--out", tmp_path / "b", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["rates"][0]["median"] == 1500.0
+    assert parse_bundle((tmp_path / "b" / "bundle.json").read_bytes()).body.role == "reference"
+    assert isinstance(invoke(*words, "--warmup", "0", "--out", tmp_path / "c").exception, RunError)
