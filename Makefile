@@ -29,7 +29,7 @@ PYTEST := -m pytest --installed $(PYTEST_OPTIONS)
 PACKAGES := $(foreach room,schemas ledger verify rescore,-p k3_ledger.$(room)) -p k3_ledger.cli
 TORCH_PACKAGES := -p k3_ledger.engine -p k3_ledger.kernels
 
-.PHONY: help demo test environments lint format types imports generated unit engine-types engine-unit \
+.PHONY: help demo demo-engine test environments lint format types imports generated unit engine-types engine-unit \
 	generate published bench fix clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -39,6 +39,9 @@ demo: $(USER_ENV) ## a ledger made, sealed, proved and tampered with, on a scrat
 
 test: | python ## everything CI runs, stage by stage, with a summary at the end
 	@"$(PYTHON)" .ci/stages.py
+
+demo-engine: $(ENGINE_ENV) ## a model made, run, graded, sealed, verified, scored and reconciled on two cores
+	@$(ENGINE_BIN)/python docs/examples/demo_engine.py
 
 environments: $(USER_ENV) $(TEST_ENV) ## the environments of all stages but the engine's
 
