@@ -64,8 +64,8 @@ class Result:
     stage: Stage
     ok: bool
     seconds: float
-    closing: str
-    """pytest's closing line, or nothing."""
+    closing: tuple[str, ...]
+    """pytest's closing lines, as many as it ran."""
 
 
 def run(stage: Stage, number: int, total: int) -> Result:
@@ -80,13 +80,12 @@ def run(stage: Stage, number: int, total: int) -> Result:
         stderr=subprocess.STDOUT,
     ) as process:
         assert process.stdout is not None
-        tail = b""
+        output = bytearray()
         while chunk := os.read(process.stdout.fileno(), 65536):
             sys.stdout.buffer.write(chunk)
             sys.stdout.buffer.flush()
-            tail = (tail + chunk)[-65536:]
-    found = [match for line in tail.splitlines() if (match := CLOSING.match(line))]
-    closing = found[-1][1].decode("utf-8", "replace") if found else ""
+            output += chunk
+    closing = tuple(match[1].decode() for line in output.splitlines() if (match := CLOSING.match(line)))
     return Result(stage, process.returncode == 0, time.monotonic() - started, closing)
 
 
@@ -100,16 +99,14 @@ def main() -> int:
             break
     print("\nstage          result   seconds")
     for result in results:
-        print(
-            f"{result.stage.target:<14} {'ok' if result.ok else 'FAILED':<6} {result.seconds:9.1f}   {result.closing}"
-        )
+        print(f"{result.stage.target:<14} {'ok' if result.ok else 'FAILED':<6} {result.seconds:9.1f}")
     failed = [result for result in results if not result.ok]
     for result in failed:
         print(f"error: {result.stage.target}: {result.stage.means}")
         print(f"hint: `make {result.stage.target}` repeats this stage alone")
     for result in results:
-        if result.closing:
-            print(f"===== {result.closing} =====")
+        for line in result.closing:
+            print(f"===== {line} =====")
     sys.stdout.flush()
     return 1 if failed else 0
 

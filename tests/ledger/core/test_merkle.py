@@ -273,6 +273,13 @@ def test_a_subtree_ends_with_its_tree_at_the_latest():
     assert "is not a subtree of a tree of 3 leaves" in str(error)
 
 
+def test_a_subtree_without_leaves_is_part_of_any_tree_and_has_one_root():
+    root = naive_merkle.root(LEAVES[:4])
+    merkle.check_subtree_consistency(2, 2, merkle.EMPTY_ROOT, [], size=4, root=root)
+    error = refusal(merkle.check_subtree_consistency, 2, 2, LEAVES[2], [], size=4, root=root)
+    assert "a subtree without leaves" in str(error)
+
+
 @pytest.mark.parametrize(
     ("prove", "numbers"),
     [
