@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from k3_ledger.ledger.core.lines import RawLine, Tail
 
-CHUNK_BYTES = 4 << 20
+CHUNK_BYTES = 1 << 20
 """Aimed-at size of a chunk. A chunk is at most this plus one block and one line."""
 
 

@@ -19,6 +19,7 @@ from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.artifacts import check_artifacts
+from k3_ledger.verify.chunks import CHUNK_BYTES
 from k3_ledger.verify.heads import check_heads, read_heads, wanted_sizes
 from k3_ledger.verify.references import check_references
 from k3_ledger.verify.report import FindingLog, Report, VerificationError
@@ -49,7 +50,7 @@ class Options:
     artifacts: bool = True
     expected_heads: tuple[tuple[str, bytes], ...] = ()
     progress: Callable[[int], None] | None = None
-    chunk_bytes: int = 4 << 20
+    chunk_bytes: int = CHUNK_BYTES
 
     def __post_init__(self) -> None:
         if self.processes < 1:
