@@ -70,7 +70,7 @@ def test_a_package_index_that_cannot_be_reached_is_named(checkout: Path) -> None
 
 
 MAKEFILE = """
-TARGETS := environments format types imports generated demo engine-types engine-unit
+TARGETS := environments format types imports generated published demo engine-types engine-unit
 .PHONY: lint unit $(TARGETS)
 $(TARGETS):
 	@echo doing $@
