@@ -272,6 +272,27 @@ def test_a_revoked_thief_takes_back_the_keys_he_enrolled_and_gives_back_those_he
     assert {c for c in codes(report) if c.info.exit} == {Code.KEY_RETIRED}
 
 
+def test_what_a_thief_enrolled_enrols_nobody_either() -> None:
+    ledger = small_ledger(1)
+    thief, heir, evil = Key("thief"), Key("heir"), Key("evil")
+    ledger.add("key", key_body(thief, "root"), ROOT)  # 5: still honest
+    ledger.add("key", key_body(heir, "root"), thief)  # 6: stolen from here on
+    ledger.add("key", key_body(evil, "runner"), heir)  # 7
+    ledger.add("run", run_body(1), evil)  # 8
+    ledger.add("key", key_body(evil, "runner", "revoke"), ROOT)  # 9: too late, and then without an object
+    ledger.add("key", key_body(thief, "root", "revoke", revoked_from=6), ROOT)  # 10
+    log = verify_log(MemorySource(ledger.data), POLICY)
+    assert [entry.index for entry in log if entry.disowned] == [6, 7, 8]
+
+
+def test_entries_are_selected_by_marks_and_disowned_ones_are_not() -> None:
+    ledger = small_ledger(3)
+    ledger.add("key", key_body(RUNNER, "runner", "revoke", revoked_from=6), ROOT)
+    log = verify_log(MemorySource(ledger.data), POLICY)
+    assert list(log.select(b'"kind":"pin"')) == []
+    assert [found.index for found in log.select(b'"kind":"run"', b'"kind":"genesis"')] == [0, 4, 5]
+
+
 def test_a_required_keys_step_does_not_accept_disowned_entries() -> None:
     ledger = small_ledger(3)
     ledger.add("key", key_body(RUNNER, "runner", "revoke", revoked_from=6), ROOT)

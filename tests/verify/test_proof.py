@@ -178,6 +178,15 @@ def test_a_proof_carries_the_revocation_of_what_it_proves() -> None:
     assert (Code.PROOF_DISOWNED in report.counts, report.exit_code) == (True, ExitCode.FALSE)
 
 
+def test_a_proof_carries_once_what_two_of_its_keys_rest_on() -> None:
+    ledger, second = small_ledger(1), Key("root-two")
+    ledger.add("key", key_body(second, "root"), ROOT)
+    ledger.add("key", key_body(ROOT, "root", "revoke"), second)
+    proof = prove_entry(MemorySource(ledger.data, checkpoint=ledger.head()), 4)
+    assert check(format_proof(proof)).exit_code == 0
+    assert [entry.index for entry in proof.entries] == [0, 1, 2, 4, 5, 6]
+
+
 def test_a_line_that_does_not_follow_its_neighbour_is_found_in_a_proof_too() -> None:
     ledger = small_ledger(1)
     ledger.add("run", run_body(1), RUNNER, prev="00" * 32)

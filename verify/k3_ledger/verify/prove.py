@@ -94,9 +94,8 @@ def _enrolments(genesis: bytes, subject: bytes, key_lines: dict[int, bytes], has
             entry = decode(parse_line(raw).entry)
         except LedgerError:
             continue  # verification reports it
+        assert entry.kind == "key", "quotes inside text are escaped, so nothing else reads so"
         body = entry.body
-        if entry.kind != "key":
-            continue
         if body.action == "revoke":
             revocations.setdefault(body.key_id, []).append((position, entry.key))
             continue

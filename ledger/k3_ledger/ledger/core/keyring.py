@@ -48,11 +48,6 @@ class KeyLife:
         """Whether a signature at this position could count when it was made."""
         return self.enrolled < position <= self.retired
 
-    @property
-    def counts_until(self) -> int:
-        """Last position at which a signature counts in the end: before whatever retires or disowns the key."""
-        return min(self.retired, self.disowned_from - 1)
-
 
 @dataclass(slots=True)
 class Keyring:
@@ -147,11 +142,10 @@ class Keyring:
         drops more; the bound is for safety.
         """
         taken: dict[str, tuple[int, int]] = {}  # key id: (from, position of the revocation)
-        for _ in range(len(self._events) + 2):
-            self.lives, self.taken_back = {}, {}
-            if self._genesis is not None:
-                raw, position = self._genesis
-                self.lives[sha256(raw).hexdigest()] = KeyLife(raw, "root", enrolled=position - 1)
+        assert self._genesis is not None, "no key is enrolled before genesis"
+        raw, genesis = self._genesis
+        for _ in range(len(self._events) + 2):  # pragma: no branch - left by the return below
+            self.lives, self.taken_back = {sha256(raw).hexdigest(): KeyLife(raw, "root", enrolled=genesis - 1)}, {}
             found: dict[str, tuple[int, int]] = {}
             for position, signer, body in self._events:
                 self._apply(position, signer, body, taken, found)
