@@ -44,12 +44,18 @@ def series(metric: str, observer: str, context: int, samples: list[tuple[int, fl
 
 
 def timing(metric: str, context: int, speed: float) -> list[dict[str, Any]]:
-    """What the program says of itself, and what another process saw."""
-    shrink = 1 if metric == "decode" else 20  # loads differ less where everything is faster
-    outside = [(count, count / speed + 20 + (load - 20) / shrink) for count in (SHORT, LONG) for load in LOADS]
+    """What the program says of itself, and what another process saw of runs of two lengths.
+
+    Decode's context stands in front of it; prefill's is the tokens that it does, with nothing in front.
+    """
+    decode = metric == "decode"
+    count, shorter, front = (2048, SHORT, context) if decode else (context, context, 0)
+    shrink = 1 if decode else 20  # loads differ less where everything is faster
+    lengths = (shorter, shorter + LONG - SHORT)
+    outside = [(length, length / speed + 20 + (load - 20) / shrink) for length in lengths for load in LOADS]
     return [
-        series(metric, "subject", context, [(2048, 2048 / speed)] * 3),
-        series(metric, "controller", context, outside),
+        series(metric, "subject", front, [(count, count / speed)] * 3),
+        series(metric, "controller", front, outside),
     ]
 
 

@@ -33,10 +33,14 @@ def series(
 
 
 def timed(metric: str, speed: float, *, context: int, load: float = 20.0, jitter: float = 0.5) -> list[dict[str, Any]]:
-    """What the program says and what another process saw: three runs of 32 and three of 2,080 tokens."""
+    """What the program says and what another process saw: three runs of each of two lengths, 2,048 tokens apart.
+
+    Prefill's context is the tokens it does, with nothing in front; decode's the tokens in front of it.
+    """
     loads = [load, load + jitter, load + jitter / 2]
-    claim = [(2048, 2048 / speed)] * 3
-    outside = [(count, count / speed + extra) for count in (32, 2080) for extra in loads]
+    count, shorter, context = (context, context, 0) if metric == "prefill" else (2048, 32, context)
+    claim = [(count, count / speed)] * 3
+    outside = [(length, length / speed + extra) for length in (shorter, shorter + 2048) for extra in loads]
     return [series(metric, "subject", claim, context=context), series(metric, "controller", outside, context=context)]
 
 

@@ -11,7 +11,8 @@ import pytest
 from k3_ledger.rescore.frontier import derive_climbs
 from k3_ledger.rescore.replay import Material, gather
 from tests.ledgers import JUDGE, RUNNER
-from tests.rescore.receipts import house_ledger, receipt, verified
+from tests.rescore.receipts import house_ledger, receipt, series, verified
+from tests.rescore.test_sweep import HOUSE, same
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +34,16 @@ def test_only_faster_accepted_receipts_move_the_frontier() -> None:
     assert decode.reference.receipt == names["reference"]
     assert prefill.track.short == "prefill@32768"
     assert [climb.track.metric for climb in derive_climbs(gather(verified(builder)), metric="prefill")] == ["prefill"]
+
+
+def test_what_is_noted_beside_a_run_has_no_frontier() -> None:
+    builder, _ = house_ledger()
+    noted = [series(metric, "controller", [(1, 4)], context=None) for metric in ("load", "ping")]  # type: ignore[arg-type]
+    body = receipt(71.0)
+    builder.add("run", {**body, "timing": [*noted, *body["timing"]]}, RUNNER)
+    climbs = derive_climbs(gather(verified(builder)))
+    assert [(climb.track.short, climb.value) for climb in climbs] == [("decode@131072", 71), ("prefill@32768", 500)]
+    assert sum(same(builder, HOUSE).tiers.values()) == 4, "two metrics of two candidates"
 
 
 def test_a_history_without_receipts_has_no_frontier() -> None:

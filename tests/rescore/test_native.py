@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from k3_ledger.rescore.native import median, read_parity, read_run
+from k3_ledger.rescore.native import BESIDE, median, read_actors, read_parity, read_run
 from k3_ledger.rescore.replay import gather
 from k3_ledger.rescore.slots import Track
 from tests.ledgers import RUNNER, Builder
@@ -50,8 +50,6 @@ def test_a_cached_replay_is_no_measurement(change: dict[str, str]) -> None:
 
 
 def test_every_actor_of_a_receipt_is_read_for_itself() -> None:
-    from k3_ledger.rescore.native import read_actors
-
     rows = [
         series("decode", "controller", [(10, 10)], context=4),
         series("decode", "subject", [(10, 1)], context=4),
@@ -101,6 +99,42 @@ def test_the_claim_is_a_median_to_six_decimals() -> None:
     (third,) = read_run(timing(series("decode", "subject", [(1, 3)], context=4)))
     assert third.speed == Fraction(333333, 10**6)
     assert median([Fraction(4), Fraction(1), Fraction(2), Fraction(8)]) == 3
+
+
+def test_prefills_context_is_the_tokens_it_does() -> None:
+    two_lengths = [(64, 1), (96, 12), (64, 3), (96, 10), (64, 2)]
+    rows = [series("prefill", observer, two_lengths, context=0) for observer in ("controller", "subject")]
+    body = timing(*rows, series("decode", "subject", [(4, 1)], context=64))
+    prefill, decode = read_run(body)
+    assert (prefill.track.short, decode.track.short) == ("prefill@64", "decode@64")
+    assert prefill.speed == 32, "the claim is of that length alone"
+    assert prefill.clock is not None
+    assert (prefill.clock.tokens, prefill.clock.seconds, prefill.clock.jitter) == (32, 9, 2)
+    assert prefill.samples == 2
+    assert [(actor, track.short, speed) for actor, track, speed in read_actors(body)] == [
+        ("subject", "prefill@64", 32), ("subject", "decode@64", 4),
+    ]  # fmt: skip
+
+
+def test_prefill_of_another_length_is_another_track() -> None:
+    """No repetition of a longer one is claimed at a shorter context, nor the other way round."""
+    rows = [series("prefill", "subject", [(count, 1)], context=0) for count in (512, 2048)]
+    assert [(one.track.short, one.speed) for one in read_run(timing(*rows))] == [
+        ("prefill@512", 512), ("prefill@2048", 2048),
+    ]  # fmt: skip
+
+
+def test_prefill_behind_a_context_is_another_metric() -> None:
+    """A context that is only recorded must not turn a short prefill into a long one."""
+    (found,) = read_run(timing(series("prefill", "subject", [(1, 1)], context=32_768)))
+    assert found.track.short == "prefill-behind-32768@1"
+
+
+@pytest.mark.parametrize("metric", sorted(BESIDE))
+def test_what_is_noted_beside_a_run_is_not_scored(metric: str) -> None:
+    noted = series(metric, "controller", [(1, 4)], context=None, context_filled=None, unit="start")  # type: ignore[arg-type]
+    body = timing(noted, series("decode", "subject", [(10, 1)], context=4))
+    assert [one.track.short for one in read_run(body)] == ["decode@4"]
 
 
 def test_parity_is_read_depth_by_depth() -> None:

@@ -81,6 +81,11 @@ def bodies(draw: st.DrawFn) -> dict[str, Any]:
 def _disturb(draw: st.DrawFn, body: dict[str, Any]) -> None:
     """Change one thing about the timing of decode, mostly."""
     claim, outside = body["timing"][:2]
+    if draw(st.booleans()):
+        rows = [(draw(st.sampled_from([32_768, 34_816, 16_384])), draw(st.floats(30, 90))) for _ in range(4)]
+        kept = draw(st.sampled_from([0, 0, 4096]))
+        body["timing"][2]["samples"] = series("prefill", "subject", rows, context=0)["samples"]
+        body["timing"][2] |= {"context": kept, "context_filled": kept}
     change = draw(st.sampled_from(["none", "none", "lengths", "few", "pace", "outside", "drop", "field"]))
     if change == "lengths":
         rows = [(count, draw(st.floats(1, 60))) for count in (64, 128)]
@@ -179,7 +184,7 @@ def exact(
     longer: int = 100,
     jitter: int = 1,
     kl: str = "0.004",
-    prefill: tuple[int, int] = (500, 1),
+    prefill: str = "500",
     round_: str | None = "r1",
 ) -> dict[str, Any]:
     """A receipt of whole numbers: ``count`` tokens in ``seconds_``, ``tokens`` more in ``longer`` more seconds."""
@@ -187,7 +192,7 @@ def exact(
     timing = [
         series("decode", "subject", [(count, seconds_)] * 3, context=131_072),
         series("decode", "controller", outside, context=131_072),
-        series("prefill", "subject", [prefill] * 3, context=32_768),
+        series("prefill", "subject", [(32_768, 32_768 / Fraction(prefill))] * 3, context=0),
     ]
     return {**receipt(round_=round_), "timing": timing, "parity": parity(kl)}
 
@@ -217,8 +222,8 @@ def tier_of(body: dict[str, Any], rule: Rule = HOUSE) -> str:
         ({"jitter": 10, "tokens": 5999}, "REJECT"),
         ({"kl": "0.008"}, "XL"),  # exactly twice the frontier's
         ({"kl": "0.0080000001"}, "REJECT"),
-        ({"prefill": (891, 2)}, "XL"),  # exactly 0.99 of 450
-        ({"prefill": (445_499_999, 10**6)}, "REJECT"),
+        ({"prefill": "445.5"}, "XL"),  # exactly 0.99 of 450
+        ({"prefill": "445.499999"}, "REJECT"),
         ({"longer": 0}, "REJECT"),
         ({"count": 200, "tokens": 20000}, "XL"),  # exactly four times the frontier
         ({"count": 200_000_001, "seconds_": 10**6, "tokens": 20000}, "REJECT"),
@@ -244,6 +249,18 @@ def test_the_median_rate_is_that_of_fractions(durations: list[int]) -> None:
 
     rates = [Fraction(10**9, duration) for duration in durations]
     assert Fraction(_median_rate(1, list(durations)), 10**6) == quantize(median(rates), 6)
+
+
+def test_prefill_of_two_lengths_is_counted_like_it_is_explained() -> None:
+    builder, _ = house_ledger()
+    two = [(32_768, 64), (32_768 + 2048, 300), (32_768, 60), (32_768 + 2048, 64), (32_768, 50)]
+    body = receipt(60.0, 500.0)
+    body["timing"][2:] = [series("prefill", observer, two, context=0) for observer in ("subject", "controller")]
+    builder.add("run", body, RUNNER)
+    for rule in ("house", "prefill", "house, open"):
+        found = same(builder, RULES[rule])
+        assert found.slow == 0
+    assert sweep(verified(builder), RULES["prefill"]).tiers["REJECT"] == 1, "250 s for 2,048 tokens is no 546 tok/s"
 
 
 def test_a_superseded_run_carries_no_frontier() -> None:

@@ -96,7 +96,10 @@ def run(
         typer.Option(metavar="NAME=VALUE", help="Flag of the k3 engine (device, dtype, chunk …); may be repeated."),
     ] = None,
     node: NodeOption = "unnamed",
-    context: Annotated[int, typer.Option(min=1, help="Tokens in front of timed decode, all of them real.")] = 64,
+    context: Annotated[
+        int,
+        typer.Option(min=1, help="Tokens in front of timed decode, all real, and of timed prefill: scored at it."),
+    ] = 64,
     decode_tokens: Annotated[int, typer.Option(min=1, help="Least tokens of a timed decode.")] = 16,
     repetitions: Annotated[int, typer.Option(min=3, max=128, help="Rounds of timed runs.")] = 5,
     depth: Annotated[

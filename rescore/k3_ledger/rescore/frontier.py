@@ -1,7 +1,8 @@
 """The frontier of every track, derived from receipts: its climb step by step, and the other engine beside it.
 
 A receipt moves the frontier of its track when it is faster than all before it and was neither refused nor superseded.
-Figures that no receipt holds never do. Order is that of the history: the chain's, or the stated time of foreign runs.
+Figures that no receipt holds never do, and what is noted beside a run (``load``, ``ping``) has no frontier. Order is
+that of the history: the chain's, or the stated time of foreign runs.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from k3_ledger.rescore.claims.evidence import Evidence, list_evidence
+from k3_ledger.rescore.native import BESIDE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,7 +63,11 @@ def derive_climbs(material: Material, *, metric: str | None = None) -> list[Clim
 
 
 def _counting(evidence: Iterable[Evidence]) -> Iterable[Evidence]:
-    return (item for item in evidence if item.sealed and item.accepted and item.actor == "subject")
+    return (
+        item
+        for item in evidence
+        if item.sealed and item.accepted and item.actor == "subject" and item.track.metric not in BESIDE
+    )
 
 
 def _reference(track: Track, evidence: list[Evidence]) -> Evidence | None:

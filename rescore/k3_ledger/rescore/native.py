@@ -2,6 +2,9 @@
 
 - Only repetitions with fresh inputs and no warm result cache count; a series of anything else is as good as absent.
 - The claim is the program's own timed region (observer ``subject``): the median of the rates of its repetitions.
+- Decode's context is the tokens in front of the timed region, as recorded. Prefill's is the number of tokens that the
+  timed region prefills: the shortest length of its series. Longer ones are there for the clock, not for the claim.
+  Prefill with tokens in front of it is another metric, named after them.
 - The clock is another process's (observer ``controller``), over whole runs of two lengths: the difference of their
   median durations for the difference of their counts, and as jitter the widest spread among runs of equal length.
 - Parity counts only when its rows are raw distributions.
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 NANOSECONDS: Final = 10**9
+PREFILL: Final = "prefill"
+BESIDE: Final = frozenset({"load", "ping"})
+"""Metrics that are noted beside a run: neither scored nor raced for."""
 DECIMALS: Final = 6
 """Decimals that a measured speed is taken to wherever it is written down or compared."""
 
@@ -63,7 +69,7 @@ def read_actors(body: Any) -> list[tuple[str, Track, Fraction]]:
         # What is no token is done on the same input by nature: a ledger is verified again and again.
         if series.cache != "warm" and (series.unit != "token" or series.inputs == "fresh"):
             by_observer = rates.setdefault((series.actor, _track(body, series)), {})
-            by_observer.setdefault(series.observer, []).extend(_rate(sample) for sample in series.samples)
+            by_observer.setdefault(series.observer, []).extend(map(_rate, claimed(series)))
     return [
         (actor, track, quantize(median(found.get("subject") or found["controller"]), DECIMALS))
         for (actor, track), found in rates.items()
@@ -71,19 +77,38 @@ def read_actors(body: Any) -> list[tuple[str, Track, Fraction]]:
 
 
 def _counts(series: Any) -> bool:
-    """Whether a series is a measurement: fresh inputs, and no cache that answers for the work."""
-    return bool(series.inputs == "fresh" and series.cache != "warm")
+    """Whether a series is a measurement: fresh inputs, no cache that answers for the work, and not noted beside it."""
+    return bool(series.inputs == "fresh" and series.cache != "warm" and series.metric not in BESIDE)
+
+
+def scored_at(series: Any) -> tuple[str, int | None]:
+    """(metric, context) that rules know a series by.
+
+    A receipt's ``context`` is what stands in front of the timed region: for prefill mostly nothing. What makes two
+    prefills comparable is how many tokens each did, so that is their context here, counted from the samples.
+    """
+    if series.metric != PREFILL:
+        return series.metric, series.context
+    length = min([sample.count for sample in series.samples])
+    return (f"{PREFILL}-behind-{series.context}" if series.context else PREFILL), length
 
 
 def _track(body: Any, series: Any) -> Track:
     model = body.model
     return Track(
-        series.metric,
-        series.context,
+        *scored_at(series),
         ABSENT if model is None else model.name,
         ABSENT if model is None else model.quant,
         body.machine.node.name,
     )
+
+
+def claimed(series: Any) -> list[Any]:
+    """The repetitions that a claim is made of: those of prefill's shortest length, and all of any other metric."""
+    if series.metric != PREFILL:
+        return list(series.samples)
+    length = min([sample.count for sample in series.samples])
+    return [sample for sample in series.samples if sample.count == length]
 
 
 def _rate(sample: Any) -> Fraction:
@@ -103,7 +128,7 @@ def read_parity(body: Any) -> Parity | None:
 
 
 def _measured(track: Track, series: list[Any]) -> Measured:
-    own = [sample for item in series if item.observer == "subject" for sample in item.samples]
+    own = [sample for item in series if item.observer == "subject" for sample in claimed(item)]
     outside = [sample for item in series if item.observer == "controller" for sample in item.samples]
     by_length: dict[int, list[int]] = {}
     for sample in outside:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from k3_ledger.rescore.inputs import Figure
-from k3_ledger.rescore.native import DECIMALS, NANOSECONDS
+from k3_ledger.rescore.native import BESIDE, DECIMALS, NANOSECONDS, claimed, scored_at
 from k3_ledger.rescore.replay import Gathering, Material
 from k3_ledger.rescore.rescore import Judge, order_change
 from k3_ledger.rescore.rules.verdict import BASELINE, NONE, REJECT, Verdict
@@ -228,8 +228,13 @@ class _State:
         """(metric, tier) of every metric of a candidate; None when it is out of the ordinary."""
         groups: dict[tuple[str, int | None], list[_Series]] = {}
         for series in body.timing:
-            if series.actor == "subject" and series.inputs == "fresh" and series.cache != "warm":
-                groups.setdefault((series.metric, series.context), []).append(series)
+            if (
+                series.actor == "subject"
+                and series.inputs == "fresh"
+                and series.cache != "warm"
+                and series.metric not in BESIDE
+            ):
+                groups.setdefault(scored_at(series), []).append(series)
         scope = (self.rule.scope.metric, self.rule.scope.context)
         found = [(metric, NOT_SCORABLE) for metric, context in groups if (metric, context) != scope]
         own = groups.get(scope)
@@ -317,7 +322,7 @@ def _timing(series: list[_Series]) -> _Timing | None:
         if item.context is not None and item.context_filled != item.context:
             filled = False
         if item.observer == "subject":
-            for sample in item.samples:
+            for sample in claimed(item):
                 if count not in {0, sample.count}:
                     return None
                 count = sample.count

@@ -153,7 +153,8 @@ class Series(Model):
     """Raw repetitions of one metric as one observer saw them. No mean, no rate, no label: those are derived."""
 
     metric: Name
-    """What was done: `decode`, `prefill`, `verify`, `append` …"""
+    """What was done: `decode`, `prefill`, `verify`, `append` … `load` and `ping` are noted beside a run: how long the
+    engine took to start, and what a request costs that does nothing. No rule scores them, and they have no frontier."""
     unit: Name
     """What a sample's `count` counts: `token`, `receipt`, `entry`, `byte` …"""
     actor: Name
@@ -162,7 +163,9 @@ class Series(Model):
     observer: Literal["controller", "subject"]
     """`controller` when another process timed it from outside, `subject` when it is self-reported."""
     context: Count | None
-    """Tokens of context in front of the timed region; null where the metric has none."""
+    """Tokens of context in front of the timed region; null where the metric has none. For `prefill` this is what the
+    timed tokens were put behind, mostly 0; how many were prefilled is each sample's `count`, and the shortest of them
+    is the context that rules score prefill at."""
     context_filled: Count | None
     """How many of those were real tokens rather than a seek over an empty cache."""
     batch: Positive

@@ -15,6 +15,7 @@ from k3_ledger.engine.runner import run as runner
 from k3_ledger.engine.runner.channel import python_command
 from k3_ledger.engine.runner.measure import Plan
 from k3_ledger.engine.runner.run import Request
+from k3_ledger.rescore.native import read_run
 from k3_ledger.schemas.errors import RunError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.measurement import FailedMeasurement, RunMeasurement
@@ -58,6 +59,10 @@ def test_a_run_holds_raw_times_parity_flags_and_provenance(synthetic: Callable[.
     )
     assert outcome.kind == "run", outcome.findings
     body = outcome.measurement
+    scored = {one.track.short: one for one in read_run(body)}
+    # Rules find both metrics at --context, with a claim and a clock; load and ping are no more than notes.
+    assert scored.keys() == {"prefill@32", "decode@32"}
+    assert all(scored[name].speed and scored[name].clock for name in ("prefill@32", "decode@32"))
     assert isinstance(body, RunMeasurement)
     assert body == parse_bundle((tmp_path / "b" / "bundle.json").read_bytes()).body
     assert list(check_run(body)) == []
