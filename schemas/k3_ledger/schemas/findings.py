@@ -26,6 +26,7 @@ class Area(enum.StrEnum):
     KEYS = "keys"
     CHECKPOINT = "checkpoint"
     PROOF = "proofs"
+    MIRROR = "tiles, mirrors and archives"
     ARTIFACT = "artifacts"
     RECEIPT = "receipt semantics"
     STORE = "store"
@@ -409,6 +410,61 @@ class Code(enum.Enum):
         Area.PROOF, E, "entry not covered by a checkpoint",
         "No signed head commits to the entry yet, so nothing can be proved about it.",
         "sign a checkpoint first (k3-ledger checkpoint)",
+    )  # fmt: skip
+
+    # -- tiles, mirrors and archives -----------------------------------------------------------------------
+    TILE_PATH = CodeInfo(
+        Area.MIRROR, E, "not the path of a tile",
+        "A path is not one that C2SP tlog-tiles gives to a tile, in its one spelling.",
+        "rebuild tile/ with `k3-ledger tiles`", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    TILE_MALFORMED = CodeInfo(
+        Area.MIRROR, E, "malformed tile",
+        "A tile or an entry bundle has another length, or holds another number of entries, than its place asks for.",
+        "rebuild tile/ with `k3-ledger tiles`, or fetch it again",
+    )  # fmt: skip
+    TILE_MISMATCH = CodeInfo(
+        Area.MIRROR, E, "tile does not lead to the signed root",
+        "A tile or an entry bundle holds something else than what the signed head commits to.",
+        "rebuild tile/ with `k3-ledger tiles`; on somebody else's mirror, keep it and the signed head as evidence",
+    )  # fmt: skip
+    TILE_MISSING = CodeInfo(
+        Area.MIRROR, E, "tile is not there",
+        "A tile that is needed could not be had, so nothing can be said about what it holds.",
+        "ask another mirror, or the log itself", ExitCode.NOT_CHECKED,
+    )  # fmt: skip
+    MIRROR_INCOMPLETE = CodeInfo(
+        Area.MIRROR, E, "mirror lacks entries",
+        "Some entries that the signed head commits to are not on this mirror. What is there was checked; what is "
+        "missing was not, so the log as a whole was not verified.",
+        "ask another mirror, or the log itself, for what is missing", ExitCode.NOT_CHECKED,
+    )  # fmt: skip
+    TILES_CONFLICT = CodeInfo(
+        Area.MIRROR, E, "full tile is not what the ledger makes",
+        "A full tile never changes, and the one that stands there holds something else than the ledger.",
+        "one of the two was changed: verify the ledger, then move tile/ away and run `k3-ledger tiles` again",
+    )  # fmt: skip
+    REMOTE_UNREADABLE = CodeInfo(
+        Area.MIRROR, E, "address cannot be read",
+        "Something that is needed could not be fetched, or the transfer ended early.",
+        "try again, check the address, or ask another mirror", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    ARCHIVE_REFUSED = CodeInfo(
+        Area.MIRROR, E, "archive not acceptable",
+        "The file is no tar of a ledger or of an offline bundle: it is damaged, or holds links, devices, climbing "
+        "names, members that stand twice, or more than its own list names.",
+        "make it with `k3-ledger bundle pack`, or with `tar --format=ustar -cf ledger.tar -C LEDGER .`",
+        ExitCode.UNREADABLE,
+    )  # fmt: skip
+    ARCHIVE_MISMATCH = CodeInfo(
+        Area.MIRROR, E, "file in an offline bundle was changed",
+        "A file in an offline bundle does not hash to what the bundle's own list says of it.",
+        "obtain the bundle again",
+    )  # fmt: skip
+    ARCHIVE_POLICY = CodeInfo(
+        Area.MIRROR, N, "packed under another trust policy",
+        "The offline bundle names the digest of the trust policy that its maker verified it under; yours is another.",
+        "ask its maker for the policy, and decide for yourself whether you share it",
     )  # fmt: skip
 
     # -- canonical JSON ------------------------------------------------------------------------------------

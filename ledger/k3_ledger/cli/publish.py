@@ -1,0 +1,45 @@
+"""``k3-ledger tiles``: what a static host needs to serve a ledger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from k3_ledger.cli.keys import JsonOption, print_json
+
+TILES_HELP = """Rebuild tile/ from the log: the tree and its entries as C2SP tlog-tiles, for any static host.
+
+The tiles are those of the newest checkpoint. What is there already is compared and never rewritten; partial tiles that
+have grown into full ones are removed. With --out, DIR becomes a mirror that needs no ledger.jsonl: tiles, entry bundles
+and signed heads, the newest one last; blobs/ is copied by other means. Nothing is signed, no key is needed.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("tiles", help=TILES_HELP)(tiles)
+
+
+def tiles(
+    ledger: Annotated[Path, typer.Argument(help="Ledger directory.", show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for the mirror; the ledger's own when omitted.", show_default=False)
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the tiles and say how many."""
+    from k3_ledger.cli.terminal import progress_bar
+    from k3_ledger.ledger.writer.store import Ledger
+    from k3_ledger.ledger.writer.tiles import write_tiles
+
+    opened = Ledger.open(ledger)
+    with progress_bar(opened.log_path.stat().st_size, "hashing") as progress:
+        done = write_tiles(opened, out, progress=progress)
+    if as_json:
+        head = {"size": done.checkpoint.size, "root": done.checkpoint.root.hex()}
+        print_json({"head": head, "tiles": done.tiles, "added": done.added, "removed": done.removed})
+        return
+    counts = f"{done.tiles} tiles, {done.added} added, {done.removed} removed"
+    typer.echo(f"{out or ledger}: head of {done.checkpoint.size} entries, {counts}")

@@ -1,0 +1,184 @@
+"""Static publishing: ``tile/`` rebuilt from the log, so that any static host serves it as C2SP tlog-tiles.
+
+The tiles are those of the newest checkpoint's tree, in one pass over the log and in flat memory. Nothing is signed.
+
+1. The tree must have the checkpoint's root, or nothing more than full tiles was written and the run ends in an error.
+2. A full tile is never rewritten: one that stands there is compared, and one that differs stops everything.
+3. A partial tile that stands there is compared and kept until the full tile of its place exists; then it is removed,
+   as readers know to ask for the full one (tlog-tiles, "Partial Tiles").
+4. Each file appears whole, and the checkpoint of a mirror last: a reader never sees a head whose tiles are not there.
+
+Beside the tiles stands ``key-entries``: the positions of all ``key`` entries, one in a line, so that who makes a proof
+from tiles finds the entries that enrol keys. It is derived, and a reader believes nothing because of it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from k3_ledger.ledger.core.chain import leaf_hash
+from k3_ledger.ledger.core.checkpoint import Checkpoint, parse_checkpoint
+from k3_ledger.ledger.core.note import parse_note
+from k3_ledger.ledger.core.tiles import Tile, TileWalk, tile_path
+from k3_ledger.ledger.writer.checkpoint import head_files
+from k3_ledger.ledger.writer.disk import Disk, make_directory, storage_errors, sync_directory
+from k3_ledger.ledger.writer.state import whole_lines
+from k3_ledger.ledger.writer.store import Ledger
+from k3_ledger.schemas.errors import StoreError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+KEY_ENTRIES = "key-entries"
+"""Name of the list of positions of key entries."""
+_KEY_MARK = b'"kind":"key"'
+
+
+@dataclass(frozen=True, slots=True)
+class TilesWritten:
+    """What one run did.
+
+    Attributes:
+        checkpoint: the head whose tree the tiles are of.
+        tiles: how many tiles and entry bundles that tree has.
+        added: how many of them were not there.
+        removed: how many partial ones were removed, having grown into full ones.
+    """
+
+    checkpoint: Checkpoint
+    tiles: int
+    added: int
+    removed: int
+
+
+def write_tiles(
+    ledger: Ledger, out: Path | None = None, *, progress: Callable[[int], None] | None = None
+) -> TilesWritten:
+    """Bring the tiles of a ledger up to date with its newest checkpoint.
+
+    Args:
+        ledger: the ledger.
+        out: a directory that becomes a mirror without ``ledger.jsonl``: tiles, entry bundles and signed heads; the
+            ledger's own directory when omitted. Artifacts are not copied.
+        progress: called with the bytes of the log read so far.
+
+    Raises:
+        StoreError: there is no checkpoint (``NOT_CHECKPOINTED``), the log is shorter (``CHECKPOINT_AHEAD``) or another
+            (``CHECKPOINT_ROOT``) than it says, a tile that stands there is another (``TILES_CONFLICT``), or the
+            storage refused.
+        MalformedError: the checkpoint cannot be read.
+    """
+    if not ledger.checkpoint_path.exists():
+        raise StoreError(
+            Code.NOT_CHECKPOINTED,
+            "the ledger has no checkpoint, so there is nothing to publish",
+            position=Position(source=str(ledger.checkpoint_path)),
+        )
+    with storage_errors(ledger.checkpoint_path, "read the newest signed head"):
+        heads = {path: path.read_bytes() for path in head_files(ledger)}
+    note = heads[ledger.checkpoint_path]
+    head = parse_checkpoint(parse_note(note).text, position=Position(source=str(ledger.checkpoint_path)))
+    target = ledger if out is None else Ledger(out, ledger.disk)
+    with storage_errors(target.root, "write tiles"):
+        _make_directories(target.disk, target.root)
+        publisher = _Publisher(target)
+        walk, keys = TileWalk(), []
+        for line in _lines(ledger, head.size, progress):
+            if _KEY_MARK in line:
+                keys.append(walk.size)
+            for tile, data in walk.append(line, leaf_hash(line)):
+                publisher.put(tile, data)
+        _check_tree(ledger, head, walk)
+        for tile, data in walk.rest():
+            publisher.put(tile, data)
+        target.publish(target.root / KEY_ENTRIES, b"".join(b"%d\n" % index for index in keys))
+        if out is not None:
+            for path, data in heads.items():
+                if path != ledger.checkpoint_path:
+                    _make_directories(target.disk, target.checkpoints_path)
+                    target.publish(target.checkpoints_path / path.name, data)
+            target.publish(target.checkpoint_path, note)
+    return TilesWritten(head, publisher.tiles, publisher.added, publisher.removed)
+
+
+def _lines(ledger: Ledger, count: int, progress: Callable[[int], None] | None) -> Iterator[bytes]:
+    """The first ``count`` lines without their LF, or as many as there are."""
+    with ledger.log_path.open("rb") as file:
+        fd = file.fileno()
+        left = count
+        for offset, block in whole_lines(lambda n, at: os.pread(fd, n, at), 0, os.fstat(fd).st_size):
+            lines = block.split(b"\n")[:-1][:left]
+            yield from lines
+            left -= len(lines)
+            if progress is not None:
+                progress(offset + len(block))
+            if not left:
+                return
+
+
+def _check_tree(ledger: Ledger, head: Checkpoint, walk: TileWalk) -> None:
+    place = Position(source=str(ledger.checkpoint_path))
+    if walk.size < head.size:
+        raise StoreError(
+            Code.CHECKPOINT_AHEAD,
+            "the newest head commits to more entries than the log holds",
+            position=place,
+            expected=f"{head.size} entries",
+            found=f"{walk.size} entries",
+        )
+    if walk.root() != head.root:
+        raise StoreError(
+            Code.CHECKPOINT_ROOT,
+            "the log is not the one that its newest head commits to",
+            position=place,
+            expected=head.root.hex(),
+            found=walk.root().hex(),
+        )
+
+
+class _Publisher:
+    """Writes tiles below a directory, once each."""
+
+    def __init__(self, target: Ledger) -> None:
+        self._target = target
+        self.tiles = self.added = self.removed = 0
+
+    def put(self, tile: Tile, data: bytes) -> None:
+        """Write a tile that is not there, compare one that is, and remove partial ones that it supersedes."""
+        target = self._target
+        path = target.root / tile_path(tile)
+        self.tiles += 1
+        try:
+            with path.open("rb") as file:
+                found = file.read(len(data) + 1)
+        except FileNotFoundError:
+            _make_directories(target.disk, path.parent)
+            target.publish(path, data)
+            self.added += 1
+        else:
+            if found != data:
+                raise StoreError(
+                    Code.TILES_CONFLICT,
+                    "a tile that stands there is not what the ledger makes, and is not overwritten",
+                    position=Position(source=str(path)),
+                    expected=f"{len(data)} bytes as made from the ledger",
+                    found=f"{len(found)} bytes" if len(found) != len(data) else "other bytes",
+                )
+        partial = path.with_name(f"{path.name}.p")
+        if tile.is_full and partial.is_dir():
+            self.removed += len(list(partial.iterdir()))
+            shutil.rmtree(partial)
+            sync_directory(target.disk, path.parent)
+
+
+def _make_directories(disk: Disk, path: Path) -> None:
+    """Create a directory and those above it, durably."""
+    if not path.is_dir():
+        _make_directories(disk, path.parent)
+        make_directory(disk, path)
