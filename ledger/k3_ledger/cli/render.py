@@ -55,6 +55,8 @@ def _lines(report: Report) -> Iterator[tuple[str, Outcome | Severity | None]]:
     yield f"origin     {report.origin or 'unknown'}", None
     if report.head is not None:
         yield f"head       {report.head.size} entries, root {report.head.root}", None
+    if report.bounds:
+        yield f"existed    {report.bounds[0].sentence}", None
     yield f"policy     {report.policy}", None
     yield "", None
     for step in report.steps:

@@ -950,6 +950,32 @@ class Code(enum.Enum):
         "The newest signed head covers fewer entries than the trust policy accepts.",
         "get a newer copy of the log",
     )  # fmt: skip
+    WITNESS_QUORUM = CodeInfo(
+        Area.CHECKPOINT, E, "too few witnesses",
+        "Fewer operators of witnesses that the trust policy names cosigned the newest signed head than it asks for.",
+        "ask for a cosigned checkpoint; until then the head may have been made for you alone",
+    )  # fmt: skip
+    COSIGNATURE_BAD = CodeInfo(
+        Area.CHECKPOINT, E, "bad cosignature",
+        "A line under the name and key hash of a trusted witness is not a cosignature of this head.",
+        "obtain the note again; ask the witness what it signed",
+    )  # fmt: skip
+    COSIGNATURE_TIMELESS = CodeInfo(
+        Area.CHECKPOINT, W, "cosignature without a time",
+        "A witness signed with the time 0, which stands for none. The cosignature counts for nothing.",
+        "ask the witness to cosign again",
+    )  # fmt: skip
+    COSIGNATURE_REPEATED = CodeInfo(
+        Area.CHECKPOINT, N, "witness counted once",
+        "Several cosignatures are by one witness, or by witnesses of one operator. They count as one.",
+        "name more witnesses, of different operators, in the trust policy",
+    )  # fmt: skip
+    WITNESS_NOT_INDEPENDENT = CodeInfo(
+        Area.CHECKPOINT, W, "witness key is the log's own",
+        "A key that the trust policy names as a witness's has another role in this ledger. Who signs a log cannot "
+        "witness it, so its cosignatures count for nothing.",
+        "name witnesses that others run",
+    )  # fmt: skip
     MEMORY_UNREADABLE = CodeInfo(
         Area.CHECKPOINT, E, "remembered head cannot be read",
         "The file that remembers the last verified head is damaged. That says nothing about the log; "

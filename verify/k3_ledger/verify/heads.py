@@ -15,9 +15,10 @@ from k3_ledger.ledger.core.note import Verifier, open_note, parse_note
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
+from k3_ledger.verify.witnesses import check_witnesses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.report import FindingLog, Tally
@@ -101,6 +102,7 @@ def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None) -> None:
         scan.tallies[step].checked += count
         scan.tallies[step].failed += count
     covered, remembered = 0, 0
+    good: list[SignedHead] = []
     for head in heads.heads:
         tally = scan.tallies[head.step]
         tally.checked += 1
@@ -114,6 +116,7 @@ def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None) -> None:
             remembered = max(remembered, head.checkpoint.size)
         elif not found:
             covered = max(covered, head.checkpoint.size)
+            good.append(head)
     _report_coverage(scan, scan.tallies["checkpoint"], covered, policy)
     if covered < remembered and not scan.tallies["memory"].failed:
         scan.findings.add(
@@ -127,19 +130,7 @@ def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None) -> None:
         )
     if not scan.tallies["memory"].checked:
         scan.tallies["memory"].detail = "no head of this log was remembered: a rollback would not be noticed"
-    note_witnesses(scan, heads.heads)
-
-
-def note_witnesses(scan: Scan, heads: Iterable[SignedHead]) -> None:
-    """Step 8: cosignatures are counted; none is checked by this version."""
-    newest = next((head for head in heads if head.newest), None)
-    others = 0 if newest is None else max(0, len(parse_note(newest.raw).sigs) - 1)
-    scan.tallies["witnesses"].not_checked += others
-    scan.tallies["witnesses"].detail = (
-        f"{others} further signatures on the newest head; witnesses are not checked by this version"
-        if others
-        else "no witnesses: a split view would not be noticed"
-    )
+    check_witnesses(scan, heads.heads, good, policy)
 
 
 def head_faults(scan: Scan, head: SignedHead) -> Iterator[Finding]:

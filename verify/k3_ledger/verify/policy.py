@@ -6,7 +6,9 @@ import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from k3_ledger.schemas.errors import PolicyError
+from k3_ledger.ledger.core.cosignature import Witness
+from k3_ledger.ledger.core.note import KeyType, parse_verifier_key
+from k3_ledger.schemas.errors import LedgerError, PolicyError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.report import STEPS
@@ -29,12 +31,16 @@ class TrustPolicy:
         origin: name the log must give itself, or None for any.
         minimum_size: smallest tree size that a signed head must commit to; 0 demands none.
         require: names of steps (:data:`k3_ledger.verify.report.STEPS`) for which ``not-checked`` is not accepted.
+        witnesses: whose cosignatures count. No two have one public key: what a witness signs does not name it.
+        quorum: how many of their operators must have cosigned the newest head; 0 only without witnesses.
     """
 
     root_public_key: bytes | None = None
     origin: str | None = None
     minimum_size: int = 0
     require: frozenset[str] = frozenset()
+    witnesses: tuple[Witness, ...] = ()
+    quorum: int = 0
 
     def __post_init__(self) -> None:
         if self.root_public_key is not None and len(self.root_public_key) != 32:
@@ -44,6 +50,16 @@ class TrustPolicy:
         unknown = self.require - set(_STEP_NAMES)
         if unknown:
             raise ValueError(f"unknown step {min(unknown)!r}, expected one of {', '.join(_STEP_NAMES)}")
+        self._check_witnesses()
+
+    def _check_witnesses(self) -> None:
+        if any(witness.verifier.key_type is not KeyType.COSIGNATURE for witness in self.witnesses):
+            raise ValueError("a witness has a key of the cosignature type")
+        if len({witness.verifier.public_key for witness in self.witnesses}) < len(self.witnesses):
+            raise ValueError("two witnesses have the same public key, so their cosignatures cannot be told apart")
+        operators = len({witness.operator for witness in self.witnesses})
+        if not min(operators, 1) <= self.quorum <= operators:
+            raise ValueError(f"a quorum of {self.quorum} cannot be asked of witnesses by {operators} operators")
 
     @property
     def sentence(self) -> str:
@@ -55,6 +71,8 @@ class TrustPolicy:
         demands = [f"origin {self.origin}"] if self.origin is not None else []
         if self.minimum_size:
             demands.append(f"a signed head of at least {self.minimum_size} entries")
+        if self.quorum:
+            demands.append(f"cosignatures by {self.quorum} of {len(self.witnesses)} witnesses")
         if self.require:
             demands.append("required steps: " + ", ".join(n for n in _STEP_NAMES if n in self.require))
         return "; ".join([who, *demands])
@@ -67,7 +85,8 @@ def parse_policy(data: bytes, name: str = "trust.toml") -> TrustPolicy:
     """Read a trust policy from TOML bytes.
 
     Keys, all optional: ``root_public_key`` (64 hexadecimal digits), ``origin`` (text), ``minimum_size`` (integer),
-    ``require`` (list of step names).
+    ``require`` (list of step names), ``quorum`` (integer), ``witness`` (tables with ``key``, a verifier key, and
+    optionally ``operator``, the key's name when left out).
 
     Raises:
         PolicyError: not TOML, an unknown key, or a value of the wrong form; the position names the key.
@@ -78,7 +97,7 @@ def parse_policy(data: bytes, name: str = "trust.toml") -> TrustPolicy:
         raise PolicyError(
             Code.POLICY_MALFORMED, f"the trust policy is not TOML: {error}"[:300], position=Position(source=name)
         ) from None
-    known = {"root_public_key", "origin", "minimum_size", "require"}
+    known = {"root_public_key", "origin", "minimum_size", "require", "quorum", "witness"}
     for key in table:
         if key not in known:
             raise _wrong(name, key, "one of " + ", ".join(sorted(known)), f"key {key!r}")
@@ -88,6 +107,8 @@ def parse_policy(data: bytes, name: str = "trust.toml") -> TrustPolicy:
             origin=_typed(table, "origin", str, name),
             minimum_size=_typed(table, "minimum_size", int, name) or 0,
             require=_require(table, name),
+            witnesses=_witnesses(table, name),
+            quorum=_typed(table, "quorum", int, name) or 0,
         )
     except ValueError as error:
         raise PolicyError(Code.POLICY_MALFORMED, str(error), position=Position(source=name)) from None
@@ -126,3 +147,23 @@ def _require(table: Mapping[str, object], name: str) -> frozenset[str]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise _wrong(name, "require", "a list of step names", repr(value))
     return frozenset(value)
+
+
+def _witnesses(table: Mapping[str, object], name: str) -> tuple[Witness, ...]:
+    listed = table.get("witness", [])
+    if not isinstance(listed, list):
+        raise _wrong(name, "witness", "tables [[witness]]", repr(listed))
+    witnesses = []
+    for number, item in enumerate(listed):
+        field = f"witness[{number}]"
+        if not isinstance(item, dict) or not {"key"} <= item.keys() <= {"key", "operator"}:
+            raise _wrong(name, field, "a key and, where it has another name, an operator", repr(item))
+        key, operator = item["key"], item.get("operator")
+        if not isinstance(key, str) or (operator is not None and not (isinstance(operator, str) and operator)):
+            raise _wrong(name, field, "texts that are not empty", repr(item))
+        try:
+            verifier = parse_verifier_key(key)
+        except LedgerError as error:
+            raise _wrong(name, f"{field}.key", "the line that `k3-ledger witness init` prints", str(error)) from None
+        witnesses.append(Witness(verifier, operator or verifier.name))
+    return tuple(witnesses)

@@ -25,11 +25,12 @@ from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
-from k3_ledger.verify.heads import check_size, head_faults, note_witnesses, signed_head
+from k3_ledger.verify.heads import check_size, head_faults, signed_head
 from k3_ledger.verify.receipts import check_bundle, check_run
 from k3_ledger.verify.report import FindingLog, Head, Report, VerificationError
 from k3_ledger.verify.scan import Scan
 from k3_ledger.verify.settle import check_demands, check_keys, make_report
+from k3_ledger.verify.witnesses import check_witnesses
 from k3_ledger.verify.work import RECEIPTS, check_genesis
 
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ def _check_head(scan: Scan, name: str, proof: ProofFile, policy: TrustPolicy | N
         tally.checked += len(proof.entries)
         scan.head = Head(head.checkpoint.size, head.checkpoint.root.hex(), None)
         tally.detail = f"signed head at {head.checkpoint.size}, {len(proof.entries)} lines in its tree"
-        note_witnesses(scan, [head])
+        check_witnesses(scan, [head], [] if found else [head], policy)
         check_size(scan, head.checkpoint.size, policy)
     tally.failed += bool(found)
     for finding in found:

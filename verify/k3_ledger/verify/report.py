@@ -13,6 +13,7 @@ from k3_ledger.schemas.outcomes import ExitCode, Outcome
 
 if TYPE_CHECKING:
     from k3_ledger.schemas.findings import Code, Finding
+    from k3_ledger.verify.witnesses import TimeBound
 
 FINDINGS_KEPT_PER_CODE = 50
 """Findings of one code that a report spells out; the rest are counted, so that memory stays flat."""
@@ -172,6 +173,7 @@ class Report:
         steps: outcomes in order.
         findings: findings spelled out, by line.
         counts: how often each code occurred, including findings not spelled out.
+        bounds: by when entries existed according to the policy's witnesses, largest tree first; see there.
     """
 
     subject: str
@@ -182,6 +184,7 @@ class Report:
     steps: tuple[StepResult, ...]
     findings: tuple[Finding, ...]
     counts: dict[Code, int] = field(default_factory=dict)
+    bounds: tuple[TimeBound, ...] = ()
 
     @property
     def exit_code(self) -> ExitCode:
@@ -199,6 +202,7 @@ class Report:
             "authenticated": self.authenticated,
             "origin": self.origin,
             "head": None if head is None else {"size": head.size, "root": head.root, "last": head.last},
+            "existed": [bound.as_dict() for bound in self.bounds],
             "steps": [step.as_dict() for step in self.steps],
             "findings": [finding.as_dict() for finding in self.findings],
             "counts": {code.id: n for code, n in sorted(self.counts.items(), key=lambda item: item[0].id)},

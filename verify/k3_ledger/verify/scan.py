@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from k3_ledger.ledger.core.lines import Tail
     from k3_ledger.verify.source import LogSource
+    from k3_ledger.verify.witnesses import TimeBound
 
 PARALLEL_BYTES = 8 << 20
 """Logs smaller than this are verified in one process: starting others would cost more than it saves."""
@@ -69,6 +70,7 @@ class Scan:
         head: what state the verdict is about, set when the log or proof was read.
         attested: receipts that carry an enclave quote.
         tail: what stands after the last LF.
+        bounds: by when entries existed according to witnesses, largest tree first.
     """
 
     findings: FindingLog = field(default_factory=FindingLog)
@@ -87,6 +89,7 @@ class Scan:
     head: Head | None = None
     attested: int = 0
     tail: Tail | None = None
+    bounds: tuple[TimeBound, ...] = ()
 
 
 def scan_log(

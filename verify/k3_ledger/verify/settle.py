@@ -118,4 +118,5 @@ def make_report(subject: str, policy: TrustPolicy | None, scan: Scan) -> Report:
         steps=tuple(tally.result(name) for name, tally in scan.tallies.items()),
         findings=scan.findings.kept(),
         counts=dict(scan.findings.counts),
+        bounds=scan.bounds,
     )

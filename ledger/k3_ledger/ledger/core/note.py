@@ -257,7 +257,7 @@ def open_note(data: bytes, verifiers: Iterable[Verifier], *, position: Position 
         if signer is None:
             unverified.append(sig)
         else:
-            checked = _check(note.text, sig, signer, position)
+            checked = check_signature_line(note.text, sig, signer, position)
             verified.setdefault(signer, checked)
     if not verified:
         raise SignatureError(
@@ -298,7 +298,14 @@ def cosigned_message(timestamp: int, text: str) -> bytes:
     return f"cosignature/v1\ntime {timestamp}\n{text}".encode()
 
 
-def _check(text: str, sig: NoteSignature, verifier: Verifier, position: Position) -> VerifiedSignature:
+def check_signature_line(
+    text: str, sig: NoteSignature, verifier: Verifier, position: Position = NOWHERE
+) -> VerifiedSignature:
+    """Check one signature line with the key that it names; the caller has compared name and key hash.
+
+    Raises:
+        SignatureError: with ``NOTE_SIGNATURE``.
+    """
     timestamp, message, signature = None, text.encode(), sig.signature
     try:
         if verifier.key_type is KeyType.COSIGNATURE:

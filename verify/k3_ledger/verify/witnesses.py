@@ -1,0 +1,198 @@
+"""Step 8: what witnesses vouch for, and by when the entries of a log existed.
+
+Only the reader's policy makes a witness of a key; the ledger names none. The newest head has to carry cosignatures by
+as many operators as the policy's quorum asks for. Cosignatures on older kept heads are checked as well: a head with a
+quorum bounds when every entry below its size existed, *at or before* the quorum's last time, according to those
+witnesses. What an entry says of its own ``time`` is never part of that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+from k3_ledger.ledger.core.cosignature import Cosigned, quorum_of, read_cosignatures
+from k3_ledger.ledger.core.note import key_hash, parse_note
+from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.outcomes import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from k3_ledger.ledger.core.cosignature import Witness
+    from k3_ledger.verify.heads import SignedHead
+    from k3_ledger.verify.policy import TrustPolicy
+    from k3_ledger.verify.scan import Scan
+
+_LAST_SECOND: Final = 253_402_300_799
+"""9999-12-31T23:59:59Z; what is later has no date."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBound:
+    """By when entries existed, according to witnesses.
+
+    Attributes:
+        size: every entry with an index below this one is meant.
+        timestamp: latest time at which they can have come into being, in seconds since the Epoch.
+        witnesses: names of those who vouch for it, as many as the policy's quorum.
+    """
+
+    size: int
+    timestamp: int
+    witnesses: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        """One line for a reader."""
+        return f"entries below {self.size} by {show_time(self.timestamp)}, according to {', '.join(self.witnesses)}"
+
+    def as_dict(self) -> dict[str, object]:
+        """JSON form."""
+        return {
+            "entries_below": self.size,
+            "at_or_before": show_time(self.timestamp),
+            "according_to": list(self.witnesses),
+        }
+
+
+def show_time(timestamp: int) -> str:
+    """Seconds since the Epoch as UTC."""
+    if timestamp > _LAST_SECOND:
+        return f"{timestamp} seconds after 1970"
+    return datetime.fromtimestamp(timestamp, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def check_witnesses(
+    scan: Scan, heads: Sequence[SignedHead], good: Iterable[SignedHead], policy: TrustPolicy | None
+) -> None:
+    """Check the cosignatures on every good head, and the policy's quorum on the newest one.
+
+    Args:
+        scan: takes counts, findings and time bounds.
+        heads: the log's own heads; one that was refused vouches for nothing, whoever cosigned it.
+        good: those of them that held: signed by the log, and with the root of these entries.
+        policy: names the witnesses; without it nobody is believed and lines are only counted.
+    """
+    if policy is None or not policy.quorum:
+        _count(scan, heads)
+        return
+    witnesses = _independent(scan, policy.witnesses)
+    by_size: dict[int, dict[Witness, Cosigned]] = {}
+    for head in good:
+        held = by_size.setdefault(head.checkpoint.size, {})
+        for given in _check_head(scan, head, witnesses):
+            best = held.get(given.witness)
+            held[given.witness] = given if best is None or given.timestamp < best.timestamp else best
+    reached = {
+        size: first
+        for size, held in by_size.items()
+        if len(first := quorum_of(held.values(), policy.quorum)) == policy.quorum
+    }
+    scan.bounds = _bounds(reached)
+    _check_quorum(scan, heads, by_size, reached, policy.quorum)
+
+
+def _count(scan: Scan, heads: Iterable[SignedHead]) -> None:
+    """Without witnesses to believe: how many signatures on the newest head nobody looked at."""
+    tally = scan.tallies["witnesses"]
+    newest = next((head for head in heads if head.newest), None)
+    others = 0 if newest is None else max(0, len(parse_note(newest.raw).sigs) - 1)
+    tally.not_checked += others
+    tally.detail = (
+        f"{others} further signatures on the newest head; the trust policy names no witnesses to check them with"
+        if others
+        else "no witnesses: a split view would not be noticed"
+    )
+
+
+def _independent(scan: Scan, witnesses: Iterable[Witness]) -> tuple[Witness, ...]:
+    """The witnesses that have no other part in the log."""
+    kept = []
+    for witness in witnesses:
+        life = scan.keyring.lives.get(sha256(witness.verifier.public_key).hexdigest())
+        if life is None or life.role == "witness":
+            kept.append(witness)
+            continue
+        scan.findings.add(
+            Finding(
+                Code.WITNESS_NOT_INDEPENDENT,
+                f"the key of {witness.name} is the {life.role} key that entry {life.enrolled} enrolled",
+                Position(index=life.enrolled),
+            )
+        )
+    return tuple(kept)
+
+
+def _check_head(scan: Scan, head: SignedHead, witnesses: Iterable[Witness]) -> tuple[Cosigned, ...]:
+    tally = scan.tallies["witnesses"]
+    place = Position(source=head.name)
+    found = read_cosignatures(parse_note(head.raw), witnesses, position=place)
+    for error in found.bad:
+        code = Code.COSIGNATURE_TIMELESS if error.code is Code.COSIGNATURE_TIMELESS else Code.COSIGNATURE_BAD
+        tally.failed += code is Code.COSIGNATURE_BAD
+        scan.findings.add(replace(error.finding, code=code))
+    tally.checked += len(found.good) + len(found.bad) + found.repeated
+    operators = {given.witness.operator for given in found.good}
+    again = found.repeated + len(found.good) - len(operators)
+    if again:
+        scan.findings.add(
+            Finding(
+                Code.COSIGNATURE_REPEATED,
+                f"{again} of the cosignatures are by a witness or an operator that has cosigned the head already",
+                place,
+            )
+        )
+    return found.good
+
+
+def _bounds(reached: dict[int, tuple[Cosigned, ...]]) -> tuple[TimeBound, ...]:
+    """The fewest bounds that say all there is to say, largest size first: a smaller head has to be an earlier one."""
+    bounds: list[TimeBound] = []
+    for size, first in sorted(reached.items(), reverse=True):
+        if size and (not bounds or first[-1].timestamp < bounds[-1].timestamp):
+            bounds.append(TimeBound(size, first[-1].timestamp, tuple(given.witness.name for given in first)))
+    return tuple(bounds)
+
+
+def _check_quorum(
+    scan: Scan,
+    heads: Sequence[SignedHead],
+    by_size: dict[int, dict[Witness, Cosigned]],
+    reached: dict[int, tuple[Cosigned, ...]],
+    quorum: int,
+) -> None:
+    tally = scan.tallies["witnesses"]
+    newest = next((head for head in heads if head.newest), None)
+    size = None if newest is None else newest.checkpoint.size
+    held = () if size is None else by_size.get(size, {}).values()
+    operators = {given.witness.operator for given in held}
+    tally.detail = f"{len(operators)} of {quorum} that the trust policy asks for cosigned the newest head"
+    if newest is not None:
+        log_keys = {
+            key_hash(scan.genesis.origin, life.public_key)
+            for life in scan.keyring.lives.values()
+            if life.role == "log" and scan.genesis is not None
+        }
+        known = {given.witness.verifier.key_hash for given in held}
+        strangers = sum(sig.key_hash not in log_keys | known for sig in parse_note(newest.raw).sigs)
+        tally.detail += f"; {strangers} signatures by unknown keys count for nothing" if strangers else ""
+    if size in reached:
+        return
+    tally.checked += 1
+    tally.failed += 1
+    largest = max(reached, default=0)
+    scan.findings.add(
+        Finding(
+            Code.WITNESS_QUORUM,
+            "no newest head, so nothing that witnesses could have cosigned"
+            if newest is None
+            else f"too few witnesses cosigned the head of {size} entries",
+            Position(source="checkpoint" if newest is None else newest.name),
+            f"cosignatures by {quorum} operators of trusted witnesses",
+            ", ".join(sorted(given.witness.name for given in held)) or "none",
+            hint=f"the largest head with a quorum has {largest} entries" if largest else None,
+        )
+    )
