@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from k3_ledger.ledger.core.chain import SIGN_PREFIX, genesis_prev, leaf_hash
 from k3_ledger.ledger.core.ed25519 import check_signature
-from k3_ledger.ledger.core.framing import HEAD, check_not_glued, parse_line
+from k3_ledger.ledger.core.framing import HEAD, check_not_glued, explain_line, split_line
 from k3_ledger.ledger.core.merkle import CompactRange
 from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.envelope import REFERENCES
@@ -28,7 +28,6 @@ from k3_ledger.verify.report import FindingLog
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from k3_ledger.ledger.core.framing import Line
     from k3_ledger.verify.chunks import Chunk
 
 LOG_NAME = "ledger.jsonl"
@@ -115,8 +114,8 @@ class _Worker:
         result, chunk = self.result, self.chunk
         tree = CompactRange(chunk.first_line)
         position, offset = chunk.first_line, chunk.offset
-        before: Link | None = None
-        identity: str | None = None
+        before: Any = None  # the entry on the line in front, when it could be read
+        identity: str | None = None  # that line's
         for raw in chunk.data.split(b"\n")[:-1]:
             if self.marks and position == self.marks[0]:
                 self.marks.pop(0)
@@ -126,23 +125,24 @@ class _Worker:
             entry, identity_here = self._read(raw, position, offset)
             if entry is None:
                 # Its identity may still be known: then the next entry's link can be checked all the same.
-                identity, before = identity_here, None
                 self.chain[2] += position == 0 or position > chunk.first_line  # else the joiner counts it
+            elif position == 0:
+                self._count_link(list(check_genesis(entry)))
+            elif position == chunk.first_line:
+                result.first = link_of(entry, position, offset, identity_here)
+            elif identity is None:
+                self.chain[2] += 1
+            elif before is not None and follows(before, identity, entry):
+                self.chain[0] += 1
             else:
-                link = Link(position, offset, entry.index, entry.prev, entry.time, entry.kind, identity_here or "")
-                if position == 0:
-                    self._count_link(list(check_genesis(entry)))
-                elif position == chunk.first_line:
-                    result.first = link
-                elif identity is None:
-                    self.chain[2] += 1
-                else:
-                    self._count_link(list(link_faults(before, identity, link)))
-                before = link
-                identity = identity_here
+                front = None if before is None else link_of(before, position - 1, 0, identity)
+                self._count_link(list(link_faults(front, identity, link_of(entry, position, offset, identity_here))))
+            before, identity = entry, identity_here
             position += 1
             offset += len(raw) + 1
-        result.last, result.last_identity = before, identity
+        if before is not None:
+            result.last = link_of(before, position - 1, offset - len(raw) - 1, identity)
+        result.last_identity = identity
         result.ranges.append(tree)
         result.counts = {
             "framing": self.framing,
@@ -157,27 +157,41 @@ class _Worker:
         """Frame, decode and verify one line. (None, identity or None) when it is not a readable entry."""
         self.framing[0] += 1
         self.result.shaped += raw.startswith(HEAD)
-        where = Position(LOG_NAME, position + 1, offset)
-        try:
-            line = parse_line(raw, where)
-        except LedgerError as error:
+        parts = split_line(raw)
+        if parts is None:
             self.framing[1] += 1
-            self.result.findings.add(error.finding)
+            self.result.findings.add(explain_line(raw, Position(LOG_NAME, position + 1, offset)).finding)
             return None, None
-        identity = sha256(line.entry).hexdigest()
+        data, sig = parts
+        identity = sha256(data).hexdigest()
         self.schema[0] += 1
-        entry = decode_entry(line.entry) or self._read_slowly(line, where)
+        entry = decode_entry(data) or self._read_slowly(raw, data, Position(LOG_NAME, position + 1, offset))
         if entry is None:
             return None, identity
-        self._check_signature(entry, line, position, where)
+        public_key = self.keys.get(entry.key)
+        if public_key is None:
+            # The join step says "never enrolled"; without the key there is nothing to verify against.
+            self.signatures[2] += 1
+            self._count_use(entry, position)
+            return entry, identity
+        self.signatures[0] += 1
+        try:
+            check_signature(public_key, SIGN_PREFIX + data, sig)
+        except LedgerError as error:
+            self.signatures[1] += 1
+            place = Position(LOG_NAME, position + 1, offset, entry.index)
+            self.result.findings.add(replace(error.finding, position=place))
+        else:
+            self._count_use(entry, position)
+            self._take(entry, data, position)
         return entry, identity
 
-    def _read_slowly(self, line: Line, where: Position) -> Any:
+    def _read_slowly(self, raw: bytes, data: bytes, where: Position) -> Any:
         """Let the explaining parser decide about what the fast one refused; report what it says."""
         inside = replace(where, byte_offset=(where.byte_offset or 0) + len(HEAD))
         try:
-            check_not_glued(line.raw, where)
-            return decode(line.entry, inside)
+            check_not_glued(raw, where)
+            return decode(data, inside)
         except LedgerError as error:
             self.schema[1] += 1
             self.result.findings.add(error.finding)
@@ -190,31 +204,21 @@ class _Worker:
         for finding in found:
             self.result.findings.add(finding)
 
-    def _check_signature(self, entry: Any, line: Line, position: int, where: Position) -> None:
-        """Verify one signature; what follows from a good one is remembered, a bad one is reported."""
-        result, kind, signer = self.result, entry.kind, entry.key
-        public_key = self.keys.get(signer)
-        if public_key is None:
-            # The join step says "never enrolled"; without the key there is nothing to verify against.
-            self.signatures[2] += 1
-            result.uses.setdefault((signer, kind), array("Q")).append(position)
-            return
-        self.signatures[0] += 1
-        try:
-            check_signature(public_key, SIGN_PREFIX + line.entry, line.sig)
-        except LedgerError as error:
-            self.signatures[1] += 1
-            place = Position(LOG_NAME, where.line, where.byte_offset, entry.index)
-            result.findings.add(replace(error.finding, position=place))
-            return
-        uses = result.uses.get((signer, kind))
+    def _count_use(self, entry: Any, position: int) -> None:
+        """Remember who signed what kind where: whether the key was allowed to is for the joiner to say."""
+        use = entry.key, entry.kind
+        uses = self.result.uses.get(use)
         if uses is None:
-            uses = result.uses[signer, kind] = array("Q")
+            uses = self.result.uses[use] = array("Q")
         uses.append(position)
+
+    def _take(self, entry: Any, data: bytes, position: int) -> None:
+        """What follows from an entry whose signature is good."""
+        kind = entry.kind
         if kind in RECEIPTS:
-            self._check_receipt(kind, line.entry, entry.body, position)
+            self._check_receipt(kind, data, entry.body, position)
         elif kind in SPECIAL_KINDS:
-            result.special.append((position, kind, signer, entry.body))
+            self.result.special.append((position, kind, entry.key, entry.body))
         else:
             self._collect(kind, entry.body, position)
 
@@ -267,6 +271,22 @@ def check_genesis(first: Any) -> Iterator[Finding]:
             f"prev {expected}",
             f"prev {first.prev}",
         )
+
+
+def link_of(entry: Any, position: int, offset: int, identity: str | None) -> Link:
+    """Where an entry stands in the chain."""
+    return Link(position, offset, entry.index, entry.prev, entry.time, entry.kind, identity or "")
+
+
+def follows(before: Any, identity: str, entry: Any) -> bool:
+    """Whether :func:`link_faults` has nothing to say, asked of the entries themselves: this is asked of every line."""
+    good: bool = (
+        entry.prev == identity
+        and entry.index == before.index + 1
+        and entry.time >= before.time
+        and entry.kind != "genesis"
+    )
+    return good
 
 
 def link_faults(before: Link | None, identity: str, link: Link) -> Iterator[Finding]:
