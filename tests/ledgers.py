@@ -82,6 +82,20 @@ def key_body(key: Key, role: str, action: str = "enrol", **more: Any) -> dict[st
     }  # fmt: skip
 
 
+def threshold_body(threshold: int, **more: Any) -> dict[str, Any]:
+    return {"threshold": threshold, "reason": None, "endorsements": [], **more}
+
+
+def endorsement(
+    key: Key, kind: str, body: dict[str, Any], after: str, *, origin: str = ORIGIN, prefix: bytes | None = None
+) -> dict[str, str]:
+    """One root's endorsement of an action, for the state of the keys that the identity ``after`` names."""
+    action = {name: value for name, value in body.items() if name != "endorsements"}
+    statement = canonical({"after": after, "body": action, "kind": kind, "origin": origin})
+    sig = key.signing.sign((b"k3-ledger/endorsement/v1\n" if prefix is None else prefix) + statement).signature
+    return {"key": key.id, "sig": base64.b64encode(sig).decode()}
+
+
 def run_body(number: int = 0, **more: Any) -> dict[str, Any]:
     samples = [{"start_ns": i * 1000, "duration_ns": 900 + i, "count": 10} for i in range(4)]
     series = {
@@ -142,6 +156,21 @@ class Builder:
         for key, role in ((LOG, "log"), (RUNNER, "runner"), (JUDGE, "judge")):
             self.add("key", key_body(key, role), self.root)
         return self
+
+    @property
+    def newest_action(self) -> str:
+        """Identity of the newest genesis, key or threshold entry."""
+        kinds = (b'"kind":"genesis"', b'"kind":"key"', b'"kind":"threshold"')
+        newest = [line for line in self.lines if any(kind in line for kind in kinds)][-1]
+        return hashlib.sha256(newest[9:-99]).hexdigest()
+
+    def endorsed(self, kind: str, body: dict[str, Any], *keys: Key) -> dict[str, Any]:
+        """The body with an endorsement by each of the keys, for the state that the ledger is in."""
+        return {**body, "endorsements": [endorsement(key, kind, body, self.newest_action) for key in keys]}
+
+    def act(self, kind: str, body: dict[str, Any], signer: Key, *endorsers: Key) -> str:
+        """Append a root action with endorsements."""
+        return self.add(kind, self.endorsed(kind, body, *endorsers), signer)
 
     def runs(self, count: int) -> Builder:
         for _ in range(count):

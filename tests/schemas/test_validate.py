@@ -38,9 +38,9 @@ def changed(path: str, value: object, *, kind: str = "run") -> bytes:
 
 
 WRONG = [
-    ("kind", "runs", Code.SCHEMA_UNKNOWN_KIND, "one of genesis, key, run,", '"runs"'),
-    ("kind", 1, Code.SCHEMA_UNKNOWN_KIND, "one of genesis, key, run,", "1"),
-    ("kind", [], Code.SCHEMA_UNKNOWN_KIND, "one of genesis, key, run,", "a list of 0"),
+    ("kind", "runs", Code.SCHEMA_UNKNOWN_KIND, "one of genesis, key, threshold, run,", '"runs"'),
+    ("kind", 1, Code.SCHEMA_UNKNOWN_KIND, "one of genesis, key, threshold, run,", "1"),
+    ("kind", [], Code.SCHEMA_UNKNOWN_KIND, "one of genesis, key, threshold, run,", "a list of 0"),
     ("kind", ..., Code.SCHEMA_MISSING_FIELD, "the field", "nothing"),
     ("kind", "note", Code.SCHEMA_VALUE, "'k3-ledger/note/1'", '"k3-ledger/run/1"'),
     ("schema", "k3-ledger/run/2", Code.SCHEMA_VERSION, "k3-ledger/run/1", '"k3-ledger/run/2"'),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k3_ledger.ledger.core.proof import format_proof
-from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.errors import LedgerError, ProofError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import ExitCode, Outcome
 from k3_ledger.verify.policy import TrustPolicy
@@ -30,6 +30,7 @@ from tests.ledgers import (
     run_body,
     sign_head,
     small_ledger,
+    threshold_body,
 )
 
 if TYPE_CHECKING:
@@ -244,3 +245,68 @@ def test_lines_that_only_mention_a_key_entry_do_not_get_in_the_way() -> None:
     data = ledger.data + b'{"entry":{"kind":"key"}}\n'
     source = MemorySource(data, checkpoint=ledger.head())
     assert check(format_proof(prove_entry(source, 4))).exit_code == 0
+
+
+# --------------------------------------------------------------------------------------------------- thresholds
+
+SECOND, THIRD = Key("second"), Key("third")
+
+
+def under_a_threshold() -> Builder:
+    """Entries 5 and 6 enrol further roots, 7 asks for two of three, 8 enrols a runner, who signs 9."""
+    ledger = small_ledger(1)
+    ledger.add("key", key_body(SECOND, "root"), ROOT)
+    ledger.add("key", key_body(THIRD, "root"), ROOT)
+    ledger.add("threshold", threshold_body(2), ROOT)
+    ledger.act("key", key_body(Key("new"), "runner"), SECOND, THIRD)
+    ledger.add("run", run_body(1), Key("new"))
+    return ledger
+
+
+@pytest.mark.parametrize("index", range(10))
+def test_an_entry_under_a_threshold_is_proved_with_every_root_action(index: int) -> None:
+    proof = prove(under_a_threshold(), index)
+    report = check(proof)
+    assert (report.exit_code, report.counts) == (0, {})
+    assert {entry["index"] for entry in json.loads(proof)["entries"]} == {0, 1, 2, 3, 5, 6, 7, 8, index}
+
+
+def test_a_proof_without_the_endorsers_enrolment_does_not_stand() -> None:
+    proof = prove(under_a_threshold(), 9)
+    less = edit(proof, lambda d: d["entries"].pop(5))  # THIRD's enrolment
+    assert {Code.ENDORSER_UNKNOWN, Code.THRESHOLD_NOT_MET} <= set(check(less).counts)
+
+
+def test_a_proof_of_what_one_root_did_alone_under_a_threshold_does_not_stand() -> None:
+    ledger = under_a_threshold()
+    thief = Key("evil")
+    ledger.add("key", key_body(thief, "runner"), ROOT)
+    ledger.add("run", run_body(2), thief)
+    report = check(prove(ledger, 11))
+    assert {Code.THRESHOLD_NOT_MET, Code.PROOF_INCOMPLETE} <= set(report.counts)
+
+
+def test_root_actions_behind_the_checkpoint_are_left_out_of_a_proof() -> None:
+    ledger = under_a_threshold()
+    head = ledger.head()
+    ledger.act("key", key_body(Key("newer"), "runner"), SECOND, ROOT)
+    proof = format_proof(prove_entry(MemorySource(ledger.data, checkpoint=head), 9))
+    assert check(proof).exit_code == 0
+
+
+def test_an_entry_that_rests_on_more_than_a_proof_holds_is_refused_in_words() -> None:
+    ledger = under_a_threshold()
+    for number in range(56):
+        ledger.act("key", key_body(Key(f"judge-{number}"), "judge"), ROOT, SECOND)
+    assert check(prove(ledger, 0)).exit_code == 0  # 64 lines, 0 among them
+    with pytest.raises(ProofError) as caught:
+        prove(ledger, 4)
+    assert (caught.value.code, caught.value.finding.position.index) == (Code.PROOF_TOO_LARGE, 4)
+
+
+def test_a_root_left_below_the_threshold_is_a_warning_in_a_proof_too() -> None:
+    ledger = under_a_threshold()
+    ledger.act("key", key_body(THIRD, "root", "revoke"), SECOND, ROOT)
+    ledger.act("key", key_body(SECOND, "root", "revoke"), SECOND, ROOT)
+    report = check(prove(ledger, 4))
+    assert (report.exit_code, report.counts, report.steps[4].failed) == (0, {Code.ROOTS_TOO_FEW: 1}, 0)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from k3_ledger.schemas.envelope import Role
+from k3_ledger.schemas.envelope import MOST_ENDORSEMENTS, Role
 from k3_ledger.schemas.measurement import Artifact, FailedMeasurement, RunMeasurement
 from k3_ledger.schemas.values import (
     Commit,
@@ -35,12 +35,12 @@ class GenesisBody(Model):
 
 
 class Endorsement(Model):
-    """A further root's signature over a key action, for thresholds of k of n."""
+    """A further root's signature over a root action, for thresholds of k of n."""
 
     key: KeyId
     """Key id of the endorsing root."""
     sig: Signature
-    """Its signature."""
+    """Its signature over the endorsement statement, see format.md."""
 
 
 class KeyBody(Model):
@@ -62,8 +62,19 @@ class KeyBody(Model):
     """For `revoke`: first index whose entries by this key no longer count; null means this entry's index."""
     reason: Text | None
     """Why, in words."""
-    endorsements: Annotated[tuple[Endorsement, ...], Field(max_length=16)]
-    """Signatures of further roots where the policy asks for more than one."""
+    endorsements: Annotated[tuple[Endorsement, ...], Field(max_length=MOST_ENDORSEMENTS)]
+    """Endorsements by further roots, as many as the threshold in force asks for beside the signer."""
+
+
+class ThresholdBody(Model):
+    """Sets how many root keys have to stand behind each `key` and `threshold` entry from the next entry on."""
+
+    threshold: Annotated[int, Field(ge=1, le=MOST_ENDORSEMENTS + 1)]
+    """How many: the signer and at least so many less one endorsements."""
+    reason: Text | None
+    """Why, in words."""
+    endorsements: Annotated[tuple[Endorsement, ...], Field(max_length=MOST_ENDORSEMENTS)]
+    """Endorsements by further roots: changing the threshold takes the one in force."""
 
 
 class RunBody(RunMeasurement):

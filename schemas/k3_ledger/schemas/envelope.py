@@ -13,7 +13,7 @@ MAX_ENTRY: Final = MAX_LINE - 9 - 98
 """Longest entry, in bytes: a line less its constant head and tail."""
 
 Kind = Literal[
-    "genesis", "key", "run", "verdict", "rule", "pin", "supersede",
+    "genesis", "key", "threshold", "run", "verdict", "rule", "pin", "supersede",
     "import", "round", "merge", "failed", "witness", "note",
 ]  # fmt: skip
 Role = Literal["root", "log", "runner", "judge", "witness"]
@@ -21,6 +21,7 @@ Role = Literal["root", "log", "runner", "judge", "witness"]
 SIGNING_ROLES: Final[dict[str, frozenset[str]]] = {
     "genesis": frozenset({"root"}),
     "key": frozenset({"root"}),
+    "threshold": frozenset({"root"}),
     "run": frozenset({"runner"}),
     "failed": frozenset({"runner"}),
     "verdict": frozenset({"judge"}),
@@ -34,6 +35,10 @@ SIGNING_ROLES: Final[dict[str, frozenset[str]]] = {
     "note": frozenset({"root", "log", "runner", "judge", "witness"}),
 }
 """Which roles may sign an entry of each kind. Checkpoints are signed by the ``log`` role."""
+ROOT_ACTIONS: Final = frozenset({"key", "threshold"})
+"""Kinds that change which keys count; each needs as many root keys as the threshold in force says."""
+MOST_ENDORSEMENTS: Final = 16
+"""Endorsements that a root action may carry; its signer counts beside them."""
 REFERENCES: Final[dict[str, tuple[str, ...]]] = {
     "verdict": ("target",),
     "pin": ("source",),

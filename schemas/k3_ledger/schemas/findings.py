@@ -401,6 +401,12 @@ class Code(enum.Enum):
         "The document is canonical, but its members are not those of a proof file.",
         "make the proof again with k3-ledger prove",
     )  # fmt: skip
+    PROOF_TOO_LARGE = CodeInfo(
+        Area.PROOF, E, "too many entries for a proof file",
+        "The entry's signer and the head rest on more key and threshold entries than a proof file may hold.",
+        "hand over the ledger itself",
+        exit_code=ExitCode.USAGE,
+    )  # fmt: skip
     TLOG_PROOF = CodeInfo(
         Area.PROOF, E, "malformed C2SP proof",
         "The text is not a tlog-proof: header, optional extra data, index, hashes, blank line, checkpoint.",
@@ -918,6 +924,52 @@ class Code(enum.Enum):
         "A compromise revocation takes back what the key signed from an earlier position on. Those "
         "entries stand in the log and count for nothing.",
         "measure again and seal with the new key",
+    )  # fmt: skip
+
+    THRESHOLD_NOT_MET = CodeInfo(
+        Area.KEYS, E, "too few root keys behind a root action",
+        "A key or threshold entry has fewer root keys behind it, its signer and each endorser counted once, than "
+        "the threshold in force asks for. It does not count.",
+        "collect endorsements first: k3-ledger key enrol … --propose FILE, then k3-ledger key endorse FILE",
+    )  # fmt: skip
+    THRESHOLD_IMPOSSIBLE = CodeInfo(
+        Area.KEYS, E, "threshold above the number of root keys",
+        "A threshold entry asks for more root keys than count in the log at that place.",
+        "enrol further root keys first",
+    )  # fmt: skip
+    ROOTS_TOO_FEW = CodeInfo(
+        Area.KEYS, W, "fewer root keys left than the threshold",
+        "A root key was retired and fewer are left than the threshold asks for, so no root action can follow: no key "
+        "can be enrolled, rotated or revoked any more.",
+        "rotate root keys instead of revoking them, or lower the threshold first",
+    )  # fmt: skip
+    ENDORSER_UNKNOWN = CodeInfo(
+        Area.KEYS, E, "endorsed by a key that is no root there",
+        "An endorsement names a key that is not an enrolled root key at that place, or was retired before.",
+        "collect the endorsement of a root key that counts; k3-ledger key ls shows them",
+    )  # fmt: skip
+    ENDORSEMENT_REPEATED = CodeInfo(
+        Area.KEYS, E, "root key counted twice",
+        "A root action carries two endorsements by one key, or one by its own signer. A key counts once.",
+        "leave the second one out",
+    )  # fmt: skip
+    ENDORSEMENT_SIGNATURE = CodeInfo(
+        Area.KEYS, E, "endorsement of something else",
+        "An endorsement is not a signature of the key it names over this action in this log: it was made for another "
+        "action or another log, or was changed.",
+        "show the proposal to that root key's holder and collect the endorsement again",
+    )  # fmt: skip
+    ENDORSEMENT_STALE = CodeInfo(
+        Area.KEYS, E, "endorsement of an earlier state of the keys",
+        "An endorsement was made before another root action was appended. It counts for that earlier state only, so "
+        "that it cannot be used a second time.",
+        "propose the action again and collect the endorsements again",
+    )  # fmt: skip
+    REVOCATION_CIRCULAR = CodeInfo(
+        Area.KEYS, E, "revocation undoes itself",
+        "A compromise revocation takes back, directly or through other revocations, an enrolment or a revocation that "
+        "it rests on itself.",
+        "revoke from a later entry, or have root keys stand behind it whose enrolment it does not take back",
     )  # fmt: skip
 
     # -- checkpoint: verifier --------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from k3_ledger.schemas.bodies import (
     RunBody,
     Step,
     SupersedeBody,
+    ThresholdBody,
     VerdictBody,
     WitnessBody,
 )
@@ -145,6 +146,8 @@ __all__ = [
     "SupersedeEntry",
     "Tee",
     "Text",
+    "ThresholdBody",
+    "ThresholdEntry",
     "Timestamp",
     "VerdictBody",
     "VerdictEntry",
@@ -187,6 +190,14 @@ class KeyEntry(Entry):
     kind: Literal["key"]
     schema_: Literal["k3-ledger/key/1"] = Field(alias="schema")
     body: KeyBody
+
+
+class ThresholdEntry(Entry):
+    """An entry of kind `threshold`."""
+
+    kind: Literal["threshold"]
+    schema_: Literal["k3-ledger/threshold/1"] = Field(alias="schema")
+    body: ThresholdBody
 
 
 class RunEntry(Entry):
@@ -280,6 +291,7 @@ class NoteEntry(Entry):
 AnyEntry = Annotated[
     GenesisEntry
     | KeyEntry
+    | ThresholdEntry
     | RunEntry
     | VerdictEntry
     | RuleEntry

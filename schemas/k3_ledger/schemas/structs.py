@@ -490,6 +490,26 @@ class SupersedeEntry(Wire, frozen=True):
     time: Timestamp
 
 
+class ThresholdBody(Wire, frozen=True):
+    """See ``models.ThresholdBody``."""
+
+    endorsements: Annotated[tuple[Endorsement, ...], Meta(max_length=16)]
+    reason: Text | None
+    threshold: Annotated[int, Meta(ge=1, le=17)]
+
+
+class ThresholdEntry(Wire, frozen=True):
+    """See ``models.ThresholdEntry``."""
+
+    body: ThresholdBody
+    index: Count
+    key: Hex64
+    kind: Literal["threshold"]
+    prev: Hex64
+    schema_: Literal["k3-ledger/threshold/1"] = field(name="schema")
+    time: Timestamp
+
+
 class VerdictBody(Wire, frozen=True):
     """See ``models.VerdictBody``."""
 
@@ -537,7 +557,7 @@ class WitnessEntry(Wire, frozen=True):
 
 
 AnyEntryStruct = (
-    GenesisEntry | KeyEntry | RunEntry | VerdictEntry | RuleEntry | PinEntry | SupersedeEntry | ImportEntry | RoundEntry | MergeEntry | FailedEntry | WitnessEntry | NoteEntry
+    GenesisEntry | KeyEntry | ThresholdEntry | RunEntry | VerdictEntry | RuleEntry | PinEntry | SupersedeEntry | ImportEntry | RoundEntry | MergeEntry | FailedEntry | WitnessEntry | NoteEntry
 )
 
 _HEX64 = r"[0-9a-f]{64}"
@@ -579,6 +599,19 @@ def _texts_of_key(entry: KeyEntry) -> list[str]:
     if (v4 := v1.replaces) is not None:
         hex64.append(v4)
     return [*hex64, "", *name, "", *signature, "", *timestamp, ""]
+
+
+def _texts_of_threshold(entry: ThresholdEntry) -> list[str]:
+    hex64: list[str] = []
+    signature: list[str] = []
+    timestamp: list[str] = []
+    hex64 += (entry.key, entry.prev)
+    timestamp.append(entry.time)
+    v1 = entry.body
+    for v2 in v1.endorsements:
+        hex64.append(v2.key)
+        signature.append(v2.sig)
+    return [*hex64, "", *signature, "", *timestamp, ""]
 
 
 def _texts_of_run(entry: RunEntry) -> list[str]:
@@ -823,6 +856,7 @@ _Gather = Callable[[Any], list[str]]
 _KINDS: dict[bytes, tuple[type[AnyEntryStruct], _Gather, tuple[str, ...]]] = {
     b"k3-ledger/genesis/1": (GenesisEntry, _texts_of_genesis, (_HEX64, _ORIGIN, _TIMESTAMP)),
     b"k3-ledger/key/1": (KeyEntry, _texts_of_key, (_HEX64, _NAME, _SIGNATURE, _TIMESTAMP)),
+    b"k3-ledger/threshold/1": (ThresholdEntry, _texts_of_threshold, (_HEX64, _SIGNATURE, _TIMESTAMP)),
     b"k3-ledger/run/1": (RunEntry, _texts_of_run, (_COMMIT, _DECIMAL, _FILENAME, _HEX64, _MEDIATYPE, _NAME, _TIMESTAMP)),
     b"k3-ledger/verdict/1": (VerdictEntry, _texts_of_verdict, (_DECIMAL, _HEX64, _NAME, _TIMESTAMP)),
     b"k3-ledger/rule/1": (RuleEntry, _texts_of_rule, (_HEX64, _NAME, _TIMESTAMP)),

@@ -22,9 +22,10 @@ from k3_ledger.ledger.core.ed25519 import check_implementation, check_signature
 from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.proof import ProofFile, check_inclusions, parse_proof
 from k3_ledger.schemas.decode import decode
+from k3_ledger.schemas.envelope import ROOT_ACTIONS
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
-from k3_ledger.schemas.outcomes import Position
+from k3_ledger.schemas.outcomes import Position, Severity
 from k3_ledger.verify.heads import check_size, head_faults, signed_head
 from k3_ledger.verify.receipts import check_bundle, check_run
 from k3_ledger.verify.report import FindingLog, Head, Report, VerificationError
@@ -145,17 +146,17 @@ def _check_signatures(scan: Scan, name: str, entries: dict[int, tuple[Any, bytes
             continue
         keyring.used(entry.key, entry.kind, array("Q", [index]))
         found: list[Finding] = []
+        identity = sha256(data).hexdigest()
         if index == 0 and entry.kind == "genesis":
             scan.genesis = entry.body
-            found = [*check_genesis(entry), *keyring.apply_genesis(index, entry.body)]
-        elif entry.kind == "key":
-            found = list(keyring.apply_key(index, entry.key, entry.body))
-            if (
-                entry.body.key_id in keyring.lives
-            ):  # kept even if it is taken back later: then its signatures still verify
+            found = [*check_genesis(entry), *keyring.apply_genesis(index, identity, entry.body)]
+        elif entry.kind in ROOT_ACTIONS:
+            found = keyring.apply_action(index, identity, entry.kind, entry.key, entry.body)
+            # Kept even if it is taken back later: then its signatures still verify.
+            if entry.kind == "key" and entry.body.key_id in keyring.lives:
                 known[entry.body.key_id] = keyring.lives[entry.body.key_id].public_key
         for finding in found:
-            scan.tallies["keys"].failed += 1
+            scan.tallies["keys"].failed += finding.severity is Severity.ERROR
             scan.findings.add(finding)
 
 
@@ -269,7 +270,7 @@ def _check_subject(scan: Scan, name: str, index: int, read: tuple[Any, bytes, by
 
 
 def _say_what_is_missing(scan: Scan, proof: ProofFile, entries: dict[int, tuple[Any, bytes, bytes] | None]) -> None:
-    scan.tallies["keys"].detail = "later revocations would not show in a proof file"
+    scan.tallies["keys"].detail = "later revocations, and thresholds that were left out, would not show in a proof file"
     subject = entries[proof.subject]
     artifacts = () if subject is None else getattr(subject[0].body, "artifacts", ())
     scan.tallies["artifacts"].not_checked += len(artifacts)

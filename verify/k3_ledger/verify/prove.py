@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from k3_ledger.ledger.core.chain import leaf_hash
+from k3_ledger.ledger.core.checkpoint import parse_checkpoint
 from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.note import key_hash, parse_note
-from k3_ledger.ledger.core.proof import ProofFile, build_proof
+from k3_ledger.ledger.core.proof import MAX_ENTRIES, ProofFile, build_proof
 from k3_ledger.schemas.decode import decode
+from k3_ledger.schemas.envelope import ROOT_ACTIONS
 from k3_ledger.schemas.errors import LedgerError, ProofError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     from k3_ledger.verify.source import LogSource
 
-_KEY_ENTRY = b'"kind":"key"'
+_ACTIONS = tuple(f'"kind":"{kind}"'.encode() for kind in sorted(ROOT_ACTIONS))
 
 
 def prove_entry(source: LogSource, index: int) -> ProofFile:
@@ -52,7 +54,7 @@ def prove_entry(source: LogSource, index: int) -> ProofFile:
     for size, raw in enumerate(_lines(source), start=1):
         if size - 1 in (0, index):
             lines[size - 1] = raw
-        if _KEY_ENTRY in raw:
+        if any(mark in raw for mark in _ACTIONS):
             key_lines[size - 1] = raw
     if index >= size:
         raise ProofError(
@@ -61,8 +63,19 @@ def prove_entry(source: LogSource, index: int) -> ProofFile:
             position=Position(source=source.name),
             expected=f"0 to {size - 1}" if size else "an entry",
         )
-    hashes = {sig.key_hash for sig in parse_note(checkpoint).sigs}
-    lines |= _enrolments(lines[0], lines[index], key_lines, hashes)
+    note = parse_note(checkpoint)
+    hashes = {sig.key_hash for sig in note.sigs}
+    if _has_thresholds(key_lines):
+        covered = parse_checkpoint(note.text).size
+        lines |= {position: raw for position, raw in key_lines.items() if position < covered}
+    else:
+        lines |= _enrolments(lines[0], lines[index], key_lines, hashes)
+    if len(lines) > MAX_ENTRIES:
+        raise ProofError(
+            Code.PROOF_TOO_LARGE,
+            f"the entry rests on {len(lines) - 1} others, and a proof file holds {MAX_ENTRIES} in all",
+            position=Position(source=source.name, index=index),
+        )
     return build_proof(index, lines, map(leaf_hash, _lines(source)), checkpoint, position=Position(source="checkpoint"))
 
 
@@ -70,6 +83,13 @@ def _lines(source: LogSource) -> Iterator[bytes]:
     """Whole lines without their LF."""
     for chunk in Chunker(source.blocks()):
         yield from chunk.data.split(b"\n")[:-1]
+
+
+def _has_thresholds(key_lines: dict[int, bytes]) -> bool:
+    """Whether a threshold was ever set, or an action endorsed. Then a proof carries every root action: an endorsement
+    names the one in front of it, and a threshold concerns all behind it.
+    """
+    return any(b'"kind":"threshold"' in raw or b'"endorsements":[{' in raw for raw in key_lines.values())
 
 
 def _enrolments(genesis: bytes, subject: bytes, key_lines: dict[int, bytes], hashes: set[int]) -> dict[int, bytes]:

@@ -243,8 +243,8 @@ class _Joiner:
         self._join_chain(chunk, result)
         scan.findings.merge(result.findings)
         self._join_tree(result)
-        for position, kind, signer, body in result.special:
-            self._apply_special(position, kind, signer, body)
+        for position, identity, kind, signer, body in result.special:
+            self._apply_special(position, identity, kind, signer, body)
         for (key, kind), positions in result.uses.items():
             scan.keyring.used(key, kind, positions)
         for position, name, digest, size in result.artifacts:
@@ -274,17 +274,17 @@ class _Joiner:
             if scan.tree.end in self.sizes:
                 scan.roots[scan.tree.end] = scan.tree.root()
 
-    def _apply_special(self, position: int, kind: str, signer: str, body: Any) -> None:
+    def _apply_special(self, position: int, identity: str, kind: str, signer: str, body: Any) -> None:
         scan = self.scan
         if kind == "genesis":
             if position:
                 return  # reported by the chain step; a second genesis changes no key
             scan.genesis = body
-            found = scan.keyring.apply_genesis(position, body)
+            found = scan.keyring.apply_genesis(position, identity, body)
         else:
-            found = scan.keyring.apply_key(position, signer, body)
+            found = scan.keyring.apply_action(position, identity, kind, signer, body)
         for finding in found:
-            scan.tallies["keys"].failed += 1
+            scan.tallies["keys"].failed += finding.severity is Severity.ERROR
             scan.findings.add(replace(finding, position=replace(finding.position, source=LOG_NAME, line=position + 1)))
 
     def _note_artifact(self, position: int, name: str, digest: str, size: int) -> None:

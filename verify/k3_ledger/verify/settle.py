@@ -29,10 +29,14 @@ def check_keys(scan: Scan, policy: TrustPolicy | None) -> None:
         scan.findings.add_counted(replace(finding, position=place), more)
     disowned = len(scan.keyring.disowned())
     tally.checked -= disowned
-    tally.not_checked += disowned + scan.keyring.endorsements
+    tally.checked += scan.keyring.endorsements
+    tally.not_checked += disowned
     notes = [f"{disowned} disowned by a revocation: they count for nothing"] if disowned else []
     if scan.keyring.endorsements:
-        notes.append(f"{scan.keyring.endorsements} endorsements, not checked by this version")
+        notes.append(f"{scan.keyring.endorsements} endorsements")
+    if scan.keyring.threshold > 1:
+        roots = scan.keyring.roots_after(scan.lines)
+        notes.append(f"root actions need {scan.keyring.threshold} of {roots} root keys")
     tally.detail = "; ".join([*notes, tally.detail] if tally.detail else notes)
     if policy is None or not scan.tallies["framing"].checked:
         return

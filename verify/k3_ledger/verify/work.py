@@ -17,7 +17,7 @@ from k3_ledger.ledger.core.ed25519 import check_signature
 from k3_ledger.ledger.core.framing import HEAD, check_not_glued, explain_line, split_line
 from k3_ledger.ledger.core.merkle import CompactRange
 from k3_ledger.schemas.decode import decode
-from k3_ledger.schemas.envelope import REFERENCES
+from k3_ledger.schemas.envelope import REFERENCES, ROOT_ACTIONS
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position, Severity
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 LOG_NAME = "ledger.jsonl"
 RECEIPTS = frozenset({"run", "failed"})
 """Kinds that are sealed bundles."""
-SPECIAL_KINDS = frozenset({"genesis", "key"})
+SPECIAL_KINDS = frozenset({"genesis"}) | ROOT_ACTIONS
 """Kinds that change which keys count; the joiner applies them in log order."""
 
 
@@ -73,7 +73,7 @@ class ChunkResult:
         last_identity: identity of the very last line, or None when that line has no readable frame.
         ranges: compact ranges over the lines, cut at the tree sizes that signed heads commit to.
         uses: positions at which each (key, kind) signed, signature verified.
-        special: (position, kind, signer, entry) of genesis and key entries whose signature verified.
+        special: (position, identity, kind, signer, body) of genesis entries and root actions whose signature verified.
         artifacts: (position, name, digest, size) that entries name.
         references: (position, field, target) of entries that name an earlier entry.
         attested: how many receipts carry an enclave quote.
@@ -89,7 +89,7 @@ class ChunkResult:
     last_identity: str | None = None
     ranges: list[CompactRange] = field(default_factory=list)
     uses: dict[tuple[str, str], array[int]] = field(default_factory=dict)
-    special: list[tuple[int, str, str, Any]] = field(default_factory=list)
+    special: list[tuple[int, str, str, str, Any]] = field(default_factory=list)
     artifacts: list[tuple[int, str, str, int]] = field(default_factory=list)
     references: list[tuple[int, str, str]] = field(default_factory=list)
     attested: int = 0
@@ -218,7 +218,8 @@ class _Worker:
         if kind in RECEIPTS:
             self._check_receipt(kind, data, entry.body, position)
         elif kind in SPECIAL_KINDS:
-            self.result.special.append((position, kind, entry.key, entry.body))
+            identity = sha256(data).hexdigest()
+            self.result.special.append((position, identity, kind, entry.key, entry.body))
         else:
             self._collect(kind, entry.body, position)
 

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from k3_ledger.ledger.core.ed25519 import check_public_key
+from k3_ledger.ledger.core import strict_base64
+from k3_ledger.ledger.core.ed25519 import check_public_key, check_signature
+from k3_ledger.ledger.core.endorsement import format_statement, plain_body
 from k3_ledger.schemas.envelope import SIGNING_ROLES
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FOREVER = 2**63
+EARLIER_STATES = 64
+"""Earlier states of the keys that a refused endorsement is tried against, to say that it is stale."""
 
 
 @dataclass(slots=True)
@@ -49,43 +53,162 @@ class KeyLife:
         return self.enrolled < position <= self.retired
 
 
+@dataclass(frozen=True, slots=True)
+class _Action:
+    """A root action that counted when it was appended.
+
+    ``endorsers`` are the root keys beside ``signer`` whose endorsement was good.
+    """
+
+    position: int
+    signer: str
+    kind: str
+    body: Any
+    endorsers: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class Keyring:
     """Keys met in a log and the positions at which they were used.
 
-    ``apply_genesis`` and ``apply_key`` are called for entries whose signature verified, in log order; ``used`` for
+    ``apply_genesis`` and ``apply_action`` are called for entries whose signature verified, in log order; ``used`` for
     every entry whose signature verified; ``check_use`` once, at the end.
 
-    A compromise revocation takes back what the key signed from a position on, key entries included: keys that a thief
-    enrolled were never enrolled, keys that he retired live on. So the key entries are gone through again after each.
+    A root action counts when as many root keys stand behind it as the threshold asks for: its signer, and each
+    endorser once. A compromise revocation takes back what the key signed or endorsed from a position on, root actions
+    included: keys that a thief enrolled were never enrolled, keys that he retired live on, a threshold that he lowered
+    stands. So the actions are gone through again after each.
+
+    Attributes:
+        lives: keys that count, or counted once, by key id.
+        taken_back: keys whose enrolment was taken back.
+        uses: positions by (key id, kind).
+        endorsements: how many good endorsements the actions carried.
+        threshold: root keys that have to stand behind the next root action.
     """
 
     lives: dict[str, KeyLife] = field(default_factory=dict)
     taken_back: dict[str, KeyLife] = field(default_factory=dict)
     uses: dict[tuple[str, str], array[int]] = field(default_factory=dict)
     endorsements: int = 0
+    threshold: int = 1
+    _origin: str = ""
     _genesis: tuple[bytes, int] | None = None
-    _events: list[tuple[int, str, Any]] = field(default_factory=list)
+    _seen: list[str] = field(default_factory=list)
+    _actions: list[_Action] = field(default_factory=list)
 
-    def apply_genesis(self, position: int, body: Any) -> Iterator[Finding]:
+    @property
+    def newest_action(self) -> str:
+        """Identity of the newest genesis, key or threshold entry: what the next endorsement has to name."""
+        return self._seen[-1]
+
+    def roots_after(self, position: int) -> int:
+        """How many root keys can stand behind an action right behind ``position``."""
+        return sum(life.role == "root" and life.valid_at(position + 1) for life in self.lives.values())
+
+    def apply_genesis(self, position: int, identity: str, body: Any) -> list[Finding]:
         """Pin the root key that genesis names. Genesis itself is signed by it."""
         raw = bytes.fromhex(body.root_public_key)
-        yield from _weakness(raw, position, "body.root_public_key")
-        self._genesis = raw, position
+        self._genesis, self._origin = (raw, position), body.origin
+        self._seen.append(identity)
         self._replay()
+        return list(_weakness(raw, position, "body.root_public_key"))
 
-    def apply_key(self, position: int, signer: str, body: Any) -> Iterator[Finding]:
-        """Take one ``key`` entry into account, unless it cannot count; then say why."""
+    def apply_action(self, position: int, identity: str, kind: str, signer: str, body: Any) -> list[Finding]:
+        """Take one ``key`` or ``threshold`` entry into account, unless it cannot count; then say why.
+
+        Whatever is returned with severity error kept it from counting.
+        """
+        self._seen.append(identity)
         life = self.lives.get(signer)
         if life is None or life.role != "root" or not life.valid_at(position):
-            return  # reported by check_use: this key could not sign a `key` entry here
-        found = list(self._faults(position, signer, life, body))
+            return []  # reported by check_use: this key could not sign a root action here
+        fault = self._faults if kind == "key" else self._threshold_faults
+        found = list(fault(position, signer, life, body))
+        endorsers = self._endorsers(position, kind, signer, body, found)
+        if len(endorsers) + 1 < self.threshold:
+            found.append(_finding(
+                Code.THRESHOLD_NOT_MET, position, "body.endorsements",
+                f"{len(endorsers) + 1} root keys stand behind this action, the threshold in force is {self.threshold}",
+                expected=f"{self.threshold} root keys, the signer among them", found=str(len(endorsers) + 1),
+            ))  # fmt: skip
         if found:
-            yield from found
-            return
-        self.endorsements += len(body.endorsements)
-        self._events.append((position, signer, body))
-        self._replay()
+            return found
+        self._actions.append(_Action(position, signer, kind, body, endorsers))
+        if not self._replay():
+            self._actions.pop()
+            self._replay()
+            return [_finding(
+                Code.REVOCATION_CIRCULAR, position, "body.revoked_from",
+                "what this revocation takes back is what it rests on, so it cannot count",
+            )]  # fmt: skip
+        self.endorsements += len(endorsers)
+        roots = self.roots_after(position)
+        if self.threshold > 1 and roots < self.threshold:
+            return [_finding(
+                Code.ROOTS_TOO_FEW, position, "body",
+                f"{roots} root keys are left and the threshold is {self.threshold}: no root action can follow",
+                expected=f"at least {self.threshold} root keys", found=str(roots),
+            )]  # fmt: skip
+        return []
+
+    def _endorsers(self, position: int, kind: str, signer: str, body: Any, found: list[Finding]) -> tuple[str, ...]:
+        """Root keys whose endorsement of an action counts; what is wrong with the others goes into ``found``."""
+        good: list[str] = []
+        for at, endorsement in enumerate(body.endorsements):
+            place, key = f"body.endorsements[{at}]", endorsement.key
+            life = self.lives.get(key)
+            if life is None or life.role != "root" or not life.valid_at(position):
+                found.append(_finding(
+                    Code.ENDORSER_UNKNOWN, position, f"{place}.key",
+                    f"key {key[:16]}… endorses and is no root key that counts here",
+                    expected="an enrolled root key that is not retired",
+                    found="no enrolled key" if life is None else f"a {life.role} key, valid from entry "
+                    f"{max(life.enrolled, 0)} to {'now' if life.retired == FOREVER else life.retired}",
+                ))  # fmt: skip
+                continue
+            if key == signer or key in good:
+                found.append(_finding(
+                    Code.ENDORSEMENT_REPEATED, position, f"{place}.key",
+                    f"key {key[:16]}… stands behind the action already, a key counts once",
+                ))  # fmt: skip
+                continue
+            after = self._made_after(kind, body, life.public_key, strict_base64.decode(endorsement.sig.encode()))
+            if after == self._seen[-2]:
+                good.append(key)
+            elif after is None:
+                found.append(_finding(
+                    Code.ENDORSEMENT_SIGNATURE, position, f"{place}.sig",
+                    "the endorsement is not this key's signature over this action",
+                ))  # fmt: skip
+            else:
+                found.append(_finding(
+                    Code.ENDORSEMENT_STALE, position, f"{place}.sig",
+                    "the endorsement was made for an earlier state of the keys: other root actions came in between",
+                    expected=f"an endorsement after {self._seen[-2]}", found=f"one after {after}",
+                ))  # fmt: skip
+        return tuple(good)
+
+    def _made_after(self, kind: str, body: Any, public_key: bytes, signature: bytes) -> str | None:
+        """The state of the keys for which an action was endorsed: the present one, an earlier one, or none known."""
+        action = plain_body(kind, body)
+        for after in reversed(self._seen[-2 - EARLIER_STATES : -1]):
+            try:
+                check_signature(public_key, format_statement(self._origin, after, kind, action), signature)
+            except LedgerError:
+                continue
+            return after
+        return None
+
+    def _threshold_faults(self, position: int, signer: str, signed_by: KeyLife, body: Any) -> Iterator[Finding]:  # noqa: ARG002 - like _faults
+        """Why a threshold entry by a valid root cannot count."""
+        roots = self.roots_after(position)
+        if body.threshold > roots:
+            yield _finding(
+                Code.THRESHOLD_IMPOSSIBLE, position, "body.threshold",
+                "the threshold asks for more root keys than there are",
+                expected=f"1 to {roots}", found=str(body.threshold),
+            )  # fmt: skip
 
     def _faults(self, position: int, signer: str, signed_by: KeyLife, body: Any) -> Iterator[Finding]:
         """Why a key entry by a valid root cannot count."""
@@ -135,55 +258,63 @@ class Keyring:
                     "a rotation names a valid key of the same role", found=str(body.replaces),
                 )  # fmt: skip
 
-    def _replay(self) -> None:
-        """Go through the key entries in order, leaving out those that a revocation takes back, until none is left.
+    def _replay(self) -> bool:
+        """Go through the actions in order, leaving out those that a revocation takes back, until nothing changes.
 
-        A revocation cannot take back the enrolment of whoever signed it, so a second round agrees with the first or
-        drops more; the bound is for safety.
+        False when that never comes to rest: then the newest action undoes what it rests on.
         """
         taken: dict[str, tuple[int, int]] = {}  # key id: (from, position of the revocation)
         assert self._genesis is not None, "no key is enrolled before genesis"
         raw, genesis = self._genesis
-        for _ in range(len(self._events) + 2):  # pragma: no branch - left by the return below
+        for _ in range(len(self._actions) + 2):
             self.lives, self.taken_back = {sha256(raw).hexdigest(): KeyLife(raw, "root", enrolled=genesis - 1)}, {}
+            self.threshold = 1
             found: dict[str, tuple[int, int]] = {}
-            for position, signer, body in self._events:
-                self._apply(position, signer, body, taken, found)
+            for action in self._actions:
+                self._apply(action, taken, found)
             for key, (start, at) in found.items():
                 life = self.lives[key]
                 life.retired, life.disowned_from = min(life.retired, at), min(life.disowned_from, start)
             if found == taken:
-                return
+                return True
             taken = found
+        return False
 
     def _apply(
-        self,
-        position: int,
-        signer: str,
-        body: Any,
-        taken: dict[str, tuple[int, int]],
-        found: dict[str, tuple[int, int]],
-    ) -> None:
-        """The effect of one key entry, unless it was taken back."""
-        by = self.lives.get(signer)
-        start, at = taken.get(signer, (FOREVER, FOREVER))
-        if by is None:
-            at = self.taken_back[signer].taken_back if signer in self.taken_back else FOREVER
-        if by is None or not by.valid_at(position) or position >= start:
-            if body.action != "revoke":
+        self, action: _Action, taken: dict[str, tuple[int, int]], found: dict[str, tuple[int, int]]
+    ) -> None:  # fmt: skip
+        """The effect of one action, unless it was taken back."""
+        position, body = action.position, action.body
+        standing = [key for key in (action.signer, *action.endorsers) if self._stands(key, position, taken)]
+        if action.signer not in standing or len(standing) < self.threshold:
+            if action.kind == "key" and body.action != "revoke":
                 raw = bytes.fromhex(body.public_key)
-                self.taken_back[body.key_id] = KeyLife(raw, body.role, position, taken_back=at)
-            return
-        if body.action == "revoke":
+                self.taken_back[body.key_id] = KeyLife(raw, body.role, position, taken_back=self._lost(action, taken))
+        elif action.kind == "threshold":
+            self.threshold = body.threshold
+        elif body.action == "revoke":
             life = self.lives.get(body.key_id)
             if life is not None:
                 life.retired = min(life.retired, position)
                 if body.revoked_from is not None:
                     found.setdefault(body.key_id, (body.revoked_from, position))
-            return
-        if body.action == "rotate" and body.replaces in self.lives:
-            self.lives[body.replaces].retired = position
-        self.lives[body.key_id] = KeyLife(bytes.fromhex(body.public_key), body.role, enrolled=position)
+        else:
+            if body.action == "rotate" and body.replaces in self.lives:
+                self.lives[body.replaces].retired = position
+            self.lives[body.key_id] = KeyLife(bytes.fromhex(body.public_key), body.role, enrolled=position)
+
+    def _stands(self, key: str, position: int, taken: dict[str, tuple[int, int]]) -> bool:
+        """Whether a root key counts behind an action at ``position``, now that what was taken back is known."""
+        life = self.lives.get(key)
+        return life is not None and life.valid_at(position) and position < taken.get(key, (FOREVER,))[0]
+
+    def _lost(self, action: _Action, taken: dict[str, tuple[int, int]]) -> int:
+        """Position of the revocation that took an action back."""
+        behind = (action.signer, *action.endorsers)
+        direct = [taken[key][1] for key in behind if key in taken and action.position >= taken[key][0]]
+        direct += [self.taken_back[key].taken_back for key in behind if key in self.taken_back]
+        # Else a lower threshold or a retirement was taken back, and the newest revocation is what did it.
+        return min(direct) if direct else max(at for _, at in taken.values())
 
     def used(self, key: str, kind: str, positions: array[int]) -> None:
         """Remember that ``key`` signed entries of ``kind`` at these positions."""

@@ -18,7 +18,7 @@ from k3_ledger.ledger.core.chain import SIGN_PREFIX
 from k3_ledger.ledger.core.framing import HEAD, TAIL_LEN, format_line
 from k3_ledger.ledger.writer.state import Head, LogState
 from k3_ledger.schemas.encode import encode
-from k3_ledger.schemas.envelope import REFERENCES, SIGNING_ROLES
+from k3_ledger.schemas.envelope import REFERENCES, ROOT_ACTIONS, SIGNING_ROLES
 from k3_ledger.schemas.errors import LedgerError, SchemaError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -122,11 +122,11 @@ class Batch:
         if self._check is not None:
             for finding in self._check(typed):
                 raise refusal(finding)
-        if kind == "key":
-            self._take_key(typed)
+        identity = hashlib.sha256(entry).hexdigest()
+        if kind in ROOT_ACTIONS:
+            self._take_action(typed, identity)
         elif kind in REFERENCES:
             self._take_references(typed)
-        identity = hashlib.sha256(entry).hexdigest()
         self._entries.append(entry)
         self.receipts.append(Receipt(self._index, identity, self._offset))
         self._identities.add(identity)
@@ -176,9 +176,9 @@ class Batch:
             )
         check_key(self._keyring.lives.get(self._signer.key_id), self._signer.key_id, kind, self._index)
 
-    def _take_key(self, entry: Any) -> None:
+    def _take_action(self, entry: Any, identity: str) -> None:
         keyring = copy.deepcopy(self._keyring)
-        for finding in keyring.apply_key(entry.index, entry.key, entry.body):
+        for finding in keyring.apply_action(entry.index, identity, entry.kind, entry.key, entry.body):
             raise refusal(finding)
         self._keyring = keyring
         self._allowed.clear()

@@ -161,6 +161,7 @@ def _plain(text: str) -> str:
 _SUMMARIES: dict[str, Callable[[dict[str, Any]], str]] = {
     "genesis": lambda body: str(body["origin"]),
     "key": lambda body: f"{body['action']} {body['role']} key {body['name']}",
+    "threshold": lambda body: f"{body['threshold']} root keys behind each root action",
     "run": lambda body: f"{body['subject']['name']} {', '.join(sorted({s['metric'] for s in body['timing']}))}",
     "failed": lambda body: f"{body['subject']['name']} at {body['stage']}: {body['reason']}",
     "verdict": lambda body: f"{body['tier']} by {body['rule']} for {body['target'][:16]}…",

@@ -21,6 +21,7 @@ from k3_ledger.ledger.core.framing import MAX_LINE, check_not_glued, parse_line
 from k3_ledger.ledger.core.keyring import Keyring
 from k3_ledger.ledger.core.lines import LineSplitter, check_tail
 from k3_ledger.schemas.decode import decode
+from k3_ledger.schemas.envelope import ROOT_ACTIONS
 from k3_ledger.schemas.errors import LedgerError, MalformedError, SignatureError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -41,6 +42,8 @@ _PREV = re.compile(rb'"prev":"([0-9a-f]{64})"')
 TAMPERED_HINT = "run `k3-ledger verify`; restore the file from a copy that verifies (recover is for torn tails only)"
 KEY_MARK = b'"kind":"key"'
 """Every canonical ``key`` entry holds these bytes; inside a string the quotation marks would be escaped."""
+ACTION_MARKS = (KEY_MARK, b'"kind":"threshold"')
+"""The like for every root action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +126,8 @@ def scan_to_tail(read: Read, size: int, known: LogState | None = None) -> tuple[
     for offset, block in whole_lines(read, end, size):
         if lines == 0:
             _take_genesis(block[: block.index(b"\n")], keyring)
-        for before, begin, stop in _marked(block, KEY_MARK):
-            _take_key(block[begin:stop], place_of(lines + before, offset + begin), keyring)
+        for before, begin, stop in sorted({found for mark in ACTION_MARKS for found in _marked(block, mark)}):
+            _take_action(block[begin:stop], place_of(lines + before, offset + begin), keyring)
         lines += block.count(b"\n")
         end = offset + len(block)
     tail = tail_of(read, lines, end, size)
@@ -214,23 +217,23 @@ def _take_genesis(raw: bytes, keyring: Keyring) -> None:
     entry = read_line(line, place)
     if entry.kind != "genesis":
         raise _wrong(Code.CHAIN_NO_GENESIS, place, "kind", "genesis", entry.kind)
-    for finding in keyring.apply_genesis(0, entry.body):
+    for finding in keyring.apply_genesis(0, entry_identity(line.entry).hex(), entry.body):
         raise SignatureError(finding.code, finding.message, position=finding.position)
     _check_chained(entry, place, genesis_prev(entry.body.origin).hex())
     _check_signed(entry.key, line, place, keyring)
 
 
-def _take_key(raw: bytes, place: Position, keyring: Keyring) -> None:
+def _take_action(raw: bytes, place: Position, keyring: Keyring) -> None:
     assert place.index is not None
     line = parse_line(raw, place)
     entry = read_line(line, place)
     if entry.index != place.index:
         raise _wrong(Code.CHAIN_INDEX, place, "index", str(place.index), str(entry.index))
-    if entry.kind != "key" or entry.key not in keyring.lives:
+    if entry.kind not in ROOT_ACTIONS or entry.key not in keyring.lives:
         return  # the mark stood inside a body, or the signer is nobody: verify reports that entry
     _check_signed(entry.key, line, place, keyring)
-    for _ in keyring.apply_key(place.index, entry.key, entry.body):
-        pass  # an entry that cannot count is reported by verify, and does not count here either
+    # An entry that cannot count is reported by verify, and does not count here either.
+    keyring.apply_action(place.index, entry_identity(line.entry).hex(), entry.kind, entry.key, entry.body)
 
 
 def check_entry(line: Line, place: Position, prev: str, keyring: Keyring) -> Any:

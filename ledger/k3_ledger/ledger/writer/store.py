@@ -214,11 +214,12 @@ def _beginning(origin: str, root: Signer, keys: Iterable[NewKey], time: str) -> 
     keyring, prev, lines = Keyring(), genesis_prev(origin).hex(), []
     for index, (kind, body) in enumerate(bodies):
         entry, typed = encode(kind, body, index=index, key=root.key_id, prev=prev, time=time)
-        apply = (
-            keyring.apply_genesis(0, typed.body) if index == 0 else keyring.apply_key(index, root.key_id, typed.body)
-        )
-        for finding in apply:
+        prev = entry_identity(entry).hex()
+        if index == 0:
+            found = keyring.apply_genesis(0, prev, typed.body)
+        else:
+            found = keyring.apply_action(index, prev, kind, root.key_id, typed.body)
+        for finding in found:
             raise refusal(finding)
         lines.append(format_line(entry, root.sign(signed_message(entry))) + b"\n")
-        prev = entry_identity(entry).hex()
     return b"".join(lines)
