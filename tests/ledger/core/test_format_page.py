@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from k3_ledger.ledger.core import chain, checkpoint, framing, merkle, note, proof
+from k3_ledger.ledger.core import chain, checkpoint, endorsement, framing, merkle, note, proof
 from k3_ledger.ledger.core.ed25519 import check_public_key, check_signature
 from tests.ledgers import LOG, ORIGIN, ROOT
 from tests.support import ROOT as TREE
@@ -47,6 +47,19 @@ def test_the_checkpoint_of_the_example_opens_and_its_proofs_hold():
     merkle.check_consistency(1, 2, leaves[0], opened.root, [leaves[1]])
     made = proof.build_proof(1, {index: line.raw for index, line in enumerate(LINES)}, leaves, HEAD)
     assert [entry.inclusion for entry in made.entries] == [(leaves[1],), (leaves[0],)]
+
+
+def test_the_endorsement_of_the_page_is_the_statement_of_the_code_and_is_signed():
+    part = PAGE.partition("\n### Thresholds and endorsements\n")[2].partition("\n## ")[0]
+    template, shown, sig = re.findall(r"```\w+\n(.*?)\n```", part, re.DOTALL)
+    after = FACTS["identity of entry 1"]
+    body = {"endorsements": [], "reason": None, "threshold": 2}
+    statement = endorsement.format_statement(ORIGIN, after, "threshold", body)
+    assert statement == b"k3-ledger/endorsement/v1\n" + shown.encode()
+    assert b"`k3-ledger/endorsement/v1`" in part.encode()
+    check_signature(ROOT.public, statement, base64.b64decode(sig))
+    spelled = endorsement.format_statement("O", "A", "k", {})
+    assert spelled.partition(b"\n")[2] == template.replace('"body":B', '"body":{}').encode()
 
 
 def test_offsets_of_the_line_table_add_up():
