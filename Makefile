@@ -85,8 +85,9 @@ generate: $(TEST_ENV) ## write generated files again: JSON Schemas, structs, fin
 	@$(TEST_BIN)/python .ci/commands.py
 	@$(TEST_BIN)/python -m tests.docs.transcripts $$(grep -l '^```console' *.md docs/*.md)
 
-published: $(USER_ENV) ## verify this project's own ledger against its root key
+published: $(USER_ENV) ## verify this project's own ledger against its root key, and the README's figures against it
 	@$(USER_BIN)/k3-ledger verify published --trust published.toml
+	@$(USER_BIN)/k3-ledger claims check README.md --against published
 
 BENCHMARKS ?= verify append startup decode
 bench: $(TEST_ENV) ## measure again what published/ holds: raw samples go into bundles/, ratios to the terminal

@@ -334,7 +334,7 @@ def test_a_number_without_a_model_of_the_history_gets_no_history() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "says", "line"),
     [
-        ('kind = "speed"', 'kind = "speeed"', "kind must be one of speed, gain", 4),
+        ('kind = "speed"', 'kind = "speeed"', "kind must be one of speed, ratio", 4),
         ("value = 60", "valeu = 60", "value is missing", 1),
         ('tolerance = "rounding"', "", "tolerance is missing", 1),
         ('tolerance = "rounding"', "tolerance = 1", "tolerance is a share from 0 to 1", 7),
@@ -351,6 +351,8 @@ def test_a_number_without_a_model_of_the_history_gets_no_history() -> None:
         ('tolerance = "rounding"', 'tolerance = "rounding"\ncurrent = "yes"', "current must be true or false", 8),
         ('tolerance = "rounding"', 'tolerance = "rounding"\nrule = "v0.2.1"', "unknown field 'rule'", 8),
         ("decode@131072", "decode", "is not the name of a slot", 5),
+        ('tolerance = "rounding"', 'tolerance = "rounding"\nobserver = "me"', "observer must be one of controller", 8),
+        ('tolerance = "rounding"', 'tolerance = "rounding"\nquote = "60 tok/s"', "only a claim in a document", 8),
     ],
 )
 def test_a_typo_is_named_with_file_and_line(old: str, new: str, says: str, line: int) -> None:
@@ -383,7 +385,7 @@ def test_claims_stand_in_fenced_blocks_of_a_document() -> None:
     second = speed("61").replace('"a"', '"b"')
     text = (
         f"# Speed\n\n```toml claims\n{first}```\n\n```toml\n[[claim]]\nnot = 'ours'\n```\n\n"
-        f"~~~~ toml claims\n{second}~~~~\n\n```toml claims\nunclosed"
+        f"~~~~ toml claims\n{second}~~~~\n\n"
     )
     claims: list[Claim] = read_claims(text.encode(), source="README.md")
     assert [(each.id, each.position.line) for each in claims] == [("a", 4), ("b", 19)]
@@ -395,3 +397,137 @@ def test_claims_stand_in_fenced_blocks_of_a_document() -> None:
         with pytest.raises(RescoreError) as caught:
             read_claims(text.replace("[[claim]]", damage, 1).encode(), source="README.md")
         assert caught.value.finding.position.line == line
+
+
+def test_a_claims_block_that_is_never_closed_is_read_to_the_end() -> None:
+    """Claims that a reader sees must not go unchecked because three characters are missing."""
+    assert len(read_claims(f"# Speed\n```toml claims\n{speed('60')}".encode(), source="README.md")) == 1
+    with pytest.raises(RescoreError) as caught:
+        read_claims(b"# Speed\n```toml claims\nnot closed", source="README.md")
+    assert caught.value.finding.position.line == 3
+
+
+def test_a_block_that_is_shown_inside_another_is_no_claim() -> None:
+    shown = f"````text\n```toml claims\n{speed('60')}```\n````\n"
+    with pytest.raises(RescoreError, match="no claim in it"):
+        read_claims(shown.encode(), source="README.md")
+
+
+def document(words: str, more: str) -> str:
+    return f"{words}\n\n```toml claims\n{speed('60.0', more)}\n```\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("It does 60.0 tok/s.", None),
+        ("It does\n60.0   tok/s, on a\ngood day.", None),
+        ("It does 61.0 tok/s.", "the document does not say this"),
+        ("```text\nIt does 60.0 tok/s.\n```", "the document does not say this"),
+    ],
+)
+def test_a_document_must_say_what_its_claim_quotes(words: str, says: str | None) -> None:
+    text = document(words, 'quote = "does 60.0 tok/s"')
+    if says is None:
+        assert len(read_claims(text.encode(), source="README.md")) == 1
+        return
+    with pytest.raises(RescoreError, match=says) as caught:
+        read_claims(text.encode(), source="README.md")
+    assert caught.value.finding.position.field == "claim[0].quote"
+
+
+@pytest.mark.parametrize("words", ["does well", "does 160.0 tok/s", "does 60.01 tok/s", "does 60.0.1", "does 60 tok/s"])
+def test_a_quote_carries_the_number_of_its_claim(words: str) -> None:
+    text = document(f"It {words}.", f'quote = "{words}"')
+    with pytest.raises(RescoreError, match="quote carries no number of the claim"):
+        read_claims(text.encode(), source="README.md")
+
+
+# ------------------------------------------------------------------------------------------------- ratios alone
+
+
+def taking_turns(*pairs: tuple[float, float]) -> dict[str, Any]:
+    """A receipt of a program and its floor, in seconds for 1,000 units, one after the other."""
+    ours, floor = (
+        series("verify", "subject", [(1000, pair[at]) for pair in pairs], context=None, context_filled=None)  # type: ignore[arg-type]
+        for at in (0, 1)
+    )
+    outside = series("verify", "controller", [(1000, 8.0)] * len(pairs), context=None, context_filled=None)  # type: ignore[arg-type]
+    return receipt(timing=[ours, outside, {**floor, "actor": "floor"}], parity=None, model=None)
+
+
+def ratio(value: str, more: str = "", tolerance: str = '"rounding"', against: str = "floor") -> str:
+    return (
+        f'[[claim]]\nid = "a"\nsays = "it is fast"\nkind = "ratio"\ntrack = "verify@-/-/-/node"\n'
+        f'against = "{against}"\ninverse = true\nratio = {value}\ntolerance = {tolerance}\n{more}'
+    )
+
+
+def test_a_multiple_is_that_of_the_newest_receipt_repetition_by_repetition() -> None:
+    builder, _ = house_ledger()
+    builder.add("run", taking_turns((3.0, 1.0), (3.0, 1.0), (3.0, 1.0)), RUNNER)
+    # The machine slowed down in between: medians give 2, every repetition but one gives 1.5.
+    builder.add("run", taking_turns((1.5, 1.0), (6.0, 4.0), (4.0, 2.0)), RUNNER)
+    found = gather(verified(builder))
+    good = decide(ratio("1.5"), found)
+    assert (good.status, [item.index for item in good.evidence]) == (Status.SUPPORTED, [10, 10])
+    assert good.parts[0].why.endswith("entry 10 measured 1.500")
+    assert decide(ratio("2.0"), found).status is Status.CONTRADICTED
+    stale = decide(ratio("3.0"), found)
+    assert stale.status is Status.STALE
+    assert stale.parts[0].why.endswith("had 3")
+    assert decide(ratio("1.45", tolerance="0.05"), found).status is Status.SUPPORTED
+    outside = decide(ratio("4.0", 'observer = "controller"\n'), found)
+    assert (outside.status, outside.parts[0].why[-5:]) == (Status.SUPPORTED, "4.000")
+    old = str(found.facts[-6].identity)
+    assert decide(ratio("3.0", f'receipt = "{old[:12]}"\n'), found).status is Status.SUPPORTED
+    upright = decide(ratio("0.67").replace("inverse = true\n", ""), found)
+    assert upright.status is Status.SUPPORTED
+
+
+def test_a_multiple_that_no_receipt_has_is_not_supported() -> None:
+    builder, _ = house_ledger()
+    found = gather(verified(builder))
+    assert decide(ratio("2.0"), found).parts[0].why == "no receipt measures subject on verify@-/-/-/node"
+    body = taking_turns((3.0, 1.0))
+    builder.add("run", body, RUNNER)
+    found = gather(verified(builder))
+    nobody = decide(ratio("2.0", against="vllm"), found)
+    assert (nobody.status, nobody.parts[0].why) == (
+        Status.NO_RECEIPT, "no receipt measures subject on verify@-/-/-/node beside vllm",
+    )  # fmt: skip
+    assert decide(ratio("3.0", 'receipt = "ffff"\n'), found).status is Status.NO_RECEIPT
+
+
+def test_a_multiple_of_a_superseded_receipt_is_not_supported() -> None:
+    builder, _ = house_ledger()
+    bad = builder.add("run", taking_turns((3.0, 1.0)), RUNNER)
+    builder.add("supersede", {"target": bad, "reason": "bad build", "replacement": None}, JUDGE)
+    assert decide(ratio("3.0"), gather(verified(builder))).status is Status.NO_RECEIPT
+
+
+def test_actors_that_repeated_unequally_often_are_compared_by_their_medians() -> None:
+    builder, _ = house_ledger()
+    body = taking_turns((2.0, 1.0), (8.0, 1.0), (4.0, 1.0))
+    del body["timing"][2]["samples"][2]
+    builder.add("run", body, RUNNER)
+    assert decide(ratio("4.0"), gather(verified(builder))).status is Status.SUPPORTED
+
+
+def test_a_multiple_of_an_engine_that_no_receipt_holds_is_unsealed(test_data: Callable[..., Path]) -> None:
+    root = test_data("data", "sparkinfer-k3-log")
+    files = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    real = gather_foreign(to_import(parse_log(files), files, audit(files)))
+    text = ratio("3.25", against="reference").replace("verify@-/-/-/node", "decode@131072/Kimi-K3/UD-IQ1_S/h200x8")
+    decision = decide(text.replace("inverse = true\n", "").replace("3.25", "3.2"), real)
+    assert decision.status is Status.UNSEALED, decision
+    assert decision.parts[0].why.endswith("no receipt")
+
+
+def test_the_readme_says_what_the_published_ledger_holds() -> None:
+    from k3_ledger.cli.material import load_material
+
+    claims = read_claims((ROOT / "README.md").read_bytes(), source="README.md")
+    report = check_claims(claims, load_material(ROOT / "published", 1)[0])
+    assert [finding.message for finding in report.findings] == []
+    assert all(claim.quote for claim in claims), "each is tied to the words around it"

@@ -56,8 +56,12 @@ def test_every_actor_of_a_receipt_is_read_for_itself() -> None:
         series("decode", "controller", [(10, 2)], context=4, actor="floor"),
         series("decode", "subject", [(10, 1)], context=4, actor="peer", inputs="repeated"),
     ]
-    found = [(actor, track.short, speed) for actor, track, speed in read_actors(timing(*rows))]
-    assert found == [("subject", "decode@4", 10), ("floor", "decode@4", 5)]
+    found = [(one.actor, one.observer, one.track.short, one.speed, one.primary) for one in read_actors(timing(*rows))]
+    assert found == [
+        ("subject", "controller", "decode@4", 1, False),
+        ("subject", "subject", "decode@4", 10, True),
+        ("floor", "controller", "decode@4", 5, True),
+    ]
 
 
 def test_a_run_timed_from_outside_alone_makes_no_claim() -> None:
@@ -111,9 +115,20 @@ def test_prefills_context_is_the_tokens_it_does() -> None:
     assert prefill.clock is not None
     assert (prefill.clock.tokens, prefill.clock.seconds, prefill.clock.jitter) == (32, 9, 2)
     assert prefill.samples == 2
-    assert [(actor, track.short, speed) for actor, track, speed in read_actors(body)] == [
-        ("subject", "prefill@64", 32), ("subject", "decode@64", 4),
+    assert [(one.track.short, one.speed) for one in read_actors(body) if one.primary] == [
+        ("prefill@64", 32), ("decode@64", 4),
     ]  # fmt: skip
+
+
+def test_actors_that_take_turns_are_compared_repetition_by_repetition() -> None:
+    ours = series("verify", "subject", [(10, 3), (10, 8), (10, 10)], context=4)
+    floor = series("verify", "controller", [(10, 2), (10, 4), (10, 9)], context=4, actor="floor")
+    other = series("verify", "controller", [(10, 1), (10, 1)], context=4, actor="peer")
+    elsewhere = series("verify", "controller", [(10, 1)] * 3, context=8, actor="far")
+    found = {one.actor: one.beside for one in read_actors(timing(ours, floor, other, elsewhere))}
+    assert found == {
+        "subject": (("floor", Fraction(2, 3)),), "floor": (("subject", Fraction(3, 2)),), "peer": (), "far": (),
+    }  # fmt: skip
 
 
 def test_prefill_of_another_length_is_another_track() -> None:

@@ -66,11 +66,19 @@ def _counting(evidence: Iterable[Evidence]) -> Iterable[Evidence]:
     return (
         item
         for item in evidence
-        if item.sealed and item.accepted and item.actor == "subject" and item.track.metric not in BESIDE
+        if item.sealed
+        and item.accepted
+        and item.actor == "subject"
+        and item.primary
+        and item.track.metric not in BESIDE
     )
 
 
 def _reference(track: Track, evidence: list[Evidence]) -> Evidence | None:
-    found = [item for item in evidence if item.track == track and item.actor == "reference" and item.accepted]
+    found = [
+        item
+        for item in evidence
+        if item.track == track and item.actor == "reference" and item.primary and item.accepted
+    ]
     sealed = [item for item in found if item.sealed]
     return (sealed or found)[-1] if found else None

@@ -205,8 +205,8 @@ def _pins(material: Material) -> Iterator[Finding | None]:
     """For each pin entry: None when its source measured it, else what is wrong with it."""
     facts: dict[str, list[tuple[Any, Fraction]]] = {}
     for fact in material.facts:
-        if fact.actor == "subject":
-            facts.setdefault(fact.identity, []).append((fact.track, fact.speed))
+        if fact.speed.actor == "subject" and fact.speed.primary:
+            facts.setdefault(fact.identity, []).append((fact.speed.track, fact.speed.speed))
     for candidate in material.candidates:
         if not candidate.native and candidate.run.speed is not None:
             values = [(candidate.run.track, candidate.run.speed), *candidate.others.items()]

@@ -14,16 +14,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from k3_ledger.rescore.exact import quantize
 from k3_ledger.rescore.inputs import ClockReading, Depth, Parity
 from k3_ledger.rescore.slots import ABSENT, Track
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 NANOSECONDS: Final = 10**9
+Observer: TypeAlias = Literal["controller", "subject"]
+"""Whose clock it was: another process's, or the program's own."""
 PREFILL: Final = "prefill"
 BESIDE: Final = frozenset({"load", "ping"})
 """Metrics that are noted beside a run: neither scored nor raced for."""
@@ -49,6 +51,25 @@ class Measured:
     filled: bool
 
 
+@dataclass(frozen=True, slots=True)
+class ActorSpeed:
+    """How fast one actor was by one clock.
+
+    Attributes:
+        speed: median rate in units per second, to six decimals.
+        primary: whether this is what the actor is known by: its own clock where it has one, else the one outside.
+        beside: for each other actor that repeated the same as often, the median of the quotients of their rates,
+            repetition by repetition. Actors that take turns share what disturbs the machine; their quotients do not.
+    """
+
+    actor: str
+    observer: Observer
+    track: Track
+    speed: Fraction
+    primary: bool
+    beside: tuple[tuple[str, Fraction], ...] = ()
+
+
 def read_run(body: Any) -> list[Measured]:
     """The metrics of a ``run`` body (struct or model), in the order of its series."""
     groups: dict[Track, list[Any]] = {}
@@ -58,22 +79,36 @@ def read_run(body: Any) -> list[Measured]:
     return [_measured(track, series) for track, series in groups.items()]
 
 
-def read_actors(body: Any) -> list[tuple[str, Track, Fraction]]:
-    """(actor, track, speed) of every actor that a ``run`` body timed, in the order of its series.
-
-    The speed is the median rate of the actor's own timed region, or of what another process saw of it where it
-    timed nothing itself.
-    """
-    rates: dict[tuple[str, Track], dict[str, list[Fraction]]] = {}
+def read_actors(body: Any) -> list[ActorSpeed]:
+    """Every actor that a ``run`` body timed, by either clock, in the order of its series."""
+    rates: dict[tuple[str, Track], dict[Observer, list[Fraction]]] = {}
     for series in body.timing:
         # What is no token is done on the same input by nature: a ledger is verified again and again.
         if series.cache != "warm" and (series.unit != "token" or series.inputs == "fresh"):
             by_observer = rates.setdefault((series.actor, _track(body, series)), {})
             by_observer.setdefault(series.observer, []).extend(map(_rate, claimed(series)))
     return [
-        (actor, track, quantize(median(found.get("subject") or found["controller"]), DECIMALS))
+        ActorSpeed(
+            actor, observer, track, quantize(median(rows), DECIMALS),
+            primary=observer == _primary(found), beside=_beside(actor, track, rows, rates),
+        )
         for (actor, track), found in rates.items()
-    ]
+        for observer, rows in found.items()
+    ]  # fmt: skip
+
+
+def _primary(found: Mapping[Observer, object]) -> Observer:
+    return "subject" if "subject" in found else "controller"
+
+
+def _beside(
+    actor: str, track: Track, mine: list[Fraction], rates: Mapping[tuple[str, Track], Mapping[Observer, list[Fraction]]]
+) -> tuple[tuple[str, Fraction], ...]:
+    return tuple(
+        (other, median([one / two for one, two in zip(mine, theirs, strict=True)]))
+        for (other, theirs_on), found in rates.items()
+        if other != actor and theirs_on == track and len(theirs := found[_primary(found)]) == len(mine)
+    )
 
 
 def _counts(series: Any) -> bool:

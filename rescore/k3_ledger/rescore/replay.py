@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from k3_ledger.rescore.inputs import Parity
+    from k3_ledger.rescore.native import ActorSpeed
     from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.rescore.slots import Role, Track
     from k3_ledger.schemas.findings import Finding
@@ -72,21 +73,13 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One actor's speed on one track, as one receipt has it.
-
-    Attributes:
-        index: position of the receipt.
-        actor: ``subject``, ``floor``, or the name of a peer.
-        speed: median rate in units per second, to six decimals.
-    """
+    """How fast one actor was by one clock, as one receipt has it; ``index`` is the receipt's position."""
 
     identity: str
     index: int
     time: datetime
     role: str
-    actor: str
-    track: Track
-    speed: Fraction
+    speed: ActorSpeed
 
 
 @dataclass(slots=True)
@@ -215,9 +208,7 @@ class Gathering:
         self.by_identity[identity] = self.material.candidates[before:]
 
     def _run(self, identity: str, index: int, body: Any, at: datetime) -> None:
-        self.material.facts += [
-            Fact(identity, index, at, body.role, actor, track, speed) for actor, track, speed in read_actors(body)
-        ]
+        self.material.facts += [Fact(identity, index, at, body.role, one) for one in read_actors(body)]
         parity = read_parity(body)
         measured = read_run(body)
         values = {item.track: item.speed for item in measured if item.speed is not None}

@@ -26,6 +26,7 @@ from k3_ledger.schemas.outcomes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from fractions import Fraction
 
     from k3_ledger.rescore.claims.reading import Amount, Claim
     from k3_ledger.rescore.replay import Material
@@ -96,6 +97,8 @@ def check_claims(claims: Sequence[Claim], material: Material) -> ClaimsReport:
 def _decide(claim: Claim, material: Material, evidence: list[Evidence]) -> tuple[Part, ...]:
     if claim.kind == "speed":
         return _speed(claim, evidence)
+    if claim.kind == "ratio":
+        return (_multiple(claim, evidence),)
     if claim.kind == "pin":
         return _pin(claim, evidence)
     return decide_about_runs(claim, material)
@@ -128,9 +131,20 @@ def _speed(claim: Claim, evidence: list[Evidence]) -> tuple[Part, ...]:
     return tuple(parts)
 
 
+def _pool(claim: Claim, evidence: list[Evidence]) -> list[Evidence]:
+    """Everything about the actor of a claim on its track, by the clock it names or by the one the actor is known by."""
+    return [
+        item
+        for item in evidence
+        if item.track == claim.track
+        and item.actor == claim.actor
+        and (item.primary if claim.observer is None else item.observer == claim.observer)
+    ]
+
+
 def _held(claim: Claim, amount: Amount, evidence: list[Evidence], side: _Side) -> Part:  # noqa: PLR0911 - one a status
     """Whether anything holds a value, and what."""
-    pool = [item for item in evidence if item.track == claim.track and item.actor == claim.actor]
+    pool = _pool(claim, evidence)
     mine = side is _Side.VALUE
     if mine and claim.receipt is not None:
         pool = [item for item in pool if item.receipt is not None and item.receipt.startswith(claim.receipt)]
@@ -198,9 +212,43 @@ def _ratio(claim: Claim, ratio: Amount, value: Part, start: Part | None, evidenc
     return Part("ratio", Status.UNSEALED, f"{shown}; {format_exact(loose.value)} is {loose.says}, no receipt", sides)
 
 
+def _multiple(claim: Claim, evidence: list[Evidence]) -> Part:
+    """A multiple alone: computed from the newest receipt that has it, or from the one that is named."""
+    assert claim.ratio is not None
+    pool = [item for item in _pool(claim, evidence) if item.sealed and item.accepted]
+    if claim.receipt is not None:
+        pool = [item for item in pool if item.receipt is not None and item.receipt.startswith(claim.receipt)]
+    pairs = [(upper, lower) for upper in pool if (lower := _other_side(claim, upper, evidence))]
+    if not pairs:
+        beside = f" beside {claim.against}" if pool else ""
+        return Part("ratio", Status.NO_RECEIPT, f"no receipt measures {claim.actor} on {claim.track}{beside}")
+    multiples = [_repeated(upper, lower) for upper, lower in pairs]
+    found = [1 / multiple if claim.inverse else multiple for multiple in multiples]
+    newest = pairs[-1]
+    shown = f"{newest[0].says} measured {format_rounded(found[-1], claim.ratio.places + 2)}"
+    if near(found[-1], claim.ratio, claim.tolerance):
+        if newest[1].sealed:
+            return Part("ratio", Status.SUPPORTED, shown, newest)
+        return Part("ratio", Status.UNSEALED, f"{shown} against {newest[1].says}, no receipt", newest)
+    for pair, value in zip(pairs, found, strict=True):
+        if near(value, claim.ratio, claim.tolerance):
+            return Part("ratio", Status.STALE, f"{shown}; {pair[0].says} had {format_exact(claim.ratio.value)}", newest)
+    return Part("ratio", Status.CONTRADICTED, f"{shown}, not {format_exact(claim.ratio.value)}", newest)
+
+
+def _repeated(upper: Evidence, lower: Evidence) -> Fraction:
+    """How many times as fast one side is: repetition by repetition where they took turns, else by their medians."""
+    turns = dict(upper.beside) if upper.receipt == lower.receipt else {}
+    return turns.get(lower.actor, upper.value / lower.value)
+
+
 def _other_side(claim: Claim, upper: Evidence | None, evidence: list[Evidence]) -> Evidence | None:
     """What a value is compared with: the same receipt's other actor, else the newest by then."""
-    pool = [item for item in evidence if item.track == claim.track and item.actor == claim.against and item.accepted]
+    pool = [
+        item
+        for item in evidence
+        if item.track == claim.track and item.actor == claim.against and item.primary and item.accepted
+    ]
     if upper is not None and upper.receipt is not None:
         for item in pool:
             if item.receipt == upper.receipt:
@@ -214,11 +262,7 @@ def _other_side(claim: Claim, upper: Evidence | None, evidence: list[Evidence]) 
 
 
 def _current(claim: Claim, amount: Amount, evidence: list[Evidence]) -> Part:
-    receipts = [
-        item
-        for item in evidence
-        if item.track == claim.track and item.actor == claim.actor and item.sealed and item.accepted and item.time
-    ]
+    receipts = [item for item in _pool(claim, evidence) if item.sealed and item.accepted and item.time]
     if not receipts:
         return Part("current", Status.NO_RECEIPT, "nothing measured this at all")
     newest = max(receipts, key=lambda item: item.time)  # type: ignore[arg-type, return-value]

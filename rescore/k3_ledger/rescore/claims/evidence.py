@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from fractions import Fraction
 
+    from k3_ledger.rescore.native import Observer
     from k3_ledger.rescore.replay import Material
     from k3_ledger.rescore.slots import Track
 
@@ -27,6 +28,9 @@ class Evidence:
         index: position of that receipt in a ledger, for a proof.
         accepted: False when the run was refused or superseded: its number supports nothing.
         says: where it stands, in words.
+        observer: whose clock it was, where a receipt says so.
+        primary: False for a second clock beside the one that the actor is known by.
+        beside: (actor of the same receipt, multiple of its speed), repetition by repetition.
     """
 
     track: Track
@@ -38,6 +42,9 @@ class Evidence:
     accepted: bool
     says: str
     pull_request: int | None = None
+    observer: Observer | None = None
+    primary: bool = True
+    beside: tuple[tuple[str, Fraction], ...] = ()
 
     @property
     def sealed(self) -> bool:
@@ -57,10 +64,12 @@ def _receipts(material: Material) -> Iterator[Evidence]:
         if candidate.superseded or any(judged.tier == REJECT for judged in candidate.verdicts[-1:])
     }
     for fact in material.facts:
-        actor = "reference" if fact.role == "reference" and fact.actor == "subject" else fact.actor
+        one = fact.speed
+        actor = "reference" if fact.role == "reference" and one.actor == "subject" else one.actor
         yield Evidence(
-            fact.track, actor, fact.speed, fact.time, fact.identity, fact.index, fact.identity not in refused,
+            one.track, actor, one.speed, fact.time, fact.identity, fact.index, fact.identity not in refused,
             f"receipt {fact.identity[:8]}, entry {fact.index}",
+            observer=one.observer, primary=one.primary, beside=one.beside,
         )  # fmt: skip
 
 

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast, get_args
 
+from k3_ledger.rescore.exact import format_rounded
+from k3_ledger.rescore.native import Observer
 from k3_ledger.rescore.slots import Track, parse_slot
 from k3_ledger.rescore.toml import Table, read_tables
 from k3_ledger.schemas.errors import RescoreError
@@ -21,9 +23,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from fractions import Fraction
 
-Kind: TypeAlias = Literal["speed", "gain", "credit", "accepted", "pin", "every", "rescored"]
+Kind: TypeAlias = Literal["speed", "ratio", "gain", "credit", "accepted", "pin", "every", "rescored"]
 Property: TypeAlias = Literal["top1", "kl", "top1-bar", "kl-bar", "attestation"]
-_FENCE: Final = re.compile(r"(`{3,}|~{3,})\s*toml claims\s*$")
+_FENCE: Final = re.compile(r"(`{3,}|~{3,})([^`]*)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class Claim:
         start: value a climb began at.
         ratio: published multiple of ``against``.
         against: ``reference``, ``start``, or the name of another actor of the same receipt.
+        observer: whose clock is meant; None is the clock that the actor is known by.
+        quote: words of the document around the claim that carry its number; None when nothing ties the two.
         inverse: True when less is better, so that the ratio is ``against / value``.
         current: True when the value is said to be the newest of its track.
     """
@@ -57,8 +61,10 @@ class Claim:
     says: str
     kind: Kind
     position: Position = NOWHERE
+    quote: str | None = None
     track: Track | None = None
     actor: str = "subject"
+    observer: Observer | None = None
     value: Amount | None = None
     tolerance: Fraction | None = None
     pull_request: int | None = None
@@ -89,8 +95,10 @@ def read_claims(data: bytes, *, source: str) -> list[Claim]:
         RescoreError: with file, line and field; also when there is no claim at all.
     """
     tables: list[Table] = []
+    around = None
     if source.endswith(".md"):
-        for first_line, block in _blocks(data.decode("utf-8", "replace")):
+        blocks, around = _blocks(data.decode("utf-8", "replace"))
+        for first_line, block in blocks:
             tables += read_tables(block.encode(), "claim", source=source, first_line=first_line)
     else:
         tables = read_tables(data, "claim", source=source)
@@ -103,34 +111,62 @@ def read_claims(data: bytes, *, source: str) -> list[Claim]:
         )
     claims: list[Claim] = []
     for table in tables:
-        claim = _read(table)
+        claim = _read(table, around)
         if any(claim.id == other.id for other in claims):
             table.refuse("id", "this id stands twice")
         claims.append(claim)
     return claims
 
 
-def _blocks(text: str) -> list[tuple[int, str]]:
-    """(line of its first row, text) of every claims block."""
-    blocks, fence, start, rows = [], "", 0, list[str]()
+def _blocks(text: str) -> tuple[list[tuple[int, str]], str]:
+    """(line of its first row, text) of every claims block, and the words outside all fences with single spaces.
+
+    Fences are CommonMark's: a fence inside another one is text, and one that is never closed ends with the document.
+    """
+    blocks, around = list[tuple[int, list[str]]](), list[str]()
+    fence, rows = "", list[str]()
     for number, line in enumerate(text.splitlines(), start=1):
-        opening = _FENCE.match(line.strip())
-        if not fence and opening:
-            fence, start, rows = opening[1], number + 1, []
-        elif fence and line.strip().startswith(fence) and not line.strip().strip(fence[0]):
-            blocks.append((start, "\n".join(rows) + "\n"))
-            fence = ""
-        elif fence:
-            rows.append(line)
-    return blocks
+        stripped = line.strip()
+        if fence:
+            if len(stripped) >= len(fence) and not stripped.strip(fence[0]):
+                fence = ""
+            else:
+                rows.append(line)
+        elif opening := _FENCE.match(stripped):
+            fence, rows = opening[1], []
+            if opening[2].split() == ["toml", "claims"]:
+                blocks.append((number + 1, rows))
+        else:
+            around += line.split()
+    return [(first, "\n".join(block) + "\n") for first, block in blocks], " ".join(around)
 
 
-def _read(table: Table) -> Claim:
+def _read(table: Table, around: str | None) -> Claim:
     kind = cast("Kind", table.choice("kind", get_args(Kind)))
-    base = Claim(id=table.text("id"), says=table.text("says"), kind=kind, position=table.position())
+    base = Claim(
+        id=table.text("id"),
+        says=table.text("says"),
+        kind=kind,
+        position=table.position(),
+        quote=table.text("quote") if table.has("quote") else None,
+    )
     claim = _READERS[kind](table, base)
     table.finish()
+    if claim.quote is not None:
+        _check_quote(table, claim, claim.quote, around)
     return claim
+
+
+def _check_quote(table: Table, claim: Claim, quote: str, around: str | None) -> None:
+    """Refuse a claim whose document says something else than it does."""
+    if around is None:
+        table.refuse("quote", "only a claim in a document can quote it", "claims blocks in a .md file")
+    amounts = [claim.value, claim.ratio, claim.gain, claim.credited, claim.measured]
+    numbers = [format_rounded(amount.value, amount.places) for amount in amounts if amount]
+    if not any(re.search(rf"(?<![\d.]){re.escape(number)}(?!\.?\d)", quote) for number in numbers):
+        table.refuse("quote", "quote carries no number of the claim", " or ".join(numbers) or "a claim with a number")
+    if " ".join(quote.split()) not in around:
+        table.refuse("quote", "the document does not say this outside its claims", "words of the document")
 
 
 def _speed(table: Table, base: Claim) -> Claim:
@@ -145,6 +181,7 @@ def _speed(table: Table, base: Claim) -> Claim:
         base,
         track=_track(table),
         actor=table.text("actor") if table.has("actor") else "subject",
+        observer=_observer(table),
         value=_amount(table, "value"),
         tolerance=_tolerance(table),
         pull_request=_pull_request(table),
@@ -155,6 +192,24 @@ def _speed(table: Table, base: Claim) -> Claim:
         inverse=_switch(table, "inverse"),
         current=_switch(table, "current"),
     )
+
+
+def _ratio(table: Table, base: Claim) -> Claim:
+    return _with(
+        base,
+        track=_track(table),
+        actor=table.text("actor") if table.has("actor") else "subject",
+        observer=_observer(table),
+        ratio=_amount(table, "ratio"),
+        tolerance=_tolerance(table),
+        against=table.text("against"),
+        inverse=_switch(table, "inverse"),
+        receipt=table.text("receipt") if table.has("receipt") else None,
+    )
+
+
+def _observer(table: Table) -> Observer | None:
+    return cast("Observer", table.choice("observer", get_args(Observer))) if table.has("observer") else None
 
 
 def _gain(table: Table, base: Claim) -> Claim:
@@ -208,8 +263,8 @@ def _rescored(table: Table, base: Claim) -> Claim:
 
 
 _READERS: Final = {
-    "speed": _speed, "gain": _gain, "credit": _credit, "accepted": _accepted, "pin": _pin, "every": _every,
-    "rescored": _rescored,
+    "speed": _speed, "ratio": _ratio, "gain": _gain, "credit": _credit, "accepted": _accepted, "pin": _pin,
+    "every": _every, "rescored": _rescored,
 }  # fmt: skip
 
 
