@@ -13,6 +13,7 @@ from k3_ledger.cli import app, fail, terminal
 from k3_ledger.cli.sources import DirectorySource, read_small
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
+from k3_ledger.verify.policy import NO_POLICY_SENTENCE, TrustPolicy
 from tests.ledgers import ROOT, RUNNER, Builder, Key, run_body, sign_head, small_ledger
 
 if TYPE_CHECKING:
@@ -52,6 +53,27 @@ def test_the_json_report_is_the_same_report(tmp_path: Path) -> None:
     assert (report["schema"], report["exit_code"], report["authenticated"]) == ("k3-ledger/report/1", 0, True)
     assert report["head"]["size"] == 10
     assert [step["name"] for step in report["steps"]][:2] == ["framing", "schema"]
+
+
+@pytest.mark.parametrize("subject", ["good", "bad", "proof", "nothing"])
+def test_every_report_says_under_which_policy_it_was_made(tmp_path: Path, subject: str) -> None:
+    ledger = small_ledger()
+    folder = write(tmp_path / "led", ledger)
+    path = tmp_path / "led"
+    if subject == "bad":
+        (folder / "ledger.jsonl").write_bytes(ledger.data.replace(b'"count":10', b'"count":11', 1))
+    elif subject == "proof":
+        path = tmp_path / "p"
+        assert k3("prove", "4", "--ledger", folder, "--out", path).exit_code == 0
+    elif subject == "nothing":
+        (folder / "ledger.jsonl").write_bytes(b"x\n")
+    policy = TrustPolicy(root_public_key=ROOT.public, require=frozenset({"pins"}))
+    words = ("--root-key", ROOT.public.hex(), "--require", "pins")
+    report = json.loads(k3("verify", path, "--json", *words).stdout)
+    assert (report["policy"], report["policy_sha256"]) == (policy.sentence, policy.digest)
+    assert f"\npolicy     {policy.sentence}\npolicy id  {policy.digest}\n" in k3("verify", path, *words).stdout
+    without = json.loads(k3("verify", path, "--json").stdout)
+    assert (without["policy"], without["policy_sha256"]) == (NO_POLICY_SENTENCE, None)
 
 
 def test_a_tampered_ledger_is_exit_1_with_place_expectation_and_hint(tmp_path: Path) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import fields
+
 import pytest
 
+from k3_ledger.ledger.core.cosignature import Witness
+from k3_ledger.ledger.core.note import KeyType, Verifier
 from k3_ledger.schemas.errors import PolicyError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import ExitCode
 from k3_ledger.verify.policy import TrustPolicy, parse_policy
+from tests.ledgers import LOG, ROOT, canonical
 
 KEY = "ab" * 32
 
@@ -50,6 +56,33 @@ def test_a_policy_with_a_mistake_is_refused_and_the_key_is_named(text: bytes, fi
     finding = caught.value.finding
     assert (finding.code, finding.position.source, finding.position.field) == (Code.POLICY_MALFORMED, "my.toml", field)
     assert finding.code.info.exit == ExitCode.USAGE
+
+
+def test_the_digest_is_about_what_a_policy_says_and_not_how() -> None:
+    one = parse_policy(f'root_public_key = "{KEY}"\nrequire = ["checkpoint", "artifacts"]\n'.encode())
+    two = parse_policy(f'# mine\nrequire = ["artifacts", "checkpoint"]\nroot_public_key = "{KEY}"\nquorum = 0'.encode())
+    assert one.digest == two.digest == hashlib.sha256(canonical(one.as_dict())).hexdigest()
+
+
+def test_every_part_of_a_policy_is_in_its_digest() -> None:
+    key = Verifier("w", ROOT.public, KeyType.COSIGNATURE)
+    other = Verifier("w", LOG.public, KeyType.COSIGNATURE)
+    policies = [
+        TrustPolicy(),
+        TrustPolicy(root_public_key=bytes.fromhex(KEY)),
+        TrustPolicy(origin="a/b"),
+        TrustPolicy(minimum_size=1),
+        TrustPolicy(require=frozenset({"chain"})),
+        TrustPolicy(witnesses=(Witness(key, "a"),), quorum=1),
+        TrustPolicy(witnesses=(Witness(key, "b"),), quorum=1),
+        TrustPolicy(witnesses=(Witness(other, "a"),), quorum=1),
+        TrustPolicy(witnesses=(Witness(key, "a"), Witness(other, "b")), quorum=1),
+        TrustPolicy(witnesses=(Witness(key, "a"), Witness(other, "b")), quorum=2),
+    ]
+    assert len({policy.digest for policy in policies}) == len(policies)
+    assert len(fields(TrustPolicy)) == len(TrustPolicy().as_dict())
+    back = TrustPolicy(witnesses=(Witness(other, "b"), Witness(key, "a")), quorum=1)
+    assert back.digest == policies[8].digest
 
 
 def test_misuse_is_a_value_error() -> None:

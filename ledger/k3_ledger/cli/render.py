@@ -58,6 +58,8 @@ def _lines(report: Report) -> Iterator[tuple[str, Outcome | Severity | None]]:
     if report.bounds:
         yield f"existed    {report.bounds[0].sentence}", None
     yield f"policy     {report.policy}", None
+    if report.policy_digest is not None:
+        yield f"policy id  {report.policy_digest}", None
     yield "", None
     for step in report.steps:
         counts = f"{step.checked} checked"

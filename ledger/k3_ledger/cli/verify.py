@@ -100,4 +100,6 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> R
 
         return settle_judgements(log, policy)
     except VerificationError as error:
-        return error.report if policy is None else replace(error.report, policy=policy.sentence)
+        if policy is None:
+            return error.report
+        return replace(error.report, policy=policy.sentence, policy_digest=policy.digest)

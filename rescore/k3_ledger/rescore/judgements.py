@@ -76,6 +76,7 @@ def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Re
     return dataclasses.replace(
         report,
         policy=report.policy if policy is None else policy.sentence,
+        policy_digest=report.policy_digest if policy is None else policy.digest,
         steps=tuple(tallies[step.name].result(step.name) if step.name in tallies else step for step in report.steps),
         findings=(*report.findings, *findings.kept()),
         counts={**report.counts, **findings.counts},

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
+from hashlib import sha256
+from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from k3_ledger.ledger.core.cosignature import Witness
-from k3_ledger.ledger.core.note import KeyType, parse_verifier_key
+from k3_ledger.ledger.core.note import KeyType, format_verifier_key, parse_verifier_key
+from k3_ledger.schemas import canonical
 from k3_ledger.schemas.errors import LedgerError, PolicyError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -76,6 +79,28 @@ class TrustPolicy:
         if self.require:
             demands.append("required steps: " + ", ".join(n for n in _STEP_NAMES if n in self.require))
         return "; ".join([who, *demands])
+
+    def as_dict(self) -> dict[str, object]:
+        """Everything the policy says, as the values of canonical JSON; what it leaves open is null or empty."""
+        return {
+            "minimum_size": self.minimum_size,
+            "origin": self.origin,
+            "quorum": self.quorum,
+            "require": sorted(self.require),
+            "root_public_key": None if self.root_public_key is None else self.root_public_key.hex(),
+            "witnesses": sorted(
+                ({"key": format_verifier_key(w.verifier), "operator": w.operator} for w in self.witnesses),
+                key=itemgetter("key"),
+            ),
+        }
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON of :meth:`as_dict`, hexadecimal: which policy a verdict was given under.
+
+        It is about what the policy says: comments, order and whether a file or a flag said it do not count.
+        """
+        return sha256(canonical.format(self.as_dict())).hexdigest()
 
 
 NO_POLICY_SENTENCE = "integrity checked; signer not authenticated (no trust policy)"

@@ -167,6 +167,7 @@ class Report:
     Attributes:
         subject: what was verified.
         policy: one sentence about the trust policy it ran under.
+        policy_digest: which policy that was, see TrustPolicy.digest; None without one.
         authenticated: True when a trust policy named the root key and the log was opened by it.
         origin: the log's own name for itself, from its genesis entry.
         head: what state the verdict is about; None when nothing could be read.
@@ -178,6 +179,7 @@ class Report:
 
     subject: str
     policy: str
+    policy_digest: str | None
     authenticated: bool
     origin: str | None
     head: Head | None
@@ -199,6 +201,7 @@ class Report:
             "schema": "k3-ledger/report/1",
             "subject": self.subject,
             "policy": self.policy,
+            "policy_sha256": self.policy_digest,
             "authenticated": self.authenticated,
             "origin": self.origin,
             "head": None if head is None else {"size": head.size, "root": head.root, "last": head.last},

@@ -111,6 +111,7 @@ def make_report(subject: str, policy: TrustPolicy | None, scan: Scan) -> Report:
     return Report(
         subject=subject,
         policy=NO_POLICY_SENTENCE if policy is None else policy.sentence,
+        policy_digest=None if policy is None else policy.digest,
         authenticated=(
             policy is not None
             and policy.root_public_key is not None
