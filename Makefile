@@ -33,7 +33,7 @@ TORCH_PACKAGES := -p k3_ledger.engine -p k3_ledger.kernels
 CLOCKED := tests/engine/cheats tests/engine/runner
 
 .PHONY: help demo demo-engine test environments lint format types imports generated unit engine-types engine-unit \
-	generate published bench fix clean
+	generate published gpu-check bench fix clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
@@ -88,6 +88,10 @@ generate: $(TEST_ENV) ## write generated files again: JSON Schemas, structs, fin
 published: $(USER_ENV) ## verify this project's own ledger against its root key, and the README's figures against it
 	@$(USER_BIN)/k3-ledger verify published --trust published.toml
 	@$(USER_BIN)/k3-ledger claims check README.md --against published
+
+GPU_PYTHON ?= python3
+gpu-check: ## what CI cannot run, on a GPU: kernels compiled, whole runs graded, times; GPU_PYTHON has torch and triton
+	@"$(GPU_PYTHON)" .ci/gpu_check.py --out bundles/gpu-check --node "$${NODE:-gpu}"
 
 BENCHMARKS ?= verify append startup decode
 bench: $(TEST_ENV) ## measure again what published/ holds: raw samples go into bundles/, ratios to the terminal

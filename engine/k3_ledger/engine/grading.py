@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Literal
 
 from k3_ledger.engine.linear import Numerics
@@ -28,7 +29,8 @@ def reference_for(weights: Weights, path: Path, context: int, *, own: bool) -> L
         return ReferenceSource(Reference(weights))
     from k3_ledger.engine.parity.llamacpp import LlamaCpp  # noqa: PLC0415 (an extra: only who grades needs it)
 
-    return LlamaCpp(path, weights.tokenizer(), weights.config.vocabulary, context=context)
+    cores = len(os.sched_getaffinity(0))
+    return LlamaCpp(path, weights.tokenizer(), weights.config.vocabulary, context=context, threads=cores)
 
 
 def emulates(weights: Weights) -> bool:

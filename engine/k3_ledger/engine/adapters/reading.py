@@ -83,7 +83,7 @@ def load_json(data: bytes, where: str) -> Any:
     if len(data) > MAX_BYTES:
         raise refuse(where, f"longer than {MAX_BYTES} bytes")
     try:
-        return json.loads(data, parse_float=Decimal, parse_constant=constant, object_pairs_hook=unique)
+        return json.loads(data.decode(), parse_float=Decimal, parse_constant=constant, object_pairs_hook=unique)
     except (ValueError, RecursionError, InvalidOperation) as error:
         raise refuse(where, f"not JSON: {error}") from None
 

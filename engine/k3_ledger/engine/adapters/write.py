@@ -1,4 +1,7 @@
-"""A reading as a bundle, with the file itself as an artifact."""
+"""A reading as a bundle, with the file itself as an artifact.
+
+Paths of the machine are replaced in that copy; where there were any, the digest of the file as it was is kept too.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from k3_ledger.engine.adapters.reading import refuse
 from k3_ledger.engine.bundle import describe_artifact, write_bundle
 from k3_ledger.engine.machine import probe_machine
+from k3_ledger.engine.places import Places
 from k3_ledger.schemas.measurement import RunMeasurement, Subject, Tee, WeightsRef
 
 if TYPE_CHECKING:
@@ -43,7 +47,7 @@ def bundle_reading(reading: Reading, data: bytes, name: str, origin: Origin, out
 
     Args:
         reading: what the file holds.
-        data: the file.
+        data: the file, a JSON text.
         name: what to call it among the artifacts.
         origin: what the operator says.
         out: folder for the bundle; must not exist.
@@ -52,18 +56,24 @@ def bundle_reading(reading: Reading, data: bytes, name: str, origin: Origin, out
         RunError: RUN_FOREIGN_FILE: file and operator contradict one another, or neither says something that is needed.
         FileExistsError: the folder is there already.
     """
-    machine = probe_machine(origin.node, list(origin.ran), [])
+    places = Places()
+    machine = probe_machine(origin.node, list(places.words(origin.ran)), [])
     if reading.cpu is not None and reading.cpu != machine.node.cpu:
         raise refuse("cpu_info", "the file was made on another machine", machine.node.cpu, reading.cpu)
     version = _one("version", reading.version, origin.version)
     started = _one("started", reading.started, origin.started)
+    kept = places.json(data)
+    files = {name: (kept, "application/json")}
+    if kept != data:
+        listed = f"{hashlib.sha256(data).hexdigest()}  {name}\n".encode()
+        files["original.sha256"] = (listed, "text/plain")
     measurement = RunMeasurement(
         role=origin.role,
         subject=Subject(name=reading.name, version=version, source=None, build_sha256=None),
         model=origin.model,
         machine=machine.model_copy(update={"started": started, "software": ()}),
         round=None,
-        artifacts=(describe_artifact(name, data, "application/json"),),
+        artifacts=tuple(describe_artifact(named, kept, media) for named, (kept, media) in files.items()),
         timing=reading.series,
         parity=None,
         memory=(),
@@ -71,7 +81,8 @@ def bundle_reading(reading: Reading, data: bytes, name: str, origin: Origin, out
         expert_load=None,
         tee=Tee(kind="none", report_data_sha256=None),
     )
-    return write_bundle(out, measurement, {hashlib.sha256(data).hexdigest(): data}), measurement
+    blobs = {hashlib.sha256(kept).hexdigest(): kept for kept, _ in files.values()}
+    return write_bundle(out, measurement, blobs), measurement
 
 
 def _one(what: str, found: str | None, told: str | None) -> str:

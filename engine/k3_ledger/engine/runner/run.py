@@ -19,6 +19,7 @@ import k3_ledger.kernels
 from k3_ledger.engine.bundle import describe_artifact, write_bundle
 from k3_ledger.engine.grading import reference_for
 from k3_ledger.engine.machine import probe_machine, probe_source
+from k3_ledger.engine.places import Places
 from k3_ledger.engine.runner.channel import python_command
 from k3_ledger.engine.runner.flags import resolve_flags
 from k3_ledger.engine.runner.measure import Plan
@@ -57,7 +58,7 @@ class Request:
         rows: positions graded at each.
         own_reference: grade against this project's float64 instead of llama.cpp; such a receipt earns no tier.
         role: role of the receipt.
-        command: the command line that asked for this, for the record.
+        command: the command line that asked for this, for the record; paths of this machine are replaced in it.
         timeout_s: longest wait for one answer, in seconds.
     """
 
@@ -131,7 +132,9 @@ class _Started:
         self.weights = weights
         self.progress = progress
         self.origin = time.monotonic_ns()
-        self.machine = probe_machine(request.node, list(request.command), SOFTWARE)
+        parts = {f"model-{number}": path for number, path in enumerate(weights.file.paths, 1)}
+        self.places = Places({**parts, "model": request.model})
+        self.machine = probe_machine(request.node, list(self.places.words(request.command)), SOFTWARE)
         self.files: dict[str, tuple[bytes, str]] = {}
         self.model: WeightsRef | None = None
         serve = ("--model", str(request.model.resolve()), *resolved.arguments())
@@ -157,11 +160,12 @@ class _Started:
         self.model = weights_of(self.weights, self.request.model_name)
         self._note_accelerators("before")
         with tempfile.TemporaryDirectory(prefix="k3-ledger-", ignore_cleanup_errors=True) as folder:
+            self.places = self.places.also("folder", Path(folder))
             findings = self.session.measure(self.command, Path(folder))
         self._note_accelerators("after")
         if self._identity() != before:
             findings.append(
-                Finding(Code.RUN_MODEL_CHANGED, f"{self.request.model} is not the file that was hashed any more")
+                Finding(Code.RUN_MODEL_CHANGED, f"{self.request.model.name} is not the file that was hashed any more")
             )
         return findings
 
@@ -184,9 +188,9 @@ class _Started:
 
     def fail(self, *findings: Finding) -> Outcome:
         """Write a bundle of kind ``failed``."""
-        reason = "; ".join(f"{finding.code.id}: {finding.message}" for finding in findings)
+        reason = self.places.text("; ".join(f"{finding.code.id}: {finding.message}" for finding in findings))
         listed = json.dumps([finding.as_dict() for finding in findings], indent=1)
-        self.files["findings.json"] = (listed.encode(), "application/json")
+        self.files["findings.json"] = (self.places.json(listed.encode()), "application/json")
         measurement = FailedMeasurement(
             **self._common(),
             stage=self.session.stage,
@@ -202,8 +206,10 @@ class _Started:
 
     def _common(self) -> dict[str, Any]:
         session = self.session
-        self.files["stderr.txt"] = (session.stderr, "text/plain")
-        self.files["environment.json"] = (_json(dict(session.environment)), "application/json")
+        self.files["stderr.txt"] = (self.places.lines(session.stderr), "text/plain")
+        given = session.environment
+        environment = dict(zip(given, self.places.words(given.values()), strict=True))
+        self.files["environment.json"] = (_json(environment), "application/json")
         if session.found is not None:
             self.files["observations.json"] = (_json(dataclasses.asdict(session.found)), "application/json")
         subject = self._subject()

@@ -60,12 +60,23 @@ PRESETS: Final[dict[str, SynthSpec]] = {
     "tiny-iq1": replace(_TINY, expert_width=256, latent=256, storage="Q8_0", expert_storage="IQ1_S"),
     "parity26": _PARITY,
     "deep": replace(_TINY, layers=93, bank_stride=12),
+    "real-slice": replace(
+        _REAL,
+        layers=2,
+        dense_width=3072,
+        experts=8,
+        top_k=4,
+        vocabulary=2048,
+        storage="F32",
+        expert_storage="F32",
+    ),
     "real-1": replace(_REAL, layers=1, vocabulary=4096),
     "real-period": _REAL,
     "real-two-banks": replace(_REAL, layers=16, expert_storage="IQ1_S"),
 }
 """``tiny*`` run anywhere in seconds; ``parity26`` is what parity is accepted on; ``deep`` has K3's own layer map;
-``real-*`` have K3's widths: 1 dense layer, one period of 5 layers, 16 layers with two residual banks."""
+``real-*`` have K3's widths: a dense KDA layer and an MLA layer with 8 experts in float32 (``real-slice``, 4.5 GiB: one
+H200 checks it in minutes), 1 dense layer, one period of 5 layers, 16 layers with two residual banks."""
 
 
 def preset(name: str, **changes: Any) -> SynthSpec:
