@@ -58,7 +58,11 @@ def parts(node: str, device: str, threads: int, *, only_tiny: bool) -> list[Part
     sliced = (*CLI, "run", "--model", model, *graded, "--repetitions", "3", "--rows", "2", *flags)
     fast = ("--flag", "deterministic=0", "--out", "{scratch}/slice-fast")
     listed = [
-        Part("kernels", ("-m", "pytest", "tests/kernels", "-q", "-p", "no:cacheprovider"), 170),
+        Part(
+            "kernels",
+            ("-m", "pytest", "tests/kernels", "-q", "-p", "no:cacheprovider"),
+            200 if device == "cuda" else 1800,
+        ),
         Part("tiny", tiny, 120),
         Part("write", (*CLI, "model", "synth", model, "--preset", slice_, "--no-measure"), 120),
         Part("slice", (*sliced, "--out", "{scratch}/slice"), 200),

@@ -60,9 +60,9 @@ def test_a_run_keeps_no_path(synthetic: Callable[..., Path], tmp_path: Path, hid
     model.write_bytes(synthetic("tiny").read_bytes())
     outcome = runner.run(request(model, tmp_path / "b", hidden, plan=Plan(context=32, decode_tokens=8, repetitions=3)))
     assert outcome.kind == "run", outcome.findings
-    check(tmp_path / "b", model, hidden, Path("/clients"))
+    check(tmp_path / "b", model, hidden, Path("/") / hidden.parent.name)
     command = outcome.measurement.machine.command
-    assert command[:4] == ("k3-ledger", "run", "--model", "{model}")
+    assert command[:5] == ("k3-ledger", "run", "--model", "{model}", "--out={out}")
     environment = next(one for one in outcome.measurement.artifacts if one.name == "environment.json")
     values = json.loads((tmp_path / "b" / "blobs" / environment.sha256).read_bytes())
     assert values["HOME"] == values["TMPDIR"] == "{folder}"

@@ -41,9 +41,9 @@ class Places:
         self._named = dict(named or {})
         root = Path(k3_ledger.engine.__file__ or "").parents[2]
         known = {
-            "source": root.parent if root.name == "engine" else root,
-            "python": Path(sys.prefix),
             "cwd": Path.cwd(),
+            "python": Path(sys.prefix),
+            "source": root.parent if root.name == "engine" else root,
             **self._named,
         }
         self._names: dict[str, str] = {}

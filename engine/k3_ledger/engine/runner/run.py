@@ -133,7 +133,7 @@ class _Started:
         self.progress = progress
         self.origin = time.monotonic_ns()
         parts = {f"model-{number}": path for number, path in enumerate(weights.file.paths, 1)}
-        self.places = Places({**parts, "model": request.model})
+        self.places = Places({**parts, "model": request.model, "out": request.out})
         self.machine = probe_machine(request.node, list(self.places.words(request.command)), SOFTWARE)
         self.files: dict[str, tuple[bytes, str]] = {}
         self.model: WeightsRef | None = None
