@@ -94,3 +94,14 @@ def test_findings_travel_between_processes():
 
 def test_an_outcome_is_never_true_or_false():
     assert {str(outcome) for outcome in Outcome} == {"pass", "fail", "not-checked"}
+
+
+def test_an_error_about_a_document_that_was_handed_in_names_it_and_ends_with_3():
+    with pytest.raises(LedgerError) as caught, errors.handed_in("body.json"):
+        raise MalformedError(Code.JSON_FLOAT, "a float", position=Position(byte_offset=7, field="text"))
+    assert caught.value.exit_code is ExitCode.UNREADABLE
+    assert caught.value.finding.position == Position(source="body.json", byte_offset=7, field="text")
+    with pytest.raises(LedgerError) as caught, errors.handed_in("body.json"):
+        raise MalformedError(Code.JSON_FLOAT, "a float", position=Position(source="other.json"))
+    assert caught.value.finding.position == Position(source="other.json")
+    assert MalformedError(Code.JSON_FLOAT, "a float").exit_code is ExitCode.FALSE

@@ -97,4 +97,4 @@ def fail(error: LedgerError) -> int:
     lines.append(f"hint: {finding.advice}")
     for line in lines:
         typer.echo(printable(line), err=True)
-    return int(finding.code.info.exit) or 1
+    return int(error.exit_code) or 1

@@ -127,6 +127,7 @@ def append(
     from k3_ledger.ledger.writer.blobs import put_blob
     from k3_ledger.ledger.writer.store import Ledger
     from k3_ledger.schemas.envelope import SIGNING_ROLES
+    from k3_ledger.schemas.errors import handed_in
     from k3_ledger.schemas.validate import read_body
 
     kinds = [name for name in SIGNING_ROLES if name != "genesis"]
@@ -134,7 +135,8 @@ def append(
         raise typer.BadParameter(f"{kind!r} is not one of {', '.join(kinds)}", param_hint="KIND")
     opened = Ledger.open(ledger)
     signer = load_key(key, passphrase_file)
-    value = read_body(kind, _read_body(body)).model_dump(mode="json", by_alias=True)
+    with handed_in("stdin" if body == "-" else body):
+        value = read_body(kind, _read_body(body)).model_dump(mode="json", by_alias=True)
     with opened.writer(signer, lock_timeout_s=wait, check=faults) as writer:
         writer.rehearse([Draft(kind, value, time)])
         _check_sizes(opened, value, artifact or [])

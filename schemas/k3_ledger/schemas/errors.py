@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from k3_ledger.schemas.findings import Finding
-from k3_ledger.schemas.outcomes import NOWHERE, Position
+from k3_ledger.schemas.outcomes import NOWHERE, ExitCode, Position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from k3_ledger.schemas.findings import Code
 
@@ -34,11 +36,17 @@ class LedgerError(Exception):
     ) -> None:
         super().__init__(message)
         self.finding = Finding(code, message, position, expected, found, hint)
+        self.handed_in = False
 
     @property
     def code(self) -> Code:
         """Registry row of the finding."""
         return self.finding.code
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """How a command ends that this stops: a document that was handed in is unreadable, not a ledger found false."""
+        return ExitCode.UNREADABLE if self.handed_in else self.finding.code.info.exit
 
     def __reduce__(self) -> tuple[Callable[..., LedgerError], tuple[type[LedgerError], Finding]]:
         # Exceptions pickle as their positional arguments, which loses keywords: workers send errors to their parent.
@@ -47,6 +55,23 @@ class LedgerError(Exception):
     def __str__(self) -> str:
         place = "" if self.finding.position == NOWHERE else f"{self.finding.position}: "
         return f"{place}{self.finding.message}"
+
+
+@contextlib.contextmanager
+def handed_in(source: str) -> Iterator[None]:
+    """Around the reading of a document that a user hands in: errors name it, and end a command with exit code 3.
+
+    Args:
+        source: what to call the document; an error that already names its source keeps it.
+    """
+    try:
+        yield
+    except LedgerError as error:
+        error.handed_in = True
+        place = error.finding.position
+        if place.source is None:
+            error.finding = replace(error.finding, position=replace(place, source=source))
+        raise
 
 
 def _raised_elsewhere(kind: type[LedgerError], finding: Finding) -> LedgerError:

@@ -27,7 +27,7 @@ from k3_ledger.ledger.writer.batch import Draft
 from k3_ledger.ledger.writer.blobs import BLOCK, digest_of, put_blob
 from k3_ledger.ledger.writer.disk import storage_errors
 from k3_ledger.ledger.writer.tarball import list_members
-from k3_ledger.schemas.errors import BundleError
+from k3_ledger.schemas.errors import BundleError, handed_in
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
@@ -194,7 +194,8 @@ def _read_description(files: BundleFiles) -> Bundle:
         )
     with files.open(BUNDLE_NAME) as file:
         data = file.read(MAX_LINE + 1)
-    model = parse_bundle(data, position=place)
+    with handed_in(f"{files.source}/{BUNDLE_NAME}"):
+        model = parse_bundle(data, position=place)
     digest = hashlib.sha256(data).hexdigest()
     sealed = model.sealed(digest)
     sizes: dict[str, int] = {}
