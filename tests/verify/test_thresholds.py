@@ -311,6 +311,30 @@ def test_a_threshold_that_thieves_lowered_stands_again_and_what_followed_is_take
     assert codes(ledger) >= {Code.THRESHOLD_NOT_MET}
 
 
+def test_an_heir_signs_nothing_behind_the_revocation_that_took_its_enrolment_back() -> None:
+    """However many revocations follow: the first that took the enrolment back is where it ended."""
+    ledger = small_ledger(1)
+    thief, heir, evil = Key("thief"), Key("heir"), Key("evil")
+    ledger.add("key", key_body(thief, "root"), ROOT)  # 5
+    ledger.add("key", key_body(heir, "root"), thief)  # 6: stolen from here on
+    ledger.add("key", key_body(evil, "runner"), heir)  # 7
+    ledger.add("key", key_body(thief, "root", "revoke", revoked_from=6), ROOT)  # 8
+    ledger.add("run", run_body(1), evil)  # 9
+    ledger.add("key", key_body(JUDGE, "judge", "revoke", revoked_from=9), ROOT)  # 10: for another reason
+    assert Code.KEY_RETIRED in codes(ledger)
+
+
+def test_an_action_ends_with_the_first_of_its_keys_that_was_taken_back() -> None:
+    ledger = of_three()
+    fourth, evil = Key("fourth"), Key("evil")
+    ledger.act("key", key_body(fourth, "root"), ROOT, SECOND)  # 9
+    ledger.act("key", key_body(evil, "runner"), SECOND, THIRD)  # 10: both are stolen
+    ledger.act("key", key_body(SECOND, "root", "revoke", revoked_from=10), ROOT, fourth)  # 11
+    ledger.add("run", run_body(1), evil)  # 12
+    ledger.act("key", key_body(THIRD, "root", "revoke", revoked_from=10), ROOT, fourth)  # 13
+    assert Code.KEY_RETIRED in codes(ledger)
+
+
 def test_a_revocation_that_takes_back_its_own_endorser_cannot_count() -> None:
     ledger = of_three()
     fourth = Key("fourth")

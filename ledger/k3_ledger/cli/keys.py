@@ -27,6 +27,13 @@ OldKeyArgument = Annotated[
     str,
     typer.Argument(metavar="KEY", help="A key of the ledger: its name, key id or .pub.pem file.", show_default=False),
 ]
+SignOption = Annotated[
+    Path | None, typer.Option("--key", "-k", help="Root key file that signs and appends the entry.", show_default=False)
+]
+ProposeOption = Annotated[
+    Path | None,
+    typer.Option("--propose", help="Append nothing; write a proposal for the holders of root keys to endorse."),
+]
 NameOption = Annotated[str | None, typer.Option(help="What to call the key; the file's name when omitted.")]
 PassphraseOption = Annotated[
     Path | None, typer.Option("--passphrase-file", help="File whose first line opens the key file.")
@@ -42,23 +49,31 @@ KEYGEN_HELP = """Make Ed25519 key pairs.
 Each PATH becomes a private key (PKCS#8 PEM, mode 0600); its public half stands beside it as NAME.pub.pem. Nothing is
 ever overwritten.
 """
-ENROL_HELP = "Enrol a key: from the next entry on, what it signs counts. Signed by the root key."
-ROTATE_HELP = "Replace a key by a new one of the same role. Entries of the old key stay valid. Signed by the root key."
-REVOKE_HELP = """Revoke a key. Signed by the root key.
+_PROPOSED = """
+Where a threshold is set, give --propose FILE instead of --key, have the file endorsed, and append it: see key endorse.
+"""
+ENROL_HELP = f"""Enrol a key: from the next entry on, what it signs counts. Signed by a root key.
+{_PROPOSED}"""
+ROTATE_HELP = f"""Replace a key by a new one of the same role. Entries of the old key stay valid. Signed by a root key.
+{_PROPOSED}"""
+REVOKE_HELP = f"""Revoke a key. Signed by a root key.
 
 Entries in front of the revocation stay valid, unless --from says since which entry the key was not its owner's: what
 it signed from there on counts for nothing.
-"""
+{_PROPOSED}"""
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
+    from k3_ledger.cli import thresholds
+
     app.command("keygen", help=KEYGEN_HELP)(keygen)
     group = typer.Typer(no_args_is_help=True, help="List, enrol, rotate and revoke the keys of a ledger.")
     group.command("ls", help="List the keys of a ledger.")(list_keys)
     group.command("enrol", help=ENROL_HELP)(enrol)
     group.command("rotate", help=ROTATE_HELP)(rotate)
     group.command("revoke", help=REVOKE_HELP)(revoke)
+    thresholds.register(group)
     app.add_typer(group, name="key")
 
 
@@ -153,8 +168,9 @@ def enrol(
     public_key: Annotated[
         str, typer.Argument(help="Public key: a .pub.pem file or 64 hex digits.", show_default=False)
     ],
-    key: KeyOption,
+    key: SignOption = None,
     ledger: LedgerOption = Path(),
+    propose: ProposeOption = None,
     name: NameOption = None,
     passphrase_file: PassphraseOption = None,
     time: TimeOption = None,
@@ -165,7 +181,7 @@ def enrol(
     from k3_ledger.ledger.writer.store import Ledger, enrolment
 
     body = enrolment(new_key(role, public_key, name))
-    _append_key(Ledger.open(ledger), load_key(key, passphrase_file), body, time, wait, as_json)
+    act(Ledger.open(ledger), "key", body, key, propose, passphrase_file, time=time, wait=wait, as_json=as_json)
 
 
 def rotate(
@@ -173,8 +189,9 @@ def rotate(
     public_key: Annotated[
         str, typer.Argument(help="New public key: a .pub.pem file or 64 hex digits.", show_default=False)
     ],
-    key: KeyOption,
+    key: SignOption = None,
     ledger: LedgerOption = Path(),
+    propose: ProposeOption = None,
     name: NameOption = None,
     passphrase_file: PassphraseOption = None,
     time: TimeOption = None,
@@ -188,13 +205,14 @@ def rotate(
     opened = Ledger.open(ledger)
     replaced = find_key(opened, old)
     body = {**enrolment(new_key(replaced.role, public_key, name)), "action": "rotate", "replaces": replaced.key_id}
-    _append_key(opened, load_key(key, passphrase_file), body, time, wait, as_json)
+    act(opened, "key", body, key, propose, passphrase_file, time=time, wait=wait, as_json=as_json)
 
 
 def revoke(
     old: OldKeyArgument,
-    key: KeyOption,
+    key: SignOption = None,
     ledger: LedgerOption = Path(),
+    propose: ProposeOption = None,
     reason: Annotated[str | None, typer.Option(help="Why, for the record.")] = None,
     since: Annotated[
         int | None, typer.Option("--from", min=0, help="First entry that counts for nothing (compromise).")
@@ -221,7 +239,7 @@ def revoke(
         "reason": reason,
         "endorsements": [],
     }
-    _append_key(opened, load_key(key, passphrase_file), body, time, wait, as_json)
+    act(opened, "key", body, key, propose, passphrase_file, time=time, wait=wait, as_json=as_json)
 
 
 def new_key(role: str, spec: str, name: str | None) -> Any:
@@ -240,12 +258,29 @@ def new_key(role: str, spec: str, name: str | None) -> Any:
     return NewKey(role, given, public)  # type: ignore[arg-type] # checked above
 
 
-def _append_key(
-    ledger: Ledger, signer: Signer, body: dict[str, object], time: str | None, wait: float, as_json: bool
+def act(
+    ledger: Ledger,
+    kind: str,
+    body: dict[str, object],
+    key: Path | None,
+    propose: Path | None,
+    passphrase_file: Path | None,
+    *,
+    time: str | None,
+    wait: float,
+    as_json: bool,
 ) -> None:
-    with ledger.writer(signer, lock_timeout_s=wait) as writer:
-        receipt = writer.append("key", body, time=time)
-    print_receipt(receipt, f"{body['action']} {body['role']} key {body['name']}", as_json=as_json)
+    """Append a root action, or write a proposal of it."""
+    from k3_ledger.cli.thresholds import describe, write_proposal
+
+    if (key is None) == (propose is None):
+        raise typer.BadParameter("give either the root key that signs, or --propose FILE", param_hint="--key")
+    if key is not None:
+        with ledger.writer(load_key(key, passphrase_file), lock_timeout_s=wait) as writer:
+            receipt = writer.append(kind, body, time=time)
+        print_receipt(receipt, describe(kind, body), as_json=as_json)
+    elif propose is not None:
+        write_proposal(ledger, kind, body, propose, as_json=as_json)
 
 
 def print_receipt(receipt: Receipt, what: str, *, as_json: bool) -> None:

@@ -965,6 +965,16 @@ class Code(enum.Enum):
         "that it cannot be used a second time.",
         "propose the action again and collect the endorsements again",
     )  # fmt: skip
+    PROPOSAL_MALFORMED = CodeInfo(
+        Area.KEYS, E, "not a proposal",
+        "A file is not one that `k3-ledger key … --propose` wrote and holders of root keys endorse.",
+        "have the proposal sent again", ExitCode.UNREADABLE,
+    )  # fmt: skip
+    PROPOSALS_DIFFER = CodeInfo(
+        Area.KEYS, E, "files of different proposals",
+        "Several files were given as copies of one proposal, and they propose different things.",
+        "give the copies of one proposal only", ExitCode.USAGE,
+    )  # fmt: skip
     REVOCATION_CIRCULAR = CodeInfo(
         Area.KEYS, E, "revocation undoes itself",
         "A compromise revocation takes back, directly or through other revocations, an enrolment or a revocation that "

@@ -129,7 +129,7 @@ class Keyring:
         if len(endorsers) + 1 < self.threshold:
             found.append(_finding(
                 Code.THRESHOLD_NOT_MET, position, "body.endorsements",
-                f"{len(endorsers) + 1} root keys stand behind this action, the threshold in force is {self.threshold}",
+                f"{len(endorsers) + 1} root keys behind this action, and the threshold is {self.threshold}",
                 expected=f"{self.threshold} root keys, the signer among them", found=str(len(endorsers) + 1),
             ))  # fmt: skip
         if found:

@@ -16,6 +16,7 @@ from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
+    from k3_ledger.ledger.writer.state import LogState
     from k3_ledger.ledger.writer.store import Ledger
 
 
@@ -68,6 +69,18 @@ def enrolled_keys(ledger: Ledger) -> list[EnrolledKey]:
         )
         for key_id, life in state.keyring.lives.items()
     ]
+
+
+def read_state(ledger: Ledger) -> LogState:
+    """What a writer knows of the ledger as it is now; a torn tail is left out.
+
+    Raises:
+        LedgerError: the log cannot be read, or a line that says so is damaged.
+    """
+    with storage_errors(ledger.log_path, "read the ledger"), ledger.log_path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        state, _ = scan_to_tail(lambda count, offset: os.pread(file.fileno(), count, offset), size)
+    return state
 
 
 def find_key(ledger: Ledger, spec: str) -> EnrolledKey:

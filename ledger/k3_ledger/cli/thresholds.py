@@ -1,0 +1,187 @@
+"""``k3-ledger key threshold``, ``endorse`` and ``append``: root actions that several root keys stand behind."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from k3_ledger.cli.keys import (
+    JsonOption,
+    KeyOption,
+    LedgerOption,
+    PassphraseOption,
+    ProposeOption,
+    SignOption,
+    TimeOption,
+    WaitOption,
+    act,
+    load_key,
+    print_json,
+    print_receipt,
+)
+from k3_ledger.cli.sources import read_small, unreadable
+
+if TYPE_CHECKING:
+    from k3_ledger.ledger.writer.proposal import Proposal
+    from k3_ledger.ledger.writer.store import Ledger
+
+THRESHOLD_HELP = """Set how many root keys have to stand behind each later key and threshold entry.
+
+Enrol the further root keys first (key enrol root …). Changing a threshold takes as many root keys as the old one says.
+"""
+ENDORSE_HELP = """Endorse a proposal with a root key, offline: adds a signature to the file.
+
+What is endorsed is printed. With --ledger the proposal is held against that copy of the ledger first: that it is for
+this log and for the present state of its keys, and could count. Without it, look at what is printed. An endorsement
+counts for this one action, once: when another key entry is appended first, it is void.
+"""
+APPEND_HELP = """Append a proposed action with the endorsements collected so far.
+
+The root key that signs it counts as well, so it need not endorse. Several files are copies of one proposal that
+different holders endorsed.
+"""
+
+
+def register(group: typer.Typer) -> None:
+    """Add the commands to the group ``key``."""
+    group.command("threshold", help=THRESHOLD_HELP)(threshold)
+    group.command("endorse", help=ENDORSE_HELP)(endorse)
+    group.command("append", help=APPEND_HELP)(append)
+
+
+def threshold(
+    count: Annotated[int, typer.Argument(min=1, max=17, help="How many root keys.", show_default=False)],
+    key: SignOption = None,
+    ledger: LedgerOption = Path(),
+    propose: ProposeOption = None,
+    reason: Annotated[str | None, typer.Option(help="Why, for the record.")] = None,
+    passphrase_file: PassphraseOption = None,
+    time: TimeOption = None,
+    wait: WaitOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Append the entry that sets a threshold."""
+    from k3_ledger.ledger.writer.store import Ledger
+
+    body: dict[str, object] = {"threshold": count, "reason": reason, "endorsements": []}
+    opened = Ledger.open(ledger)
+    act(opened, "threshold", body, key, propose, passphrase_file, time=time, wait=wait, as_json=as_json)
+
+
+def endorse(
+    proposal: Annotated[Path, typer.Argument(help="File that --propose wrote.", show_default=False)],
+    key: KeyOption,
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", "-l", help="Your copy of the ledger, to hold the proposal against.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the endorsed copy here; in place when omitted.")
+    ] = None,
+    passphrase_file: PassphraseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Add one endorsement to a proposal."""
+    from k3_ledger.ledger.writer import proposal as proposals
+    from k3_ledger.ledger.writer.store import Ledger
+
+    given, signer = read_proposal(proposal), load_key(key, passphrase_file)
+    if ledger is not None:
+        proposals.check_proposal(Ledger.open(ledger), given, endorser=signer.key_id)
+    endorsed = proposals.endorse(given, signer)
+    _write(out or proposal, proposals.format_proposal(endorsed))
+    _print(endorsed, out or proposal, as_json=as_json)
+    if ledger is None and not as_json:
+        typer.echo("note: not held against a ledger (--ledger); compare the identity with your own copy", err=True)
+
+
+def append(
+    proposal: Annotated[list[Path], typer.Argument(help="The proposal, or endorsed copies of it.", show_default=False)],
+    key: KeyOption,
+    ledger: LedgerOption = Path(),
+    passphrase_file: PassphraseOption = None,
+    time: TimeOption = None,
+    wait: WaitOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Append a proposed action."""
+    from k3_ledger.ledger.writer.proposal import check_proposal, merge
+    from k3_ledger.ledger.writer.store import Ledger
+
+    opened, signer = Ledger.open(ledger), load_key(key, passphrase_file)
+    merged = merge([read_proposal(path) for path in proposal], signer=signer.key_id)
+    check_proposal(opened, merged)
+    with opened.writer(signer, lock_timeout_s=wait) as writer:
+        receipt = writer.append(merged.kind, merged.body, time=time)
+    print_receipt(receipt, describe(merged.kind, merged.body), as_json=as_json)
+
+
+def write_proposal(ledger: Ledger, kind: str, body: dict[str, Any], path: Path, *, as_json: bool) -> None:
+    """Write a proposal file and say what is in it. A file that stands there is left as it is.
+
+    Raises:
+        StoreError: the file exists, or cannot be written.
+    """
+    from k3_ledger.ledger.writer.proposal import format_proposal, propose
+
+    proposal = propose(ledger, kind, body)
+    try:
+        with path.open("xb") as file:
+            file.write(format_proposal(proposal))
+    except OSError as error:
+        raise unreadable(path, error) from None
+    _print(proposal, path, as_json=as_json)
+
+
+def read_proposal(path: Path) -> Proposal:
+    """A proposal from its file.
+
+    Raises:
+        LedgerError: it cannot be read, or is none.
+    """
+    from k3_ledger.ledger.writer.proposal import parse_proposal
+    from k3_ledger.schemas.outcomes import Position
+
+    return parse_proposal(read_small(path), position=Position(source=path.name))
+
+
+def describe(kind: str, body: dict[str, Any]) -> str:
+    """A root action in a few words."""
+    if kind == "threshold":
+        return f"threshold {body['threshold']}"
+    return f"{body['action']} {body['role']} key {body['name']}"
+
+
+def _print(proposal: Proposal, path: Path, *, as_json: bool) -> None:
+    from k3_ledger.schemas.printable import printable
+
+    if as_json:
+        print_json(
+            {
+                "path": str(path),
+                "origin": proposal.origin,
+                "after": proposal.after,
+                "kind": proposal.kind,
+                "body": proposal.body,
+            }
+        )
+        return
+    typer.echo(f"{path}: {printable(describe(proposal.kind, proposal.body))}")
+    typer.echo(f"  log        {printable(proposal.origin)}, after the root action {proposal.after}")
+    for name, value in proposal.body.items():
+        if name not in ("endorsements", "action", "role", "name", "threshold") and value is not None:
+            typer.echo(f"  {name:<11}{printable(str(value))}")
+    typer.echo(f"  endorsed by {', '.join(proposal.endorsers) or 'nobody yet'}")
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Replace a file whole or not at all."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        aside.write_bytes(data)
+        aside.replace(path)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise unreadable(path, error) from None

@@ -1,0 +1,109 @@
+"""Several root keys, each on a machine of its own: proposing, endorsing and appending from the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+
+@pytest.fixture
+def roots(run, keys, ledger):
+    """Two of three root keys are needed from here on; the third is `spare`."""
+    assert run("keygen", "second.pem", "new.pem").code == 0
+    for name in ("second", "spare"):
+        assert run("key", "enrol", "root", f"{name}.pub.pem", "-k", "root.pem", "-l", "ledger").code == 0
+    done = run("key", "threshold", "2", "-k", "root.pem", "-l", "ledger", "--reason", "more eyes")
+    assert (done.code, done.out.split(": ")[1]) == (0, "threshold 2\n")
+    return run
+
+
+ENROL = ("key", "enrol", "judge", "new.pub.pem", "-l", "ledger")
+
+
+def test_two_of_three_enrol_a_key(roots, tmp_path):
+    done = roots(*ENROL, "-k", "root.pem")
+    assert (done.code, done.out) == (1, "")
+    assert "K3L-THRESHOLD-NOT-MET" in done.err
+    assert "--propose" in done.err
+    done = roots(*ENROL, "--propose", "p.json")
+    assert done.code == 0
+    assert "endorsed by nobody yet" in done.out
+    shutil.copytree(tmp_path / "ledger", tmp_path / "copy")
+    done = roots("key", "endorse", "p.json", "-k", "second.pem", "-l", "copy")
+    assert (done.code, done.err) == (0, "")
+    assert "enrol judge key new" in done.out
+    done = roots("key", "append", "p.json", "-k", "root.pem", "-l", "ledger")
+    assert (done.code, done.out.split(": ")[1]) == (0, "enrol judge key new\n")
+    assert "root actions need 2 of 3 root keys" in roots("verify", "ledger").out
+    assert roots("append", "note", "-b", "-", "-k", "new.pem", "-l", "ledger", stdin=b'{"text": "x"}').code == 0
+
+
+@pytest.mark.parametrize("action", ["rotate", "revoke", "threshold"])
+def test_every_root_action_can_be_proposed(roots, action):
+    words = {
+        "rotate": ("key", "rotate", "judge", "new.pub.pem"),
+        "revoke": ("key", "revoke", "judge", "--reason", "lost"),
+        "threshold": ("key", "threshold", "1"),
+    }[action]
+    assert roots(*words, "-l", "ledger", "-k", "root.pem").code == 1
+    assert roots(*words, "-l", "ledger", "--propose", "p.json").code == 0
+    done = roots("key", "endorse", "p.json", "-k", "spare.pem")
+    assert done.code == 0
+    assert "not held against a ledger" in done.err
+    assert ("lost" in done.out) == (action == "revoke")
+    assert roots("key", "append", "p.json", "-k", "second.pem", "-l", "ledger").code == 0
+    assert roots("verify", "ledger").code == 0
+
+
+def test_copies_are_endorsed_apart_and_appended_together(roots, tmp_path):
+    assert roots("key", "threshold", "3", "-l", "ledger", "--propose", "p.json").code == 0
+    assert roots("key", "endorse", "p.json", "-k", "second.pem").code == 0
+    assert roots("key", "append", "p.json", "-k", "root.pem", "-l", "ledger").code == 0
+    assert roots(*ENROL, "--propose", "q.json").code == 0
+    before = (tmp_path / "q.json").read_bytes()
+    done = roots("key", "endorse", "q.json", "-k", "second.pem", "--out", "q2.json", "--json")
+    assert (done.code, done.json["path"], len(done.json["body"]["endorsements"])) == (0, "q2.json", 1)
+    assert roots("key", "endorse", "q.json", "-k", "spare.pem", "--out", "q3.json").code == 0
+    assert (tmp_path / "q.json").read_bytes() == before
+    assert roots("key", "append", "q2.json", "-k", "root.pem", "-l", "ledger").code == 1
+    done = roots("key", "append", "q.json", "q2.json", "q3.json", "-k", "root.pem", "-l", "ledger", "--json")
+    assert (done.code, done.json["index"]) == (0, 8)
+
+
+def test_what_is_no_root_of_the_ledger_endorses_nothing(roots, tmp_path):
+    assert roots(*ENROL, "--propose", "p.json").code == 0
+    before = (tmp_path / "p.json").read_bytes()
+    done = roots("key", "endorse", "p.json", "-k", "judge.pem", "-l", "ledger")
+    assert (done.code, "K3L-KEY-WRONG-ROLE" in done.err) == (1, True)
+    assert (tmp_path / "p.json").read_bytes() == before
+
+
+def test_proposal_never_overwrites_a_file_and_needs_no_key(roots, tmp_path):
+    (tmp_path / "p.json").write_text("mine")
+    done = roots(*ENROL, "--propose", "p.json")
+    assert (done.code, (tmp_path / "p.json").read_text()) == (3, "mine")
+    for words in ((), ("-k", "root.pem", "--propose", "q.json")):
+        done = roots(*ENROL, *words)
+        assert done.code == 2
+        assert "--propose" in done.err
+    assert not (tmp_path / "q.json").exists()
+
+
+def test_file_that_is_no_proposal_is_named(roots, tmp_path):
+    (tmp_path / "p.json").write_text("{}")
+    done = roots("key", "endorse", "p.json", "-k", "second.pem")
+    assert (done.code, "p.json" in done.err, "K3L-PROPOSAL-MALFORMED" in done.err) == (3, True, True)
+    done = roots("key", "endorse", "nothing.json", "-k", "second.pem")
+    assert (done.code, "nothing.json" in done.err) == (3, True)
+
+
+def test_endorsed_copy_that_cannot_be_written_leaves_nothing(roots, tmp_path):
+    assert roots(*ENROL, "--propose", "p.json").code == 0
+    done = roots("key", "endorse", "p.json", "-k", "second.pem", "--out", "nowhere/p.json")
+    assert (done.code, done.out) == (3, "")
+    (tmp_path / "folder").mkdir()
+    assert roots("key", "endorse", "p.json", "-k", "second.pem", "--out", "folder").code == 3
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+    assert json.loads((tmp_path / "p.json").read_text())["body"]["endorsements"] == []
