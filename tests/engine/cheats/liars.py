@@ -78,7 +78,7 @@ class PatchesTheClock(Engine):
 
 class SlowPingsWidenNothing(ClaimsHalf):
     def ping(self, request: Json) -> Json:
-        work(0.02)
+        work(0.005)
         return super().ping(request)
 
 
