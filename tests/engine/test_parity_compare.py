@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -151,6 +152,7 @@ def test_decimals_are_plain(value: float, text: str) -> None:
 
 
 def test_digest_tells_prompts_apart() -> None:
+    assert ids_digest([[1, 22], [3]]) == hashlib.sha256(b"1,22\n3\n").hexdigest()
     assert len({ids_digest(p) for p in ([[1, 2]], [[12]], [[1], [2]], [[2, 1]], [[1, 2], []])}) == 5
 
 

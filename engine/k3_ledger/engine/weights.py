@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from k3_ledger.engine.config import K3Config, read_config
+from k3_ledger.engine.digest import FileDigest, digest_file
 from k3_ledger.engine.gguf.file import ModelFile, TensorView, open_model_file
 from k3_ledger.engine.gguf.quants import Floats, dequantise
 from k3_ledger.engine.tensors import OPTIONAL_TENSORS, check_tensors
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from k3_ledger.engine.gguf.header import TensorInfo
 
 _EMBEDDING: Final = "token_embd.weight"
-_READ: Final = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,13 @@ class Weights:
         """A tensor as float32, finite."""
         return dequantise(self.view(name))
 
-    def digest(self) -> str:
-        """Lower-case hex SHA-256 of the file, or of its parts' digests in order when it is split."""
-        parts = [_file_digest(path) for path in self.file.paths]
-        if len(parts) == 1:
-            return parts[0]
-        return hashlib.sha256("".join(f"{part}\n" for part in parts).encode()).hexdigest()
+    def digest(self, cache: Path | None = None) -> str:
+        """Lower-case hex SHA-256 of the file, or of its parts' digests in order when it is split; reads every byte."""
+        return joined([part.sha256 for part in self.digests(cache)])
+
+    def digests(self, cache: Path | None = None) -> list[FileDigest]:
+        """Of every part, in order; see :func:`~k3_ledger.engine.digest.digest_file`."""
+        return [digest_file(path, cache) for path in self.file.paths]
 
     def close(self) -> None:
         """Releases the file."""
@@ -86,12 +87,11 @@ class Weights:
         self.close()
 
 
-def _file_digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(_READ):
-            digest.update(block)
-    return digest.hexdigest()
+def joined(parts: list[str]) -> str:
+    """The digest of a model whose parts have these."""
+    if len(parts) == 1:
+        return parts[0]
+    return hashlib.sha256("".join(f"{part}\n" for part in parts).encode()).hexdigest()
 
 
 def open_weights(

@@ -193,6 +193,7 @@ def bundle_from(
 
     from k3_ledger.engine.adapters import READERS, Told
     from k3_ledger.engine.adapters.write import Origin, bundle_reading
+    from k3_ledger.engine.digest import default_cache
     from k3_ledger.engine.runner.run import Outcome, weights_of
     from k3_ledger.engine.weights import open_weights
 
@@ -211,7 +212,7 @@ def bundle_from(
     weights = None
     if model is not None:
         with open_weights(model) as opened:
-            weights = weights_of(opened, model.stem)
+            weights = weights_of(opened, model.stem, opened.digests(default_cache()))
     origin = Origin(node, tuple(shlex.split(ran)), version, started, role.value, weights)
     bundle, measurement = bundle_reading(reading, data, f"{tool.value}.json", origin, out)
     _show(Outcome(bundle, "run", (), measurement), out, as_json=as_json)

@@ -220,7 +220,8 @@ class Parity(Model):
     reference: ParityReference
     """Whose logits were taken as right."""
     prompt_sha256: Hex64
-    """SHA-256 of the token ids, each as 4 bytes, little-endian."""
+    """SHA-256 of the prompts' token ids as text: decimal, commas between, LF after each prompt. A run keeps that text
+    as its artifact `prompts.txt`."""
     vocabulary: Positive
     """Tokens in the vocabulary: the length of every compared row."""
     path: Literal["prefill", "decode", "both"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from typing import TYPE_CHECKING, Any
@@ -80,7 +81,11 @@ def test_a_run_holds_raw_times_parity_flags_and_provenance(synthetic: Callable[.
     assert body.memory[0].peak_bytes > 50 << 20
     assert body.expert_load is not None
     kept = artifacts(tmp_path / "b")
-    assert {"environment.json", "observations.json", "sources.sha256", "stderr.txt"} <= set(kept)
+    assert {"environment.json", "observations.json", "prompts.txt", "sources.sha256", "stderr.txt"} <= set(kept)
+    assert hashlib.sha256(kept["prompts.txt"]).hexdigest() == body.parity.prompt_sha256
+    (graded,) = [[int(token) for token in line.split(b",")] for line in kept["prompts.txt"].splitlines()]
+    assert len(graded) == 16
+    assert set(graded) < set(range(512))
     assert not [name for name in json.loads(kept["environment.json"]) if name.startswith(("K3_", "PYTEST"))]
 
 

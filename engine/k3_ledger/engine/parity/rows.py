@@ -16,10 +16,14 @@ Array = npt.NDArray[np.float64]
 Way = Literal["prefill", "decode"]
 
 
+def ids_text(prompts: Sequence[Sequence[int]]) -> bytes:
+    """Token ids as text: decimal, comma-separated, LF after each prompt."""
+    return "".join(",".join(map(str, ids)) + "\n" for ids in prompts).encode()
+
+
 def ids_digest(prompts: Sequence[Sequence[int]]) -> str:
-    """Lower-case hex SHA-256 of token ids: decimal, comma-separated, one prompt a line, LF after each."""
-    text = "".join(",".join(str(token) for token in ids) + "\n" for ids in prompts)
-    return hashlib.sha256(text.encode()).hexdigest()
+    """Lower-case hex SHA-256 of :func:`ids_text`, as a receipt's ``parity.prompt_sha256``."""
+    return hashlib.sha256(ids_text(prompts)).hexdigest()
 
 
 @dataclass(frozen=True)

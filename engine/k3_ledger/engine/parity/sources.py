@@ -9,6 +9,7 @@ import numpy as np
 
 from k3_ledger.engine.parity.rows import Rows, Way, ids_digest
 from k3_ledger.engine.reference import ReferenceState
+from k3_ledger.engine.walk import graded_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,16 +39,8 @@ class ModelSource:
 
     def rows(self, ids: Sequence[int], count: int, path: Way) -> Rows:
         """See :class:`~k3_ledger.engine.parity.rows.LogitSource`."""
-        state = self.model.new_state(len(ids))
-        if path == "prefill":
-            values = self.model.prefill_rows(ids, state, self.chunk)[-count:]
-            stacked = values.double().cpu().numpy()
-        else:
-            if len(ids) > count:
-                self.model.prefill(ids[:-count], state, self.chunk)
-            steps = [self.model.decode_one(token, state) for token in ids[-count:]]
-            stacked = np.stack([step.double().cpu().numpy() for step in steps])
-        return Rows(ids_digest([ids]), "raw", stacked)
+        rows = graded_rows(self.model, ids, count, path, chunk=self.chunk, capacity=len(ids))
+        return Rows(ids_digest([ids]), "raw", rows.double().cpu().numpy())
 
 
 class ReferenceSource:

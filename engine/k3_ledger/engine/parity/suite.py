@@ -66,11 +66,13 @@ class Graded:
         record: as a receipt holds it.
         findings: what must be said about it.
         top_difference: largest |Δ log p| at the top-1 of either side in any row.
+        prompts: what was taken, of which each depth graded the beginning.
     """
 
     record: Parity
     findings: tuple[Finding, ...]
     top_difference: float
+    prompts: tuple[tuple[int, ...], ...]
 
     @property
     def worst(self) -> ParityDepth:
@@ -179,4 +181,4 @@ def grade(
         near_tie_bound=decimal_text(suite.near_tie),
         depths=tuple(depths),
     )
-    return Graded(record, tuple(findings), top)
+    return Graded(record, tuple(findings), top, tuple(map(tuple, prompts)))

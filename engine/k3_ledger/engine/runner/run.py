@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import k3_ledger.engine
 import k3_ledger.kernels
 from k3_ledger.engine.bundle import describe_artifact, write_bundle
+from k3_ledger.engine.digest import default_cache
 from k3_ledger.engine.grading import reference_for
 from k3_ledger.engine.machine import probe_machine, probe_source
+from k3_ledger.engine.parity.rows import ids_text
 from k3_ledger.engine.places import Places
 from k3_ledger.engine.runner.channel import python_command
 from k3_ledger.engine.runner.flags import resolve_flags
@@ -26,15 +28,16 @@ from k3_ledger.engine.runner.measure import Plan
 from k3_ledger.engine.runner.record import plan_flags, timing_of
 from k3_ledger.engine.runner.replies import printable
 from k3_ledger.engine.runner.session import Session, Task
-from k3_ledger.engine.weights import open_weights
+from k3_ledger.engine.weights import joined, open_weights
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.measurement import FailedMeasurement, RunMeasurement, Subject, Tee, WeightsRef
 from k3_ledger.schemas.outcomes import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from k3_ledger.engine.digest import FileDigest
     from k3_ledger.engine.runner.flags import Resolved
     from k3_ledger.engine.weights import Weights
 
@@ -157,7 +160,9 @@ class _Started:
         """Time, check and grade one engine process; returns findings."""
         self.progress("hashing the model file")
         before = self._identity()
-        self.model = weights_of(self.weights, self.request.model_name)
+        digests = self.weights.digests(default_cache())
+        self.files["weights.json"] = (_json([dataclasses.asdict(one) for one in digests]), "application/json")
+        self.model = weights_of(self.weights, self.request.model_name, digests)
         self._note_accelerators("before")
         with tempfile.TemporaryDirectory(prefix="k3-ledger-", ignore_cleanup_errors=True) as folder:
             self.places = self.places.also("folder", Path(folder))
@@ -212,6 +217,8 @@ class _Started:
         self.files["environment.json"] = (_json(environment), "application/json")
         if session.found is not None:
             self.files["observations.json"] = (_json(dataclasses.asdict(session.found)), "application/json")
+        if session.graded is not None:
+            self.files["prompts.txt"] = (ids_text(session.graded.prompts), "text/plain")
         subject = self._subject()
         artifacts = tuple(describe_artifact(name, data, media) for name, (data, media) in sorted(self.files.items()))
         return {
@@ -259,14 +266,14 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
 
 
-def weights_of(weights: Weights, name: str) -> WeightsRef:
-    """What a receipt says of a model file; reads all of it."""
+def weights_of(weights: Weights, name: str, digests: Sequence[FileDigest]) -> WeightsRef:
+    """What a receipt says of a model file whose parts have these digests."""
     return WeightsRef(
         name=name,
         architecture="kimi-k3",
         quant=weights.quant,
-        sha256=weights.digest(),
-        size=sum(path.stat().st_size for path in weights.file.paths),
+        sha256=joined([one.sha256 for one in digests]),
+        size=sum(one.size for one in digests),
         synthetic=weights.synthetic,
     )
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import sys
 import time
@@ -20,14 +19,13 @@ import torch
 from k3_ledger.engine.linear import Numerics
 from k3_ledger.engine.model import ExpertUse, Model, Options
 from k3_ledger.engine.runner.flags import resolve_flags
+from k3_ledger.engine.walk import graded_rows, timed_decode, timed_prefill
 from k3_ledger.engine.weights import open_weights
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from torch import Tensor
 
     from k3_ledger.engine.state import State
     from k3_ledger.engine.weights import Weights
@@ -49,6 +47,7 @@ class Server:
         torch.set_num_threads(flags["threads"])
         self._model = Model(weights, options)
         self._state: State | None = None
+        self._capacity = 0
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Answer one request.
@@ -81,35 +80,26 @@ class Server:
         }
 
     def _reset(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        self._state = self._model.new_state(request["capacity"])
+        self._capacity = request["capacity"]
+        self._state = self._model.new_state(self._capacity)
         self._finish()
         return {}
 
     def _prefill(self, request: Mapping[str, Any]) -> dict[str, Any]:
         start = time.monotonic_ns()
-        chosen = [_choose(self._model.prefill(request["ids"], self._ready(), self._chunk))]
-        (token,), (logprob,) = _fetch(chosen)
+        token, logprob = timed_prefill(self._model, request["ids"], self._ready(), self._chunk)
         return {"next": token, "logprob": logprob, "self_ns": time.monotonic_ns() - start}
 
     def _decode(self, request: Mapping[str, Any]) -> dict[str, Any]:
         start = time.monotonic_ns()
-        token, state, chosen = request["token"], self._ready(), []
-        for _ in range(request["count"]):
-            chosen.append(_choose(self._model.decode_one(token, state)))
-            token = int(chosen[-1][0])
-        ids, logprobs = _fetch(chosen)
+        ids, logprobs = timed_decode(self._model, request["token"], request["count"], self._ready())
         return {"ids": ids, "logprobs": logprobs, "self_ns": time.monotonic_ns() - start}
 
     def _logits(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Raw float32 logits after each of the last ``count`` ids, written to a file that the controller names."""
-        ids, count = request["ids"], request["count"]
-        state = self._model.new_state(len(ids))
-        if request["way"] == "prefill":
-            rows = self._model.prefill_rows(ids, state, self._chunk)[-count:]
-        else:
-            if len(ids) > count:
-                self._model.prefill(ids[:-count], state, self._chunk)
-            rows = torch.stack([self._model.decode_one(token, state) for token in ids[-count:]])
+        ids, count, way = request["ids"], request["count"], request["way"]
+        capacity = max(self._capacity, len(ids))
+        rows = graded_rows(self._model, ids, count, way, chunk=self._chunk, capacity=capacity)
         Path(request["out"]).write_bytes(rows.float().cpu().numpy().astype("<f4").tobytes())
         return {"rows": count, "vocabulary": rows.shape[1], "processing": "raw"}
 
@@ -135,25 +125,6 @@ class Server:
     def _finish(self) -> None:
         if self._cuda:
             torch.cuda.synchronize()
-
-
-def _choose(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """The greedy choice (the lowest id of equals) and its log-probability, left on the device."""
-    best = logits.argmax()
-    return best, logits[best] - logits.logsumexp(dim=-1)
-
-
-def _fetch(chosen: list[tuple[Tensor, Tensor]]) -> tuple[list[int], list[float]]:
-    """Ids and log-probabilities on the host: when they are there, the work is done.
-
-    Raises:
-        ValueError: a log-probability is not finite.
-    """
-    ids = [int(best) for best, _ in chosen]
-    logprobs = torch.stack([logprob for _, logprob in chosen]).double().tolist()
-    if not all(map(math.isfinite, logprobs)):
-        raise ValueError("a log-probability is not finite")
-    return ids, logprobs
 
 
 def main() -> None:
