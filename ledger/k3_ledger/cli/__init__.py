@@ -55,6 +55,9 @@ EXTRAS = {
     "numpy": "engine",
     "xllamacpp": "parity",
     "matplotlib": "report",
+    "fsspec": "remote",
+    "aiohttp": "remote",
+    "rfc3161_client": "time",
 }
 """Which extra brings a module that a plain installation does not have."""
 

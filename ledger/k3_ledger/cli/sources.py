@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import stat
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from k3_ledger.schemas.errors import StoreError
@@ -14,13 +15,14 @@ from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 LOG_NAME = "ledger.jsonl"
 BLOCK = 1 << 20
 """Bytes read at a time."""
 KEPT_NAME = re.compile(r"[0-9]{1,20}\.note")
 """What a kept checkpoint is called: its tree size."""
+TOKEN_NAME = re.compile(r"[0-9]{1,20}(?:-[a-z0-9-]{1,40})?\.tsr")
+"""What a timestamp token of a signed head is called: the head's tree size, and whose token it is."""
 MAX_NOTE = 1 << 20
 """Longest signed tree head that is read, in bytes."""
 
@@ -63,15 +65,25 @@ def read_small(path: Path, limit: int = MAX_NOTE) -> bytes:
         StoreError: it cannot be read, or is longer than ``limit`` bytes.
     """
     with open_regular(path) as stream:
-        try:
-            data = _read_up_to(stream, limit + 1)
-        except OSError as error:
-            raise unreadable(path, error) from None
+        return read_stream(stream, str(path), limit)
+
+
+def read_stream(stream: BinaryIO, path: str, limit: int) -> bytes:
+    """The rest of a stream that must not be long.
+
+    Raises:
+        StoreError: it cannot be read, or is longer than ``limit`` bytes.
+    """
+    name = path.rpartition("/")[2]
+    try:
+        data = _read_up_to(stream, limit + 1)
+    except OSError as error:
+        raise unreadable(Path(path), error) from None
     if len(data) > limit:
         raise StoreError(
             Code.UNREADABLE,
             f"{path} is longer than {limit} bytes",
-            position=Position(source=path.name),
+            position=Position(source=name),
             hint="this is not the file that it is named after",
         )
     return data
@@ -137,6 +149,15 @@ class DirectorySource:
         for path in sorted(folder.iterdir()):
             if KEPT_NAME.fullmatch(path.name):
                 yield f"checkpoints/{path.name}", read_small(path)
+
+    def timestamps(self) -> Iterator[tuple[str, bytes]]:
+        """Timestamp tokens of signed heads in ``timestamps/``, by name."""
+        folder = self.root / "timestamps"
+        if self._bare or not folder.is_dir():
+            return
+        for path in sorted(folder.iterdir()):
+            if TOKEN_NAME.fullmatch(path.name):
+                yield f"timestamps/{path.name}", read_small(path)
 
     def open_artifact(self, sha256: str) -> BinaryIO | None:
         """An artifact from ``blobs/sha256``. Symbolic links are not followed out of the ledger."""

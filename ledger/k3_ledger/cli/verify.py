@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from k3_ledger.verify.report import Report
     from k3_ledger.verify.source import LogSource
 
-HELP = """Check a ledger or a proof file, offline, with no GPU.
+HELP = """Check a ledger, a mirror, a proof file or an offline bundle; no GPU, and no network but for an address.
 
-PATH is a ledger directory, a ledger.jsonl, or a file that `k3-ledger prove` wrote. Without a trust policy (--trust or
---root-key) integrity is checked and nobody is authenticated: the report says so.
+PATH is a ledger directory, a ledger.jsonl, a mirror made by `k3-ledger tiles`, a tar of one of these, a file that
+`k3-ledger prove` or `k3-ledger bundle pack` wrote, or the address (https://…, s3://…, file://…) of any of them, which
+needs the extra k3-ledger[remote]. Without a trust policy (--trust or --root-key) integrity is checked and nobody is
+authenticated: the report says so. Of a mirror that lacks entries, what is there is checked (exit code 4).
 
 Exit codes: 0 verified, 1 verified false, 2 usage, 3 unreadable or not a ledger, 4 the policy requires something that
 was not checked, 5 torn tail (everything before it verified).
@@ -31,7 +33,10 @@ def register(app: typer.Typer) -> None:
 
 
 def verify(
-    path: Annotated[Path, typer.Argument(help="Ledger directory, ledger.jsonl, or proof file.", show_default=False)],
+    path: Annotated[
+        str,
+        typer.Argument(help="Ledger directory, ledger.jsonl, mirror, proof file, tar, or address.", show_default=False),
+    ],
     trust: Annotated[
         Path | None, typer.Option(help="Trust policy, a TOML file (see docs/verify.md).", show_default=False)
     ] = None,
@@ -53,12 +58,15 @@ def verify(
     processes: Annotated[
         int, typer.Option(min=1, help="Worker processes.", show_default="one per core")
     ] = os.cpu_count() or 1,
+    cache: Annotated[
+        Path | None, typer.Option(help="Directory that keeps what was fetched from an address.", show_default=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Run the verification and end with its exit code."""
-    from k3_ledger.cli.proofs import is_proof, verify_proof_file
+    from k3_ledger.cli.opening import PackNamed, ProofNamed, opened
     from k3_ledger.cli.render import print_report
-    from k3_ledger.cli.sources import DirectorySource, read_small
+    from k3_ledger.cli.sources import read_small
     from k3_ledger.cli.terminal import progress_bar
     from k3_ledger.cli.trust import load_policy, remember_head, remembered_head
     from k3_ledger.verify.log import Options
@@ -68,24 +76,28 @@ def verify(
     known = None if memory is None else remembered_head(memory)
     if known is not None:
         heads.append((str(memory), known))
-    if is_proof(path):
-        report = verify_proof_file(path, policy, tuple(heads))
-    else:
-        source = DirectorySource(path)
-        with progress_bar(source.size, "verifying") as progress:
-            report = _check(
-                source,
-                policy,
-                Options(processes=processes, artifacts=artifacts, expected_heads=tuple(heads), progress=progress),
-            )
-        if memory is not None and not report.exit_code:
-            remember_head(memory, known, source.checkpoint())
+    options = Options(processes=processes, artifacts=artifacts, expected_heads=tuple(heads))
+    with opened(path, cache) as named:
+        if isinstance(named, ProofNamed):
+            from k3_ledger.verify.proof import check_proof
+
+            report = check_proof(named.data, named.name, policy, tuple(heads))
+        elif isinstance(named, PackNamed):
+            from k3_ledger.cli.pack import check_pack
+
+            report = check_pack(named.store, policy, options, check_ledger)
+        else:
+            with progress_bar(named.size, "verifying") as progress:
+                report = check_ledger(named, policy, replace(options, progress=progress))
+            if memory is not None and not report.exit_code:
+                remember_head(memory, known, named.checkpoint())
     print_report(report, as_json=as_json)
     raise typer.Exit(int(report.exit_code))
 
 
-def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> Report:
+def check_ledger(source: LogSource, policy: TrustPolicy | None, options: Options) -> Report:
     """Verify a log, then let the room that judges derive its verdicts again and trace its pins, where it has any."""
+    from k3_ledger.schemas.findings import Code
     from k3_ledger.verify.log import verify_log
     from k3_ledger.verify.report import VerificationError
 
@@ -100,6 +112,12 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> R
 
         return settle_judgements(log, policy)
     except VerificationError as error:
+        if Code.TILE_MISSING in error.report.counts:
+            from k3_ledger.verify.mirror import TileSource
+            from k3_ledger.verify.partial import check_partial
+
+            assert isinstance(source, TileSource), "nothing else reads tiles"
+            return check_partial(source, policy, options)
         if policy is None:
             return error.report
         return replace(error.report, policy=policy.sentence, policy_digest=policy.digest)

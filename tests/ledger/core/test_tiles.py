@@ -158,6 +158,9 @@ def test_entries_come_back_and_damage_is_named_by_its_place() -> None:
     with pytest.raises(LedgerError, match="ends inside an entry") as caught:
         parse_entries(data[:6], 3)
     assert caught.value.finding.position.byte_offset == 5
+    with pytest.raises(LedgerError, match="line feed") as caught:
+        parse_entries(format_entries([b"a", b"b\nc"]), 2)
+    assert caught.value.finding.position.byte_offset == 3
     with pytest.raises(LedgerError) as caught:
         parse_entries(bytes(2 * 300), 3)
     assert caught.value.finding.found == "more than 256"

@@ -26,6 +26,7 @@ from k3_ledger.schemas.envelope import ROOT_ACTIONS
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position, Severity
+from k3_ledger.verify.artifacts import check_artifacts
 from k3_ledger.verify.heads import check_size, head_faults, signed_head
 from k3_ledger.verify.receipts import check_bundle, check_run
 from k3_ledger.verify.report import FindingLog, Head, Report, VerificationError
@@ -36,6 +37,7 @@ from k3_ledger.verify.work import RECEIPTS, check_genesis
 
 if TYPE_CHECKING:
     from k3_ledger.verify.policy import TrustPolicy
+    from k3_ledger.verify.source import LogSource
 
 
 def check_proof(
@@ -43,6 +45,7 @@ def check_proof(
     name: str,
     policy: TrustPolicy | None = None,
     expected_heads: tuple[tuple[str, bytes], ...] = (),
+    artifacts: LogSource | None = None,
 ) -> Report:
     """Verify a proof file and say everything that was found. Never raises because of the data.
 
@@ -52,6 +55,7 @@ def check_proof(
         policy: whom to trust; None checks integrity and authenticates nobody.
         expected_heads: (name, note bytes) of heads seen earlier. A head of the proof's own size must be the same; one
             of another size cannot be compared, and what was asked for and cannot be checked is exit code 4.
+        artifacts: where the subject's artifacts may be found; None counts them as not checked.
     """
     check_implementation()
     findings = FindingLog()
@@ -70,7 +74,7 @@ def check_proof(
     _check_memory(scan, expected_heads)
     _check_links(scan, name, entries)
     _check_subject(scan, name, proof.subject, entries[proof.subject])
-    _say_what_is_missing(scan, proof, entries)
+    _check_artifacts(scan, proof, entries, artifacts)
     check_demands(scan, policy)
     return make_report(f"{name}: entry {proof.subject}", policy, scan)
 
@@ -269,9 +273,16 @@ def _check_subject(scan: Scan, name: str, index: int, read: tuple[Any, bytes, by
         scan.findings.add(Finding(code, message, place, expected, found))
 
 
-def _say_what_is_missing(scan: Scan, proof: ProofFile, entries: dict[int, tuple[Any, bytes, bytes] | None]) -> None:
+def _check_artifacts(
+    scan: Scan, proof: ProofFile, entries: dict[int, tuple[Any, bytes, bytes] | None], source: LogSource | None
+) -> None:
+    """Step 9, where somebody brought the artifacts along; and what no proof file can show."""
     scan.tallies["keys"].detail = "later revocations, and thresholds that were left out, would not show in a proof file"
     subject = entries[proof.subject]
     artifacts = () if subject is None else getattr(subject[0].body, "artifacts", ())
+    if source is not None:
+        scan.artifacts |= {artifact.sha256: (proof.subject, artifact.name, artifact.size) for artifact in artifacts}
+        check_artifacts(scan, source)
+        return
     scan.tallies["artifacts"].not_checked += len(artifacts)
     scan.tallies["artifacts"].detail = f"{len(artifacts)} artifacts, not carried by a proof file"

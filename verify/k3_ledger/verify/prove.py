@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from k3_ledger.ledger.core.chain import leaf_hash
 from k3_ledger.ledger.core.checkpoint import parse_checkpoint
 from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.note import key_hash, parse_note
-from k3_ledger.ledger.core.proof import MAX_ENTRIES, ProofFile, build_proof
+from k3_ledger.ledger.core.proof import MAX_ENTRIES, ProofEntry, ProofFile, build_proof
 from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.envelope import ROOT_ACTIONS
 from k3_ledger.schemas.errors import LedgerError, ProofError
@@ -17,11 +18,13 @@ from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.chunks import Chunker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from k3_ledger.verify.mirror import TileSource
     from k3_ledger.verify.source import LogSource
 
 _ACTIONS = tuple(f'"kind":"{kind}"'.encode() for kind in sorted(ROOT_ACTIONS))
+_POSITIONS = re.compile(rb"(?:[0-9]{1,16}\n){0,65536}")
 
 
 def prove_entry(source: LogSource, index: int) -> ProofFile:
@@ -54,7 +57,7 @@ def prove_entry(source: LogSource, index: int) -> ProofFile:
     for size, raw in enumerate(_lines(source), start=1):
         if size - 1 in (0, index):
             lines[size - 1] = raw
-        if any(mark in raw for mark in _ACTIONS):
+        if _is_action(raw):
             key_lines[size - 1] = raw
     if index >= size:
         raise ProofError(
@@ -63,20 +66,73 @@ def prove_entry(source: LogSource, index: int) -> ProofFile:
             position=Position(source=source.name),
             expected=f"0 to {size - 1}" if size else "an entry",
         )
+    lines |= _rests_on(index, lines, key_lines, checkpoint, source.name)
+    return build_proof(index, lines, map(leaf_hash, _lines(source)), checkpoint, position=Position(source="checkpoint"))
+
+
+def prove_from_tiles(source: TileSource, index: int) -> ProofFile:
+    """Make the proof file of one entry from a mirror, reading a few tiles and bundles and no more.
+
+    Besides the entry's own bundle and at most two tiles a level for each line in the file, that is one bundle for each
+    256 entries that hold a key entry. Where the mirror does not say which these are, all bundles are read.
+
+    Args:
+        source: the mirror.
+        index: the entry to prove, counted from 0.
+
+    Raises:
+        ProofError: there is no such entry (``NO_SUCH_ENTRY``), or a tile is missing or wrong.
+        MalformedError: a line that is needed, or the checkpoint, cannot be read.
+        StoreError: the mirror cannot be read.
+    """
+    if index < 0:
+        raise ValueError(f"an index is not negative, got {index}")
+    subject = source.line(index)
+    key_lines = {at: line for at in _key_positions(source) if _is_action(line := source.line(at))}
+    note = source.checkpoint()
+    assert note is not None, "the tree was read from it"
+    lines = {0: source.line(0), index: subject}
+    lines |= _rests_on(index, lines, key_lines, note, source.name)
+    entries = (ProofEntry(at, line, source.tree.inclusion(at)) for at, line in sorted(lines.items()))
+    return ProofFile(index, tuple(entries), note)
+
+
+def _key_positions(source: TileSource) -> Iterable[int]:
+    """Where key entries stand: as the mirror says, if it says so in a sane way, else anywhere."""
+    listed = source.mirror.key_entries()
+    if listed is not None and _POSITIONS.fullmatch(listed):
+        positions = [int(text) for text in listed.split()]
+        if all(at < source.tree.size for at in positions):
+            return positions
+    return range(source.tree.size)
+
+
+def _is_action(line: bytes) -> bool:
+    return any(mark in line for mark in _ACTIONS)
+
+
+def _rests_on(
+    index: int, lines: dict[int, bytes], key_lines: dict[int, bytes], checkpoint: bytes, name: str
+) -> dict[int, bytes]:
+    """The root actions that a proof of entry ``index`` has to carry, by position; ``lines`` holds it and the genesis.
+
+    Raises:
+        ProofError: there are too many of them for a proof file (``PROOF_TOO_LARGE``).
+    """
     note = parse_note(checkpoint)
-    hashes = {sig.key_hash for sig in note.sigs}
     if _has_thresholds(key_lines):
         covered = parse_checkpoint(note.text).size
-        lines |= {position: raw for position, raw in key_lines.items() if position < covered}
+        needed = {position: raw for position, raw in key_lines.items() if position < covered}
     else:
-        lines |= _enrolments(lines[0], lines[index], key_lines, hashes)
-    if len(lines) > MAX_ENTRIES:
+        needed = _enrolments(lines[0], lines[index], key_lines, {sig.key_hash for sig in note.sigs})
+    others = len({0, *needed} - {index})
+    if others >= MAX_ENTRIES:
         raise ProofError(
             Code.PROOF_TOO_LARGE,
-            f"the entry rests on {len(lines) - 1} others, and a proof file holds {MAX_ENTRIES} in all",
-            position=Position(source=source.name, index=index),
+            f"the entry rests on {others} others, and a proof file holds {MAX_ENTRIES} in all",
+            position=Position(source=name, index=index),
         )
-    return build_proof(index, lines, map(leaf_hash, _lines(source)), checkpoint, position=Position(source="checkpoint"))
+    return needed
 
 
 def _lines(source: LogSource) -> Iterator[bytes]:

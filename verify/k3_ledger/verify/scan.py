@@ -117,7 +117,7 @@ def scan_log(
     """
     scan = Scan(findings=findings)
     chunker = Chunker(source.blocks(), chunk_bytes=chunk_bytes)
-    joiner = _Joiner(scan, sizes)
+    joiner = Joiner(scan, sizes)
     parallel = processes > 1 and (source.size is None or source.size >= PARALLEL_BYTES)
     results = _parallel(chunker, joiner, processes) if parallel else _serial(chunker, joiner)
     for chunk, result in results:
@@ -130,13 +130,13 @@ def scan_log(
     return scan
 
 
-def _serial(chunker: Chunker, joiner: _Joiner) -> Iterator[tuple[Chunk, ChunkResult]]:
+def _serial(chunker: Chunker, joiner: Joiner) -> Iterator[tuple[Chunk, ChunkResult]]:
     for chunk in chunker:
         joiner.enrol(chunk)
         yield chunk, check_chunk(chunk, joiner.sizes, joiner.keys)
 
 
-def _parallel(chunker: Chunker, joiner: _Joiner, processes: int) -> Iterator[tuple[Chunk, ChunkResult]]:
+def _parallel(chunker: Chunker, joiner: Joiner, processes: int) -> Iterator[tuple[Chunk, ChunkResult]]:
     """Results in log order, from this process and ``processes - 1`` others; at most ``3 * processes`` chunks are held.
 
     A worker that dies (killed for memory, say) takes nothing with it: its chunks are checked here instead.
@@ -198,7 +198,7 @@ class _Pending:
         return self._result
 
 
-class _Joiner:
+class Joiner:
     """Joins chunk results in log order into a :class:`Scan`."""
 
     def __init__(self, scan: Scan, sizes: frozenset[int]) -> None:
@@ -284,8 +284,14 @@ class _Joiner:
         else:
             found = scan.keyring.apply_action(position, identity, kind, signer, body)
         for finding in found:
-            scan.tallies["keys"].failed += finding.severity is Severity.ERROR
-            scan.findings.add(replace(finding, position=replace(finding.position, source=LOG_NAME, line=position + 1)))
+            self.note_key_fault(
+                replace(finding, position=replace(finding.position, source=LOG_NAME, line=position + 1))
+            )
+
+    def note_key_fault(self, finding: Finding) -> None:
+        """A key entry that does not count."""
+        self.scan.tallies["keys"].failed += finding.severity is Severity.ERROR
+        self.scan.findings.add(finding)
 
     def _note_artifact(self, position: int, name: str, digest: str, size: int) -> None:
         known = self.scan.artifacts.setdefault(digest, (position, name, size))

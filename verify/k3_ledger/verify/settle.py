@@ -96,14 +96,17 @@ def check_demands(scan: Scan, policy: TrustPolicy | None) -> None:
     for name in policy.require:
         if not scan.tallies[name].passed:
             tally = scan.tallies[name]
-            scan.findings.add(
-                Finding(
-                    Code.REQUIRED_NOT_CHECKED,
-                    f"the trust policy requires the step {name!r}, which was not fully checked",
-                    expected="every item checked",
-                    found=f"{tally.checked} checked, {tally.not_checked} not checked",
-                )
-            )
+            scan.findings.add(required(name, tally.checked, tally.not_checked))
+
+
+def required(name: str, checked: int, not_checked: int) -> Finding:
+    """The policy requires a step that was not fully checked."""
+    return Finding(
+        Code.REQUIRED_NOT_CHECKED,
+        f"the trust policy requires the step {name!r}, which was not fully checked",
+        expected="every item checked",
+        found=f"{checked} checked, {not_checked} not checked",
+    )
 
 
 def make_report(subject: str, policy: TrustPolicy | None, scan: Scan) -> Report:

@@ -36,6 +36,10 @@ class LogSource(Protocol):
         """(name, bytes) of every signed tree head kept beside the newest one."""
         ...
 
+    def timestamps(self) -> Iterable[tuple[str, bytes]]:
+        """(name, bytes) of timestamp tokens of signed heads."""
+        ...
+
     def open_artifact(self, sha256: str) -> BinaryIO | None:
         """A readable artifact by its hexadecimal digest, or None when it is not there."""
         ...
@@ -51,6 +55,7 @@ class MemorySource:
         checkpoint: bytes | None = None,
         kept: Iterable[tuple[str, bytes]] = (),
         artifacts: dict[str, bytes] | None = None,
+        tokens: Iterable[tuple[str, bytes]] = (),
         block: int = 1 << 20,
     ) -> None:
         if block < 1:
@@ -60,6 +65,7 @@ class MemorySource:
         self._log = log
         self._checkpoint = checkpoint
         self._kept = tuple(kept)
+        self._tokens = tuple(tokens)
         self._artifacts = artifacts or {}
         self._block = block
 
@@ -75,6 +81,10 @@ class MemorySource:
     def kept_checkpoints(self) -> Iterable[tuple[str, bytes]]:
         """See :meth:`LogSource.kept_checkpoints`."""
         return self._kept
+
+    def timestamps(self) -> Iterable[tuple[str, bytes]]:
+        """See :meth:`LogSource.timestamps`."""
+        return self._tokens
 
     def open_artifact(self, sha256: str) -> BinaryIO | None:
         """See :meth:`LogSource.open_artifact`."""

@@ -174,7 +174,8 @@ def parse_entries(data: bytes, width: int, *, position: Position = NOWHERE) -> l
     """The first ``width`` leaves of an entry bundle that holds that many, or 256 of them.
 
     Raises:
-        MalformedError: with ``TILE_MALFORMED``: a length leads beyond the end, or another number of leaves is there.
+        MalformedError: with ``TILE_MALFORMED``: a length leads beyond the end, another number of leaves is there, or
+            one of them holds a line feed, which no line of a ledger does.
     """
     lines: list[bytes] = []
     at = 0
@@ -187,6 +188,12 @@ def parse_entries(data: bytes, width: int, *, position: Position = NOWHERE) -> l
                 position=Position(source=position.source, byte_offset=at),
             )
         lines.append(data[at + 2 : end])
+        if b"\n" in lines[-1]:
+            raise MalformedError(
+                Code.TILE_MALFORMED,
+                "an entry in the bundle holds a line feed",
+                position=Position(source=position.source, byte_offset=at),
+            )
         at = end
     if len(lines) not in (width, TILE_WIDTH):
         raise MalformedError(

@@ -32,7 +32,7 @@ MAX_MEMBERS = 20_000
 MAX_PAX = 65_536
 """Bytes of one extended header."""
 
-_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+@-]*")
+PLAIN_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+@-]*")
 _OCTAL = re.compile(rb" *([0-7]{1,12})[ \0]*")
 _PAX_RECORD = re.compile(rb"([0-9]{1,6}) ([^=\n]{1,200})=")
 _PAX_FORBIDDEN = (b"path", b"linkpath", b"size", b"GNU.")
@@ -64,13 +64,14 @@ class Member(NamedTuple):
     size: int
 
 
-def list_members(file: BinaryIO, length: int, source: str) -> dict[str, Member]:
+def list_members(file: BinaryIO, length: int, source: str, *, part: re.Pattern[str] = PLAIN_PART) -> dict[str, Member]:
     """Regular files of a tar, by name.
 
     Args:
         file: the tar, seekable.
         length: its length in bytes.
         source: what to call it in errors.
+        part: what each part of a name looks like; ``.`` and ``..`` are refused whatever it says.
 
     Raises:
         BundleError: the tar breaks a rule of this module; the position is the header's.
@@ -92,7 +93,7 @@ def list_members(file: BinaryIO, length: int, source: str) -> dict[str, Member]:
         if kind == b"x":
             _check_pax(file.read(size), place)
             continue
-        name = _name(header, place)
+        name = _name(header, place, part)
         if name in names:
             raise _refused(place, f"{name} stands twice in the tar")
         names.add(name)
@@ -149,7 +150,7 @@ def _check_pax(data: bytes, place: Position) -> None:
         at += int(record[1])
 
 
-def _name(header: bytes, place: Position) -> str:
+def _name(header: bytes, place: Position, part: re.Pattern[str]) -> str:
     name = header[:100].partition(b"\0")[0]
     # Only the POSIX form has a prefix; GNU keeps times there.
     prefix = header[345:500].partition(b"\0")[0] if header[257:263] == b"ustar\0" else b""
@@ -157,7 +158,8 @@ def _name(header: bytes, place: Position) -> str:
     parts = path.removesuffix("/").split("/")
     if parts[0] == "." and len(parts) > 1:
         del parts[0]
-    if parts != ["."] and not all(_PART.fullmatch(part) for part in parts):
+    plain = all(part.fullmatch(text) and text not in (".", "..") for text in parts)
+    if parts != ["."] and not plain:
         raise _refused(
             place, "a name in the tar is absolute, climbs, or is not plain ASCII", found=path,
             expected="a relative path of letters, digits and ._+@- whose parts do not begin with a dot",

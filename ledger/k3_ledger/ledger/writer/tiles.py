@@ -8,8 +8,8 @@ The tiles are those of the newest checkpoint's tree, in one pass over the log an
    as readers know to ask for the full one (tlog-tiles, "Partial Tiles").
 4. Each file appears whole, and the checkpoint of a mirror last: a reader never sees a head whose tiles are not there.
 
-Beside the tiles stands ``key-entries``: the positions of all ``key`` entries, one in a line, so that who makes a proof
-from tiles finds the entries that enrol keys. It is derived, and a reader believes nothing because of it.
+Beside the tiles stands ``key-entries``: the positions of all entries that change keys, one in a line, so that who makes
+a proof from tiles finds the entries that enrol keys. It is derived, and a reader believes nothing because of it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from k3_ledger.ledger.writer.checkpoint import head_files
 from k3_ledger.ledger.writer.disk import Disk, make_directory, storage_errors, sync_directory
 from k3_ledger.ledger.writer.state import whole_lines
 from k3_ledger.ledger.writer.store import Ledger
+from k3_ledger.schemas.envelope import ROOT_ACTIONS
 from k3_ledger.schemas.errors import StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 KEY_ENTRIES = "key-entries"
 """Name of the list of positions of key entries."""
-_KEY_MARK = b'"kind":"key"'
+_ACTIONS = tuple(f'"kind":"{kind}"'.encode() for kind in sorted(ROOT_ACTIONS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def write_tiles(
         publisher = _Publisher(target)
         walk, keys = TileWalk(), []
         for line in _lines(ledger, head.size, progress):
-            if _KEY_MARK in line:
+            if any(mark in line for mark in _ACTIONS):
                 keys.append(walk.size)
             for tile, data in walk.append(line, leaf_hash(line)):
                 publisher.put(tile, data)

@@ -1,0 +1,189 @@
+"""Finds out what a user named: a ledger, a mirror, a proof file or an archive; on this machine or at an address."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from k3_ledger.cli.sources import BLOCK, LOG_NAME, DirectorySource, open_regular, read_stream
+from k3_ledger.schemas.errors import StoreError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from k3_ledger.cli.stores import Store, TarStore
+    from k3_ledger.verify.mirror import TileSource
+    from k3_ledger.verify.source import LogSource
+
+MAX_PROOF = 10_000_000
+"""Longest proof file that is read, in bytes."""
+PROOF_START = b'{"checkpoint":'
+_TAR_MAGIC = b"ustar"
+_TAR_MAGIC_AT = 257
+
+
+@dataclass(frozen=True, slots=True)
+class ProofNamed:
+    """A proof file, read whole."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PackNamed:
+    """An offline bundle (docs/publishing.md), opened."""
+
+    store: TarStore
+
+
+@contextlib.contextmanager
+def opened(text: str, cache: Path | None = None) -> Iterator[ProofNamed | PackNamed | LogSource]:
+    """What a command's argument names; closed when the block ends.
+
+    Args:
+        text: a path or an address.
+        cache: where to keep what is fetched; a directory that is gone afterwards when omitted.
+
+    Raises:
+        StoreError: nothing is there, or it cannot be read.
+        MalformedError: it is an archive that is not acceptable.
+    """
+    from k3_ledger.cli.remote import is_address
+
+    with contextlib.ExitStack() as stack:
+        if is_address(text):
+            yield _open_address(text, cache, stack)
+        else:
+            yield _open_path(Path(text), stack)
+
+
+@contextlib.contextmanager
+def opened_ledger(text: str, cache: Path | None = None, *, tiles: bool = False) -> Iterator[LogSource | TileSource]:
+    """A ledger or a mirror, and nothing else; with ``tiles``, the mirror where there are both.
+
+    Raises:
+        StoreError: as :func:`opened`, or what is named is no ledger.
+    """
+    with opened(text, cache) as named:
+        if isinstance(named, ProofNamed | PackNamed):
+            raise StoreError(Code.UNREADABLE, "not a ledger or a mirror of one", position=Position(source=text))
+        yield (_mirror_beside(named) or named) if tiles else named
+
+
+def _mirror_beside(source: LogSource) -> TileSource | None:
+    """The tiles that stand beside a log at an address, if they are those of its newest signed head."""
+    from k3_ledger.cli.stores import StoreLog, StoreMirror
+    from k3_ledger.ledger.core.tiletree import TileMissingError
+    from k3_ledger.verify.mirror import TileSource
+
+    if not isinstance(source, StoreLog):
+        return None
+    mirror = TileSource(StoreMirror(source.store, source.cache))
+    try:
+        mirror.tree.check()
+    except (TileMissingError, StoreError):
+        return None
+    return mirror
+
+
+def _open_path(path: Path, stack: contextlib.ExitStack) -> ProofNamed | PackNamed | LogSource:
+    from k3_ledger.cli.stores import DirectoryStore, TarStore
+
+    try:
+        is_file, is_folder = path.is_file(), path.is_dir()
+    except OSError:  # a name that no file can have
+        is_file = is_folder = False
+    if is_folder and not (path / LOG_NAME).exists() and (path / "tile").is_dir():
+        return _mirror(DirectoryStore(path), None)
+    if not is_file:
+        return DirectorySource(path)
+    with open_regular(path) as stream:
+        start = stream.read(_TAR_MAGIC_AT + len(_TAR_MAGIC))
+    if start.startswith(PROOF_START):
+        with open_regular(path) as stream:
+            return ProofNamed(path.name, read_stream(stream, str(path), MAX_PROOF))
+    if start.endswith(_TAR_MAGIC, _TAR_MAGIC_AT):
+        store = TarStore(path)
+        stack.callback(store.close)
+        return _in_archive(store)
+    return DirectorySource(path)
+
+
+def _in_archive(store: TarStore) -> PackNamed | LogSource:
+    from k3_ledger.cli.stores import StoreLog
+    from k3_ledger.ledger.core.pack import LIST_NAME
+
+    if LIST_NAME in store.members:
+        return PackNamed(store)
+    return StoreLog(store) if LOG_NAME in store.members else _mirror(store, None)
+
+
+def _mirror(store: Store, cache: Path | None) -> TileSource:
+    from k3_ledger.cli.cache import Cache
+    from k3_ledger.cli.stores import StoreMirror
+    from k3_ledger.verify.mirror import TileSource
+
+    return TileSource(StoreMirror(store, None if cache is None else Cache(cache, store.name)))
+
+
+def _open_address(address: str, cache: Path | None, stack: contextlib.ExitStack) -> ProofNamed | PackNamed | LogSource:
+    """A ledger below the address, else a mirror below it, else the file at it."""
+    import tempfile
+
+    from k3_ledger.cli.cache import Cache
+    from k3_ledger.cli.remote import RemoteStore
+    from k3_ledger.cli.stores import StoreLog, TarStore
+
+    store = RemoteStore(address.removesuffix(f"/{LOG_NAME}"))
+    kept = cache or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="k3-ledger-")))
+    if _is_there(store, LOG_NAME):
+        log = StoreLog(store, Cache(kept, store.name), spool=True)
+        stack.callback(log.close)
+        return log
+    if _is_there(store, "checkpoint"):
+        return _mirror(store, kept)
+    stream = store.open("")
+    if stream is None:
+        raise StoreError(
+            Code.REMOTE_UNREADABLE,
+            f"neither {LOG_NAME} nor a checkpoint is there",
+            position=Position(source=address),
+        )
+    with stream:
+        start = _read_start(stream, _TAR_MAGIC_AT + len(_TAR_MAGIC))
+        if start.startswith(PROOF_START):
+            data = start + read_stream(stream, address, MAX_PROOF)
+            return ProofNamed(address.rpartition("/")[2], data)
+        if not start.endswith(_TAR_MAGIC, _TAR_MAGIC_AT):
+            raise StoreError(Code.UNREADABLE, "not a ledger, a proof or an archive", position=Position(source=address))
+        # An archive is read in more than one place, so it is copied to disk first.
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="k3-ledger-"))
+        copy = Path(folder, address.rpartition("/")[2] or "archive.tar")
+        with copy.open("wb") as file:
+            file.write(start)
+            while block := stream.read(BLOCK):
+                file.write(block)
+    archive = TarStore(copy)
+    stack.callback(archive.close)
+    return _in_archive(archive)
+
+
+def _is_there(store: Store, path: str) -> bool:
+    stream = store.open(path)
+    if stream is None:
+        return False
+    stream.close()
+    return True
+
+
+def _read_start(stream: BinaryIO, count: int) -> bytes:
+    parts: list[bytes] = []
+    while count > 0 and (block := stream.read(count)):
+        parts.append(block)
+        count -= len(block)
+    return b"".join(parts)

@@ -1,0 +1,328 @@
+"""``k3-ledger bundle pack``: one offline file with all that an auditor needs; and what ``verify`` does with one."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+
+from k3_ledger.cli.keys import JsonOption, print_json
+from k3_ledger.cli.sources import BLOCK, KEPT_NAME, DirectorySource, unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from k3_ledger.cli.stores import TarStore
+    from k3_ledger.ledger.core.pack import PackList
+    from k3_ledger.schemas.errors import MalformedError
+    from k3_ledger.schemas.findings import Code
+    from k3_ledger.verify.log import Options, VerifiedLog
+    from k3_ledger.verify.policy import TrustPolicy
+    from k3_ledger.verify.report import Report
+    from k3_ledger.verify.source import LogSource
+
+PACK_HELP = """Pack what an auditor needs into one file that verifies with nothing else at hand.
+
+The file is a tar: the record up to the newest checkpoint, or with --entries a proof of each, and the signed heads, the
+artifacts and the timestamps that are there. Only a ledger that verifies is packed, under the policy given with --trust,
+whose digest is noted. Equal content makes equal bytes. Check it with `k3-ledger verify FILE`.
+"""
+
+
+def pack(
+    ledger: Annotated[Path, typer.Argument(help="Ledger directory.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write.", show_default=False)],
+    entries: Annotated[str, typer.Option(help="`all`, or indexes: 3,5,8.")] = "all",
+    trust: Annotated[
+        Path | None, typer.Option(help="Trust policy to verify it under, a TOML file.", show_default=False)
+    ] = None,
+    artifacts: Annotated[bool, typer.Option(help="Pack artifacts.")] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Verify, then write the file."""
+    from k3_ledger.cli.trust import load_policy
+    from k3_ledger.verify.log import verify_log
+
+    wanted = _indexes(entries)
+    source = DirectorySource(ledger)
+    policy = load_policy(trust, None, [])
+    log = verify_log(source, policy)
+    made = _Maker(source, log, wanted, artifacts=artifacts)
+    listed = made.make_list(None if policy is None else policy.digest)
+    _write(out, made, listed)
+    missing = made.missing
+    if missing:
+        typer.echo(f"note: {missing} artifacts are not in the ledger's blobs/ and were not packed", err=True)
+    size = out.stat().st_size
+    if as_json:
+        print_json({"file": str(out), "bytes": size, "files": len(listed.files), "missing_artifacts": missing})
+        return
+    what = "the whole record" if wanted is None else f"{len(wanted)} entries"
+    typer.echo(f"{out}: {what}, head of {listed.size} entries, {len(listed.files)} files, {size} bytes")
+
+
+def _indexes(text: str) -> tuple[int, ...] | None:
+    if text == "all":
+        return None
+    if not re.fullmatch(r"[0-9]{1,16}(?:,[0-9]{1,16}){0,9999}", text):
+        raise typer.BadParameter("give `all`, or indexes with commas between: 3,5,8", param_hint="--entries")
+    return tuple(sorted({int(part) for part in text.split(",")}))
+
+
+class _Maker:
+    """Puts the content of an offline bundle together."""
+
+    def __init__(
+        self, source: DirectorySource, log: VerifiedLog, wanted: tuple[int, ...] | None, *, artifacts: bool
+    ) -> None:
+        from k3_ledger.ledger.core.checkpoint import parse_checkpoint
+        from k3_ledger.ledger.core.note import parse_note
+        from k3_ledger.ledger.core.pack import proof_name
+        from k3_ledger.ledger.core.proof import format_proof
+        from k3_ledger.schemas.errors import ProofError
+        from k3_ledger.schemas.findings import Code
+        from k3_ledger.verify.prove import prove_entry
+
+        note = source.checkpoint()
+        if note is None:
+            raise ProofError(Code.NOT_CHECKPOINTED, "a ledger without a checkpoint cannot be packed")
+        self.source, self.wanted, self.missing = source, wanted, 0
+        self.head = parse_checkpoint(parse_note(note).text)
+        self.small: dict[str, bytes] = {"checkpoint": note}
+        for name, data in source.kept_checkpoints():
+            if KEPT_NAME.fullmatch(name.rpartition("/")[2]) and _size_of(name) <= self.head.size:
+                self.small[name] = data
+        for name, data in source.timestamps():
+            if _size_of(name) <= self.head.size:
+                self.small[name] = data
+        if wanted is not None:
+            self.small |= {proof_name(index): format_proof(prove_entry(source, index)) for index in wanted}
+        self.blobs = sorted(self._blobs(log)) if artifacts else []
+
+    def _blobs(self, log: VerifiedLog) -> Iterator[str]:
+        seen: set[str] = set()
+        for item in log:
+            if item.index >= self.head.size or (self.wanted is not None and item.index not in self.wanted):
+                continue
+            for artifact in getattr(item.entry.body, "artifacts", ()):
+                if artifact.sha256 in seen:
+                    continue
+                seen.add(artifact.sha256)
+                stream = self.source.open_artifact(artifact.sha256)
+                if stream is None:
+                    self.missing += 1
+                    continue
+                stream.close()
+                yield artifact.sha256
+
+    def open(self, name: str) -> BinaryIO:
+        """One file of the bundle."""
+        if name in self.small:
+            return io.BytesIO(self.small[name])
+        if name == "ledger.jsonl":
+            return _Lines(self.source, self.head.size)  # type: ignore[return-value]
+        stream = self.source.open_artifact(name.rpartition("/")[2])
+        assert stream is not None, "it was there a moment ago"
+        return stream
+
+    def make_list(self, policy_sha256: str | None) -> PackList:
+        """The list of all files, each read once for its digest."""
+        from k3_ledger.ledger.core.pack import PackFile, PackList
+
+        names = [*self.small, *(f"blobs/sha256/{digest[:2]}/{digest}" for digest in self.blobs)]
+        names += ["ledger.jsonl"] if self.wanted is None else []
+        files = []
+        for name in sorted(names):
+            state, size = hashlib.sha256(), 0
+            with self.open(name) as stream:
+                while block := stream.read(BLOCK):
+                    state.update(block)
+                    size += len(block)
+            files.append(PackFile(name, state.hexdigest(), size))
+        return PackList(
+            self.head.origin, self.head.size, self.head.root.hex(), self.wanted, policy_sha256, tuple(files)
+        )
+
+
+def _size_of(name: str) -> int:
+    """Tree size in the name of a kept file."""
+    return int(name.rpartition("/")[2].partition(".")[0].partition("-")[0])
+
+
+class _Lines(io.RawIOBase):
+    """The first lines of a log as a stream."""
+
+    def __init__(self, source: LogSource, count: int) -> None:
+        self._parts, self._held = self._cut(source, count), b""
+
+    @staticmethod
+    def _cut(source: LogSource, count: int) -> Iterator[bytes]:
+        left = count
+        for block in source.blocks():
+            lines = block.count(b"\n")
+            if lines < left:
+                left -= lines
+                yield block
+                continue
+            at = -1
+            for _ in range(left):
+                at = block.index(b"\n", at + 1)
+            yield block[: at + 1]
+            return
+
+    def read(self, size: int = -1, /) -> bytes:
+        assert size > 0, "it is read in blocks"
+        if not self._held:
+            self._held = next(self._parts, b"")
+        data, self._held = self._held[:size], self._held[size:]
+        return data
+
+
+def _write(out: Path, made: _Maker, listed: PackList) -> None:
+    """Write the tar whole or not at all."""
+    from k3_ledger.ledger.core.pack import LIST_NAME, format_pack
+
+    aside = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        with aside.open("xb") as file, tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+            data = format_pack(listed)
+            tar.addfile(_member(LIST_NAME, len(data)), io.BytesIO(data))
+            for entry in listed.files:
+                with made.open(entry.name) as stream:
+                    tar.addfile(_member(entry.name, entry.size), stream)
+        aside.replace(out)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise unreadable(out, error) from None
+
+
+def _member(name: str, size: int) -> tarfile.TarInfo:
+    """A header that says nothing about who made it, or when."""
+    member = tarfile.TarInfo(name)
+    member.size, member.mode, member.mtime = size, 0o644, 0
+    return member
+
+
+# ---------------------------------------------------------------------------------------------------------- checking
+
+
+def check_pack(
+    store: TarStore,
+    policy: TrustPolicy | None,
+    options: Options,
+    check_ledger: Callable[[LogSource, TrustPolicy | None, Options], Report],
+) -> Report:
+    """Verify an offline bundle: first that it is whole, then what it holds.
+
+    Args:
+        store: the archive.
+        policy: whom to trust; its digest is compared with the one that the bundle notes.
+        options: as for a ledger.
+        check_ledger: verifies a whole record.
+
+    Raises:
+        MalformedError: the archive holds something else than its list says.
+    """
+    from k3_ledger.cli.stores import StoreLog, read_file
+    from k3_ledger.ledger.core.pack import LIMITS, LIST_NAME, parse_pack
+    from k3_ledger.schemas.findings import Code, Finding
+    from k3_ledger.schemas.outcomes import Position
+
+    data = read_file(store, LIST_NAME, LIMITS.max_bytes)
+    assert data is not None, "the list is what makes it an offline bundle"
+    listed = parse_pack(data, position=Position(source=f"{store.name}: {LIST_NAME}"))
+    _check_files(store, listed)
+    source = StoreLog(store)
+    if listed.entries is None:
+        report = check_ledger(source, policy, options)
+    else:
+        report = _check_proofs(store, listed, policy, options, source)
+    report = replace(report, subject=f"{store.name}: {report.subject}")
+    yours = None if policy is None else policy.digest
+    if listed.policy_sha256 is None or yours in (None, listed.policy_sha256):
+        return report
+    other = Finding(
+        Code.ARCHIVE_POLICY,
+        "the maker verified it under another trust policy",
+        Position(source=LIST_NAME),
+        yours,
+        listed.policy_sha256,
+    )
+    return replace(report, findings=(*report.findings, other), counts=report.counts | {other.code: 1})
+
+
+def _check_files(store: TarStore, listed: PackList) -> None:
+    from k3_ledger.ledger.core.pack import LIST_NAME
+    from k3_ledger.schemas.findings import Code
+
+    names, wanted = list(store.members), [LIST_NAME, *(file.name for file in listed.files)]
+    if names != wanted:
+        at = next(
+            (i for i, (a, b) in enumerate(zip(names, wanted, strict=False)) if a != b), min(map(len, (names, wanted)))
+        )
+        raise _refuse(
+            store,
+            Code.ARCHIVE_REFUSED,
+            "the archive does not hold just what its list names, in its order",
+            wanted[at] if at < len(wanted) else "nothing more",
+            names[at] if at < len(names) else "nothing more",
+        )
+    for file in listed.files:
+        state = hashlib.sha256()
+        stream = store.open(file.name)
+        assert stream is not None, "its name was compared"
+        with stream:
+            while block := stream.read(BLOCK):
+                state.update(block)
+        if (state.hexdigest(), store.members[file.name].size) != (file.sha256, file.size):
+            raise _refuse(
+                store,
+                Code.ARCHIVE_MISMATCH,
+                f"{file.name} is not the file that was packed",
+                file.sha256,
+                state.hexdigest(),
+            )
+
+
+def _refuse(store: TarStore, code: Code, message: str, expected: str, found: str) -> MalformedError:
+    from k3_ledger.schemas.errors import MalformedError
+    from k3_ledger.schemas.outcomes import Position
+
+    return MalformedError(code, message, position=Position(source=store.name), expected=expected, found=found)
+
+
+def _check_proofs(
+    store: TarStore, listed: PackList, policy: TrustPolicy | None, options: Options, source: LogSource
+) -> Report:
+    from k3_ledger.cli.opening import MAX_PROOF
+    from k3_ledger.cli.stores import read_file
+    from k3_ledger.ledger.core.pack import proof_name
+    from k3_ledger.ledger.core.proof import parse_proof
+    from k3_ledger.schemas.findings import Code
+    from k3_ledger.verify.proof import check_proof
+    from k3_ledger.verify.several import join_reports
+
+    first = None if policy is None else replace(policy, require=frozenset())
+    reports = []
+    for index in listed.entries or ():
+        name = proof_name(index)
+        data = read_file(store, name, MAX_PROOF) or b""
+        proof = parse_proof(data)
+        if (proof.subject, proof.checkpoint) != (index, source.checkpoint()):
+            raise _refuse(
+                store,
+                Code.ARCHIVE_MISMATCH,
+                f"{name} is a proof of something else",
+                f"entry {index}",
+                f"entry {proof.subject}",
+            )
+        kept = source if options.artifacts else None
+        reports.append(check_proof(data, name, first, options.expected_heads, kept))
+    return join_reports(f"{len(reports)} proved entries", reports, policy)

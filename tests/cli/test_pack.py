@@ -1,0 +1,295 @@
+"""Offline bundles: one file, the same bytes each time, verified with nothing else at hand, and hostile ones refused."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from k3_ledger.cli import app
+from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.findings import Code
+from tests.ledgers import ROOT, RUNNER, Builder, run_body, sign_head, small_ledger
+from tests.static_host import lay_out, ledger_files, mirror_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from click.testing import Result
+
+RAW = b"raw samples" * 1000
+DIGEST = hashlib.sha256(RAW).hexdigest()
+
+
+def k3(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def code(result: Result) -> Code | None:
+    return result.exception.code if isinstance(result.exception, LedgerError) else None
+
+
+def verdict(path: Path, *more: object) -> tuple[int, list[str]]:
+    report = json.loads(k3("verify", path, "--json", "--root-key", ROOT.public.hex(), *more).stdout)
+    return report["exit_code"], list(report["counts"])
+
+
+def with_artifact() -> Builder:
+    ledger = small_ledger(6)
+    artifact = {"name": "raw", "sha256": DIGEST, "size": len(RAW), "media_type": "text/plain"}
+    ledger.add("run", run_body(1, artifacts=[artifact]), RUNNER)
+    return ledger
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    ledger = with_artifact()
+    files = ledger_files(ledger, {DIGEST: RAW})
+    files["checkpoints/000000000008.note"] = sign_head(ledger.lines[:8])
+    files["checkpoints/000000000099.note.txt"] = b"nobody's business"
+    return lay_out(tmp_path / "ledger", files)
+
+
+@pytest.fixture
+def whole(folder: Path, tmp_path: Path) -> Path:
+    assert k3("bundle", "pack", folder, "--out", tmp_path / "whole").exit_code == 0
+    return tmp_path / "whole"
+
+
+def names(path: Path) -> list[str]:
+    with tarfile.open(path) as tar:
+        return tar.getnames()
+
+
+def test_the_whole_record_in_one_file_verifies_alone(whole: Path, folder: Path) -> None:
+    assert names(whole) == [
+        "pack.json",
+        f"blobs/sha256/{DIGEST[:2]}/{DIGEST}",
+        "checkpoint",
+        "checkpoints/000000000008.note",
+        "ledger.jsonl",
+    ]
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    assert verdict(whole, "--require", "artifacts", "--require", "checkpoint") == (0, [])
+
+
+def test_some_entries_in_one_file_verify_alone(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "some"
+    result = k3("bundle", "pack", folder, "--entries", "10,4,10", "--out", out)
+    assert "2 entries" in result.stdout
+    assert names(out) == [
+        "pack.json",
+        f"blobs/sha256/{DIGEST[:2]}/{DIGEST}",
+        "checkpoint",
+        "checkpoints/000000000008.note",
+        "proofs/000000000004.proof",
+        "proofs/000000000010.proof",
+    ]
+    assert verdict(out, "--require", "artifacts", "--require", "checkpoint") == (0, [])
+    assert verdict(out, "--require", "artifacts", "--no-artifacts")[0] == 4
+    assert "2 proved entries" in k3("verify", out).stdout
+    assert k3("bundle", "pack", folder, "--entries", "5", "--out", out).exit_code == 0
+    assert verdict(out)[0] == 0
+
+
+def test_equal_content_makes_equal_bytes(folder: Path, whole: Path, tmp_path: Path) -> None:
+    (folder / "ledger.jsonl").touch()
+    k3("bundle", "pack", folder, "--out", tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == whole.read_bytes()
+    assert hashlib.sha256(whole.read_bytes()).hexdigest() == GOLDEN
+
+
+GOLDEN = "110f565aa995c098307b504cff54420183ebd71a82f8de3dfd09abf981effcb4"
+
+
+def test_entries_past_the_checkpoint_stay_out(folder: Path, tmp_path: Path) -> None:
+    grown = Builder((folder / "ledger.jsonl").read_bytes().splitlines(keepends=True))
+    committed = grown.data
+    grown.runs(3)
+    (folder / "ledger.jsonl").write_bytes(grown.data)
+    out = tmp_path / "out"
+    assert k3("bundle", "pack", folder, "--out", out).exit_code == 0
+    with tarfile.open(out) as tar:
+        member = tar.extractfile("ledger.jsonl")
+        assert member is not None
+        assert member.read() == committed
+    assert verdict(out) == (0, [])
+    assert code(k3("bundle", "pack", folder, "--entries", "12", "--out", out)) is Code.NOT_CHECKPOINTED
+
+
+def test_an_artifact_that_is_not_there_is_said_and_not_checked(folder: Path, tmp_path: Path) -> None:
+    (folder / "blobs" / "sha256" / DIGEST[:2] / DIGEST).unlink()
+    result = k3("bundle", "pack", folder, "--out", tmp_path / "out", "--json")
+    assert json.loads(result.stdout)["missing_artifacts"] == 1
+    assert "1 artifacts are not in the ledger's blobs/" in result.stderr
+    assert verdict(tmp_path / "out") == (0, ["K3L-ARTIFACT-MISSING"])
+    assert verdict(tmp_path / "out", "--require", "artifacts")[0] == 4
+    assert k3("bundle", "pack", folder, "--no-artifacts", "--out", tmp_path / "out").stderr == ""
+
+
+def test_only_a_ledger_that_verifies_is_packed(folder: Path, tmp_path: Path) -> None:
+    log = folder / "ledger.jsonl"
+    good = log.read_bytes()
+    log.write_bytes(good.replace(b'"count":10', b'"count":11', 1))
+    assert code(k3("bundle", "pack", folder, "--out", tmp_path / "out")) is Code.CHECKPOINT_ROOT
+    log.write_bytes(good)
+    (folder / "checkpoint").unlink()
+    assert code(k3("bundle", "pack", folder, "--out", tmp_path / "out")) is Code.NOT_CHECKPOINTED
+    for wrong in ("", "x", "1,", "-1", "all,1", "1 2"):
+        assert k3("bundle", "pack", folder, "--entries", wrong, "--out", tmp_path / "out").exit_code == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+    assert code(k3("bundle", "pack", folder, "--out", tmp_path / "none" / "out")) is Code.UNREADABLE
+    (tmp_path / "taken").mkdir()
+    assert code(k3("bundle", "pack", folder, "--out", tmp_path / "taken")) is Code.UNREADABLE
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ledger", "taken"]
+
+
+def test_the_policy_it_was_packed_under_is_named_and_never_obeyed(folder: Path, tmp_path: Path) -> None:
+    makers, yours = tmp_path / "makers.toml", tmp_path / "yours.toml"
+    makers.write_text(f'root_public_key = "{ROOT.public.hex()}"\n')
+    yours.write_text('origin = "example.org/speed"\n')
+    assert k3("bundle", "pack", folder, "--trust", makers, "--out", tmp_path / "out").exit_code == 0
+    result = k3("verify", tmp_path / "out", "--trust", yours)
+    assert (result.exit_code, "[K3L-ARCHIVE-POLICY]" in result.stdout) == (0, True)
+    assert "K3L-ARCHIVE-POLICY" not in k3("verify", tmp_path / "out", "--trust", makers).stdout
+    assert "signer not authenticated" in k3("verify", tmp_path / "out").stdout
+    yours.write_text('origin = "example.org/other"\n')
+    assert k3("verify", tmp_path / "out", "--trust", yours).exit_code == 1
+
+
+# ------------------------------------------------------------------------------------------------------ plain tars
+
+
+@pytest.mark.parametrize("inside", ["", "speed/"])
+@pytest.mark.parametrize("files", [ledger_files, mirror_files])
+def test_a_plain_tar_of_a_ledger_or_a_mirror_verifies(
+    files: Callable[..., dict[str, bytes]], inside: str, tmp_path: Path
+) -> None:
+    content = {".gitattributes": b"* -text\n"} | files(with_artifact(), {DIGEST: RAW})
+    content["checkpoints/000000000008.note"] = sign_head(with_artifact().lines[:8])
+    path = tmp_path / "ledger.tar"
+    path.write_bytes(tar_of({inside + name: data for name, data in content.items()}))
+    assert verdict(path, "--require", "artifacts", "--require", "checkpoint") == (0, [])
+    assert k3("prove", 6, "-l", path, "-o", tmp_path / "p").exit_code == 0
+    assert verdict(tmp_path / "p")[0] == 0
+
+
+def test_a_tar_of_something_else_is_no_ledger(tmp_path: Path) -> None:
+    (tmp_path / "t").write_bytes(tar_of({"readme": b"hello"}))
+    assert verdict(tmp_path / "t") == (3, ["K3L-UNREADABLE"])
+    (tmp_path / "t").write_bytes(bytes(257) + b"ustar" + bytes(300))
+    assert code(k3("verify", tmp_path / "t")) is Code.ARCHIVE_REFUSED
+
+
+# --------------------------------------------------------------------------------------------------- hostile archives
+
+
+def tar_of(files: dict[str, bytes], change: Callable[[tarfile.TarInfo], object] = lambda _: None) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            change(member)
+            tar.addfile(member, io.BytesIO(data))
+    return out.getvalue()
+
+
+def read(path: Path) -> dict[str, bytes]:
+    with tarfile.open(path) as tar:
+        return {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
+
+
+def relist(files: dict[str, bytes], **changes: Any) -> dict[str, bytes]:
+    """The same files behind a list that names them as they are now."""
+    listed = json.loads(files["pack.json"]) | changes
+    listed["files"] = [
+        {"name": name, "sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+        for name, data in sorted(files.items())
+        if name != "pack.json"
+    ]
+    spelled = json.dumps(listed, sort_keys=True, separators=(",", ":")).encode()
+    return {"pack.json": spelled} | dict(sorted((name, data) for name, data in files.items() if name != "pack.json"))
+
+
+def end_of(files: dict[str, bytes]) -> int:
+    """Where the members of a tar of these files end."""
+    return sum(512 + -(-len(data) // 512) * 512 for data in files.values())
+
+
+def typed(kind: bytes) -> Callable[[tarfile.TarInfo], object]:
+    return lambda member: member.name == "checkpoint" and setattr(member, "type", kind)
+
+
+REFUSED = {
+    "a name that climbs": lambda files: tar_of({**files, "../evil": b"x"}),
+    "an absolute name": lambda files: tar_of({**files, "/evil": b"x"}),
+    "a name that climbs inside": lambda files: tar_of({**files, "blobs/../../evil": b"x"}),
+    "a symbolic link": lambda files: tar_of(
+        files, lambda m: m.name == "checkpoint" and setattr(m, "type", tarfile.SYMTYPE)
+    ),
+    "a hard link": lambda files: tar_of(
+        files, lambda m: m.name == "checkpoint" and setattr(m, "type", tarfile.LNKTYPE)
+    ),
+    "a device": lambda files: tar_of(files, typed(tarfile.CHRTYPE)),
+    "a member twice": lambda files: tar_of(files)[: end_of(files)] + tar_of({"checkpoint": b"x"}),
+    "a member more": lambda files: tar_of({**files, "trust.toml": b"x"}),
+    "a member less": lambda files: tar_of({name: data for name, data in files.items() if name != "checkpoint"}),
+    "another order": lambda files: tar_of({"pack.json": files["pack.json"]} | dict(reversed(files.items()))),
+    "the list last": lambda files: tar_of(dict(reversed(files.items()))),
+    "a size beyond the end": lambda files: tar_of(files)[: -(2 * 10240)],
+    "a list that is none": lambda files: tar_of({**files, "pack.json": b"{}"}),
+    "a list of another version": lambda files: tar_of(relist(files, schema="k3-ledger/pack/2")),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_hostile_archive_is_one_clear_error(whole: Path, case: str, tmp_path: Path) -> None:
+    path = tmp_path / "hostile"
+    path.write_bytes(REFUSED[case](read(whole)))
+    result = k3("verify", path)
+    assert code(result) is Code.ARCHIVE_REFUSED
+    assert result.stdout == ""
+    assert sorted(found.name for found in tmp_path.iterdir()) == ["hostile", "ledger", "whole"], "nothing is unpacked"
+
+
+def test_a_size_that_no_disk_holds_is_refused_before_anything_is_read(whole: Path, tmp_path: Path) -> None:
+    data = bytearray(whole.read_bytes())
+    data[124:136] = b"77777777777\0"
+    data[148:156] = b"        "
+    data[148:156] = b"%06o\0 " % sum(data[:512])
+    (tmp_path / "huge").write_bytes(data)
+    assert code(k3("verify", tmp_path / "huge")) is Code.ARCHIVE_REFUSED
+
+
+def test_a_changed_file_is_a_damaged_copy_and_a_forged_list_helps_nobody(whole: Path, tmp_path: Path) -> None:
+    path = tmp_path / "changed"
+    files = read(whole)
+    for name in list(files)[1:]:
+        forged = {**files, name: files[name][:-3] + b"?" + files[name][-2:]}
+        path.write_bytes(tar_of(forged))
+        assert code(k3("verify", path)) is Code.ARCHIVE_MISMATCH
+        path.write_bytes(tar_of(relist(forged)))
+        assert verdict(path)[0] == 1
+
+
+def test_a_proof_of_something_else_is_not_taken(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "some"
+    k3("bundle", "pack", folder, "--entries", "4,5", "--out", path)
+    files = read(path)
+    swapped = {**files, "proofs/000000000004.proof": files["proofs/000000000005.proof"]}
+    path.write_bytes(tar_of(relist(swapped)))
+    assert code(k3("verify", path)) is Code.ARCHIVE_MISMATCH
+    older = {**files, "checkpoint": files["checkpoints/000000000008.note"]}
+    path.write_bytes(tar_of(relist(older)))
+    assert code(k3("verify", path)) is Code.ARCHIVE_MISMATCH

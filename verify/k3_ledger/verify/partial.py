@@ -1,0 +1,165 @@
+"""Verification of a mirror that lacks some of its entries: what is there is checked, what is missing is counted.
+
+The steps are those of :mod:`k3_ledger.verify.log`, run on the bundles that are there. Every one of them is traced to
+the signed head through the tiles of hashes, so it is known to be part of the log. What depends on entries that are
+missing is not checked, and never an accusation: the link to a missing neighbour, a signer who may have been enrolled
+there, a key entry that may rest on one there, an entry that is referred to. The verdict is never "verified": the report
+carries ``MIRROR_INCOMPLETE``, and its exit code is 4 when nothing worse was found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from k3_ledger.ledger.core.ed25519 import check_implementation
+from k3_ledger.ledger.core.tiles import ENTRIES, tiles_of
+from k3_ledger.ledger.core.tiletree import TileMissingError
+from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.outcomes import Position
+from k3_ledger.verify.artifacts import check_artifacts
+from k3_ledger.verify.chunks import Chunk
+from k3_ledger.verify.heads import Heads, check_heads, head_faults, read_heads, wanted_sizes
+from k3_ledger.verify.report import FindingLog, Head
+from k3_ledger.verify.scan import Joiner, Scan
+from k3_ledger.verify.settle import check_demands, check_keys, count_unchecked, make_report
+from k3_ledger.verify.work import check_chunk
+
+if TYPE_CHECKING:
+    from k3_ledger.ledger.core.tiles import Tile
+    from k3_ledger.verify.log import Options
+    from k3_ledger.verify.mirror import TileSource
+    from k3_ledger.verify.policy import TrustPolicy
+    from k3_ledger.verify.report import Report
+
+GAPS_NAMED = 5
+"""Gaps that the report spells out; the rest are counted."""
+_PER_ENTRY = ("framing", "schema", "chain", "signatures", "keys")
+"""Steps that look at every entry, and so could not look at those that are missing."""
+
+
+class _Joiner(Joiner):
+    """Joins what is there; a key entry that does not count may rest on one that is missing."""
+
+    def note_key_fault(self, finding: Finding) -> None:
+        """Count it as not checked."""
+        del finding
+        self.scan.tallies["keys"].not_checked += 1
+
+
+def check_partial(source: TileSource, policy: TrustPolicy | None, options: Options) -> Report:
+    """Verify what a mirror has and say what it lacks. Never raises because of the data.
+
+    Args:
+        source: the mirror.
+        policy: whom to trust and what to demand.
+        options: as for a whole log; the work is done in this process.
+    """
+    check_implementation()
+    findings = FindingLog()
+    scan = Scan(findings=findings)
+    try:
+        heads = read_heads(source, options.expected_heads, findings)
+        gaps = _read(source, scan, wanted_sizes(heads))
+        _count_missing(scan, gaps)
+        check_keys(scan, policy if scan.genesis is not None else None)
+        settled = _settled(scan, heads)
+        check_heads(scan, settled, policy if settled.heads == heads.heads else _without_heads(policy))
+        check_artifacts(scan, source if options.artifacts else None)
+        waiting = sum(map(len, scan.references.values()))
+        scan.tallies["receipts"].not_checked += waiting
+        count_unchecked(scan)
+        check_demands(scan, policy)
+    except LedgerError as error:  # the head cannot be read, its border is missing, or a tile is wrong
+        findings.add(error.finding)
+    return make_report(source.name, policy, scan)
+
+
+def _read(source: TileSource, scan: Scan, sizes: frozenset[int]) -> list[Tile]:
+    """Check every bundle that is there, in log order; returns those that are not."""
+    joiner = _Joiner(scan, sizes)
+    tree = source.tree
+    tree.check()
+    gaps: list[Tile] = []
+    offset = 0
+    for tile in tiles_of(tree.size, level=ENTRIES):
+        first = tile.index * 256
+        try:
+            lines = tree.entries(tile.index)
+        except TileMissingError:
+            gaps.append(tile)
+            _skip(source, scan, first, first + tile.width, joiner.sizes)
+            continue
+        chunk = Chunk(b"\n".join(lines) + b"\n", first, offset, len(lines))
+        offset += len(chunk.data)
+        joiner.enrol(chunk)
+        joiner.join(chunk, check_chunk(chunk, joiner.sizes, joiner.keys))
+    scan.lines = tree.size
+    scan.head = Head(tree.size, scan.tree.root().hex(), scan.last_identity)
+    return gaps
+
+
+def _skip(source: TileSource, scan: Scan, begin: int, end: int, sizes: tuple[int, ...]) -> None:
+    """Carry the tree over entries that are missing, by the hashes that stand for them.
+
+    Raises:
+        TileMissingError: not even the hash of the whole bundle is there.
+    """
+    scan.last = scan.last_identity = None
+    marks = [begin, *(size for size in sizes if begin < size < end), end]
+    try:
+        parts = [source.tree.range(a, b) for a, b in pairwise(marks)]
+    except TileMissingError:  # the leaf hashes are missing as well: heads that end between them stay unchecked
+        parts = [source.tree.range(begin, end)]
+    for part in parts:
+        scan.tree.extend(part)
+        if scan.tree.end in sizes:
+            scan.roots[scan.tree.end] = scan.tree.root()
+
+
+def _count_missing(scan: Scan, gaps: list[Tile]) -> None:
+    """What the missing entries leave open, in every step that would have looked at them."""
+    missing = sum(tile.width for tile in gaps)
+    if not missing:
+        return
+    for name in _PER_ENTRY:
+        scan.tallies[name].not_checked += missing
+        scan.tallies[name].detail = f"{missing} entries are not on this mirror"
+    for key, kind in list(scan.keyring.uses):
+        if key not in scan.keyring.lives:  # its enrolment may be among what is missing
+            scan.tallies["keys"].not_checked += len(scan.keyring.uses.pop((key, kind)))
+    if scan.genesis is None:
+        scan.tallies["keys"].not_checked += 1
+    named = [f"{tile.index * 256} to {tile.index * 256 + tile.width - 1}" for tile in gaps[:GAPS_NAMED]]
+    if len(gaps) > GAPS_NAMED:
+        named.append(f"and {len(gaps) - GAPS_NAMED} more bundles")
+    scan.findings.add(
+        Finding(
+            Code.MIRROR_INCOMPLETE,
+            f"{missing} of {scan.lines} entries are not on this mirror: {', '.join(named)}",
+            Position(index=gaps[0].index * 256),
+            f"{scan.lines} entries",
+            f"{scan.lines - missing} entries",
+        )
+    )
+
+
+def _without_heads(policy: TrustPolicy | None) -> TrustPolicy | None:
+    """The policy without what it asks of signed heads: one that could not be judged has not failed it."""
+    return None if policy is None else replace(policy, minimum_size=0, witnesses=(), quorum=0)
+
+
+def _settled(scan: Scan, heads: Heads) -> Heads:
+    """The heads that can be judged: others need a root or a log key's enrolment that is missing."""
+    kept = []
+    for head in heads.heads:
+        size = head.checkpoint.size
+        open_root = size <= scan.lines and size not in scan.roots
+        unsigned = any(finding.code is Code.CHECKPOINT_SIGNATURE for finding in head_faults(scan, head))
+        if open_root or unsigned:
+            scan.tallies[head.step].not_checked += 1
+        else:
+            kept.append(head)
+    return replace(heads, heads=tuple(kept))
