@@ -21,6 +21,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "store": ("init", "append", "seal", "checkpoint", "recover", "index", "ls", "show"),
     "verify": ("verify",),
     "proofs": ("prove",),
+    "trust_commands": ("trust",),
     "publish": ("tiles",),
     "audit": ("audit",),
     "import_": ("import",),
