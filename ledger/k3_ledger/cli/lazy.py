@@ -23,6 +23,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "proofs": ("prove",),
     "trust_commands": ("trust",),
     "publish": ("tiles",),
+    "export": ("export",),
     "audit": ("audit",),
     "import_": ("import",),
     "rules": ("rules",),
