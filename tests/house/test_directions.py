@@ -19,11 +19,12 @@ ALLOWED = {
     "schemas": set(),
     "ledger.core": {"schemas"},
     "ledger.writer": {"schemas", "ledger.core"},
+    "ledger.witness": {"schemas", "ledger.core", "ledger.writer"},
     "verify": {"schemas", "ledger.core"},
     "rescore": {"schemas", "ledger.core", "verify"},
     "engine": {"schemas", "kernels"},
     "kernels": set(),
-    "cli": {"schemas", "ledger.core", "ledger.writer", "verify", "rescore", "engine", "kernels"},
+    "cli": {"schemas", "ledger.core", "ledger.writer", "ledger.witness", "verify", "rescore", "engine", "kernels"},
 }
 
 SETTINGS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]

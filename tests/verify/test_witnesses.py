@@ -199,7 +199,7 @@ def test_a_cosignature_of_another_head_is_none_of_this_one() -> None:
 def test_witnesses_of_a_head_that_the_log_did_not_sign_bound_nothing() -> None:
     ledger = small_ledger()
     fork = Builder(list(ledger.lines[:-1])).runs(0)
-    fork.add("note", {"text": "another history", "about": [], "artifacts": []}, RUNNER)
+    fork.add("note", {"text": "another history", "artifacts": []}, RUNNER)
     report = check(cosigned(fork.head(), (W1, NOON)), policy(1, W1), ledger=ledger)
     assert {Code.CHECKPOINT_ROOT, Code.WITNESS_QUORUM} <= codes(report)
     assert report.bounds == ()
@@ -222,7 +222,7 @@ def test_a_witness_that_the_log_enrolled_as_one_counts() -> None:
 
 def test_a_log_without_a_genesis_is_judged_all_the_same() -> None:
     ledger = Builder()
-    ledger.add("note", {"text": "no beginning", "about": [], "artifacts": []}, RUNNER)
+    ledger.add("note", {"text": "no beginning", "artifacts": []}, RUNNER)
     report = check(cosigned(ledger.head(), (W1, NOON)), policy(1, W1), ledger=ledger)
     assert Code.WITNESS_QUORUM in codes(report)
 

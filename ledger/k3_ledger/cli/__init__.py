@@ -58,6 +58,8 @@ EXTRAS = {
     "fsspec": "remote",
     "aiohttp": "remote",
     "rfc3161_client": "time",
+    "starlette": "witness",
+    "uvicorn": "witness",
 }
 """Which extra brings a module that a plain installation does not have."""
 

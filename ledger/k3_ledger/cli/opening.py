@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from k3_ledger.verify.mirror import TileSource
     from k3_ledger.verify.source import LogSource
 
-MAX_PROOF = 10_000_000
+MAX_PROOF = 12_000_000
 """Longest proof file that is read, in bytes."""
-PROOF_START = b'{"checkpoint":'
+CONSISTENCY_START = b'{"consistency":'
+PROOF_STARTS = (b'{"checkpoint":', CONSISTENCY_START)
 _TAR_MAGIC = b"ustar"
 _TAR_MAGIC_AT = 257
 
@@ -104,7 +105,7 @@ def _open_path(path: Path, stack: contextlib.ExitStack) -> ProofNamed | PackName
         return DirectorySource(path)
     with open_regular(path) as stream:
         start = stream.read(_TAR_MAGIC_AT + len(_TAR_MAGIC))
-    if start.startswith(PROOF_START):
+    if start.startswith(PROOF_STARTS):
         with open_regular(path) as stream:
             return ProofNamed(path.name, read_stream(stream, str(path), MAX_PROOF))
     if start.endswith(_TAR_MAGIC, _TAR_MAGIC_AT):
@@ -156,7 +157,7 @@ def _open_address(address: str, cache: Path | None, stack: contextlib.ExitStack)
         )
     with stream:
         start = _read_start(stream, _TAR_MAGIC_AT + len(_TAR_MAGIC))
-        if start.startswith(PROOF_START):
+        if start.startswith(PROOF_STARTS):
             data = start + read_stream(stream, address, MAX_PROOF)
             return ProofNamed(address.rpartition("/")[2], data)
         if not start.endswith(_TAR_MAGIC, _TAR_MAGIC_AT):

@@ -1,20 +1,27 @@
-"""``k3-ledger prove``: write a self-contained proof file."""
+"""``k3-ledger prove``: write a self-contained proof file; and what ``verify`` does with one."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from k3_ledger.cli.sources import unreadable
 
-HELP = """Write a proof file for one entry: verifiable with no ledger at hand.
+if TYPE_CHECKING:
+    from k3_ledger.verify.policy import TrustPolicy
+    from k3_ledger.verify.report import Report
 
-The file carries the entry, the newest checkpoint, the entries that enrolled the keys involved, and an inclusion proof
-for each. It is verified before it is written. Check it with `k3-ledger verify FILE`. From a mirror at an address it
-reads a few tiles and not the log.
+HELP = """Write a proof file for one entry, or for two signed heads: verifiable with no ledger at hand.
+
+For an entry the file carries the entry, the newest checkpoint, the entries that enrolled the keys involved, and an
+inclusion proof for each. From a mirror at an address it reads a few tiles and not the log. With --consistency the file
+carries two checkpoints that the ledger keeps, the proof that the newer one extends the older, and the entries that
+enrolled their keys.
+
+It is verified before it is written. Check it with `k3-ledger verify FILE`.
 """
 
 
@@ -24,29 +31,68 @@ def register(app: typer.Typer) -> None:
 
 
 def prove(
-    index: Annotated[int, typer.Argument(min=0, help="Index of the entry, counted from 0.", show_default=False)],
+    index: Annotated[
+        int | None, typer.Argument(min=0, help="Index of the entry, counted from 0.", show_default=False)
+    ] = None,
+    consistency: Annotated[
+        tuple[int, int] | None,
+        typer.Option(metavar="OLD NEW", help="Sizes of two kept checkpoints, instead of an entry.", show_default=False),
+    ] = None,
     ledger: Annotated[
         str, typer.Option("--ledger", "-l", help="Ledger directory, mirror, or tar of one, or its address.")
     ] = ".",
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File to write; entry-INDEX.proof when omitted.")
+        Path | None,
+        typer.Option("--out", "-o", help="File to write; entry-INDEX.proof or consistency-OLD-NEW.proof when omitted."),
     ] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Directory that keeps what was fetched from an address.", show_default=False)
     ] = None,
 ) -> None:
     """Make, verify and write one proof file."""
+    if (index is None) == (consistency is None):
+        raise typer.BadParameter("give the index of an entry, or --consistency OLD NEW", param_hint="INDEX")
+    if consistency is not None:
+        old, new = consistency
+        if not 0 < old < new:
+            raise typer.BadParameter("OLD is at least 1 and smaller than NEW", param_hint="--consistency")
+        target, what = out or Path(f"consistency-{old}-{new}.proof"), f"heads of {old} and {new} entries"
+        data = _consistency(ledger, cache, old, new, target.name)
+    else:
+        assert index is not None, "one of the two is given"
+        target, what = out or Path(f"entry-{index}.proof"), f"entry {index}"
+        data = _inclusion(ledger, cache, index, target.name)
+    _write(target, data)
+    typer.echo(f"{target}: {what}, {len(data)} bytes")
+
+
+def _inclusion(ledger: str, cache: Path | None, index: int, name: str) -> bytes:
     from k3_ledger.cli.opening import opened_ledger
     from k3_ledger.ledger.core.proof import format_proof
     from k3_ledger.verify.mirror import TileSource
     from k3_ledger.verify.proof import verify_proof
     from k3_ledger.verify.prove import prove_entry, prove_from_tiles
 
-    target = out or Path(f"entry-{index}.proof")
     with opened_ledger(ledger, cache, tiles=True) as source:
         made = prove_from_tiles(source, index) if isinstance(source, TileSource) else prove_entry(source, index)
     data = format_proof(made)
-    verify_proof(data, target.name)
+    verify_proof(data, name)
+    return data
+
+
+def _consistency(ledger: str, cache: Path | None, old: int, new: int, name: str) -> bytes:
+    from k3_ledger.cli.opening import opened_ledger
+    from k3_ledger.ledger.core.consistency import format_consistency
+    from k3_ledger.verify.consistency import verify_consistency_file
+    from k3_ledger.verify.prove import prove_heads
+
+    with opened_ledger(ledger, cache) as source:
+        data = format_consistency(prove_heads(source, old, new))
+    verify_consistency_file(data, name)
+    return data
+
+
+def _write(target: Path, data: bytes) -> None:
     aside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         aside.write_bytes(data)
@@ -54,4 +100,18 @@ def prove(
     except OSError as error:
         aside.unlink(missing_ok=True)
         raise unreadable(target, error) from None
-    typer.echo(f"{target}: entry {index}, {len(data)} bytes")
+
+
+def check_proof_file(
+    data: bytes, name: str, policy: TrustPolicy | None, heads: tuple[tuple[str, bytes], ...]
+) -> Report:
+    """Verify a proof file of either kind."""
+    from k3_ledger.cli.opening import CONSISTENCY_START
+
+    if data.startswith(CONSISTENCY_START):
+        from k3_ledger.verify.consistency import check_consistency_file
+
+        return check_consistency_file(data, name, policy, heads)
+    from k3_ledger.verify.proof import check_proof
+
+    return check_proof(data, name, policy, heads)

@@ -79,9 +79,9 @@ def verify(
     options = Options(processes=processes, artifacts=artifacts, expected_heads=tuple(heads))
     with opened(path, cache) as named:
         if isinstance(named, ProofNamed):
-            from k3_ledger.verify.proof import check_proof
+            from k3_ledger.cli.proofs import check_proof_file
 
-            report = check_proof(named.data, named.name, policy, tuple(heads))
+            report = check_proof_file(named.data, named.name, policy, tuple(heads))
         elif isinstance(named, PackNamed):
             from k3_ledger.cli.pack import check_pack
 

@@ -105,6 +105,10 @@ class StoreError(LedgerError):
     """The storage refused or lied: no space, read-only, lock held, fsync failed, torn tail in the way."""
 
 
+class WitnessError(LedgerError):
+    """A witness that will not cosign, or cannot be asked."""
+
+
 class KeyFileError(LedgerError):
     """A key file that is missing, exposed, encrypted without a passphrase, or of the wrong type."""
 

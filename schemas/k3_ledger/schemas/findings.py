@@ -25,6 +25,7 @@ class Area(enum.StrEnum):
     SIGNATURE = "signatures"
     KEYS = "keys"
     CHECKPOINT = "checkpoint"
+    WITNESS = "witnesses"
     PROOF = "proofs"
     MIRROR = "tiles, mirrors and archives"
     ARTIFACT = "artifacts"
@@ -378,6 +379,106 @@ class Code(enum.Enum):
         Area.CHECKPOINT, E, "checkpoint commits to other entries",
         "The Merkle root of the entries is not the one that was signed: an entry or a signature was changed.",
         "restore the ledger from a copy that verifies",
+    )  # fmt: skip
+
+    # -- witnesses ------------------------------------------------------------------------------------------
+    WITNESS_QUORUM = CodeInfo(
+        Area.WITNESS, E, "too few witnesses",
+        "Fewer operators of witnesses that the trust policy names cosigned the newest signed head than it asks for.",
+        "ask for a cosigned checkpoint; until then the head may have been made for you alone",
+    )  # fmt: skip
+    COSIGNATURE_BAD = CodeInfo(
+        Area.WITNESS, E, "bad cosignature",
+        "A line under the name and key hash of a trusted witness is not a cosignature of this head.",
+        "obtain the note again; ask the witness what it signed",
+    )  # fmt: skip
+    COSIGNATURE_TIMELESS = CodeInfo(
+        Area.WITNESS, W, "cosignature without a time",
+        "A witness signed with the time 0, which stands for none. The cosignature counts for nothing.",
+        "ask the witness to cosign again",
+    )  # fmt: skip
+    COSIGNATURE_REPEATED = CodeInfo(
+        Area.WITNESS, N, "witness counted once",
+        "Several cosignatures are by one witness, or by witnesses of one operator. They count as one.",
+        "name more witnesses, of different operators, in the trust policy",
+    )  # fmt: skip
+    WITNESS_NOT_INDEPENDENT = CodeInfo(
+        Area.WITNESS, W, "witness key is the log's own",
+        "A key that the trust policy names as a witness's has another role in this ledger. Who signs a log cannot "
+        "witness it, so its cosignatures count for nothing.",
+        "name witnesses that others run",
+    )  # fmt: skip
+    WITNESS_REQUEST = CodeInfo(
+        Area.WITNESS, E, "malformed request to a witness",
+        "The bytes are not what a witness can be asked: the old size, a proof, a blank line and a checkpoint.",
+        "make the request with `k3-ledger cosign`, or with another client of the tlog-witness protocol",
+        ExitCode.UNREADABLE,
+    )  # fmt: skip
+    WITNESS_ORIGIN = CodeInfo(
+        Area.WITNESS, E, "log unknown to the witness",
+        "The witness was not told about a log of this origin, so it has no key to check its heads with.",
+        "its operator adds the log with `k3-ledger witness add-log`",
+    )  # fmt: skip
+    WITNESS_OLD_SIZE = CodeInfo(
+        Area.WITNESS, E, "proof from another size",
+        "The proof does not start from the head that the witness cosigned last.",
+        "ask again with a proof from the size that the witness names",
+    )  # fmt: skip
+    WITNESS_SMALLER = CodeInfo(
+        Area.WITNESS, E, "smaller than what the proof starts from",
+        "The head is smaller than the one that it is said to extend. A smaller head is never cosigned.",
+        "ask for the newest head to be cosigned",
+    )  # fmt: skip
+    WITNESS_FORK = CodeInfo(
+        Area.WITNESS, E, "fork shown to a witness",
+        "The log signed two heads of one size with different roots. The witness cosigned the first and keeps both.",
+        "the two signed notes together prove the fork: publish them",
+    )  # fmt: skip
+    WITNESS_STATE = CodeInfo(
+        Area.WITNESS, E, "state of a witness cannot be used",
+        "What the witness remembers is missing or damaged. It signs nothing rather than start over.",
+        "restore the directory as it was when it last signed; if that cannot be known, retire the key and make a new "
+        "witness under another name",
+        ExitCode.UNREADABLE,
+    )  # fmt: skip
+    WITNESS_EXISTS = CodeInfo(
+        Area.WITNESS, E, "a witness stands there already",
+        "The directory holds the state of a witness. Nothing is ever overwritten.",
+        "choose another directory",
+        ExitCode.USAGE,
+    )  # fmt: skip
+    WITNESS_KEY = CodeInfo(
+        Area.WITNESS, E, "not this witness's key",
+        "The private key is not the one that the directory was made for. Another key is another witness.",
+        "give the key file that `k3-ledger witness init` was given",
+        ExitCode.USAGE,
+    )  # fmt: skip
+    WITNESS_CLOCK = CodeInfo(
+        Area.WITNESS, E, "clock of the witness went back",
+        "The clock stands before the time of the last cosignature, or at no time that can be signed.",
+        "set the clock; the witness signs again once it has passed the last time",
+    )  # fmt: skip
+    WITNESS_UNREACHABLE = CodeInfo(
+        Area.WITNESS, E, "witness not reached",
+        "The witness gave no answer: no connection, or none in time.",
+        "check the address, and try again later",
+        ExitCode.UNREADABLE,
+    )  # fmt: skip
+    WITNESS_ANSWER = CodeInfo(
+        Area.WITNESS, E, "answer of a witness cannot be used",
+        "What came back is not the answer that the protocol asks for, or not a cosignature by the key that was named.",
+        "check address and verifier key of the witness",
+        ExitCode.UNREADABLE,
+    )  # fmt: skip
+    WITNESS_REFUSED = CodeInfo(
+        Area.WITNESS, E, "witness refused to cosign",
+        "The witness answered, and would not cosign the head.",
+        "its reason is shown; a refused proof means that it has seen another history",
+    )  # fmt: skip
+    WITNESS_AHEAD = CodeInfo(
+        Area.WITNESS, E, "witness has seen a larger head",
+        "The witness cosigned a head of more entries than this ledger holds: entries are missing here.",
+        "do not append: restore the ledger from a copy that holds them",
     )  # fmt: skip
 
     # -- proofs --------------------------------------------------------------------------------------------
@@ -1012,32 +1113,6 @@ class Code(enum.Enum):
         "The newest signed head covers fewer entries than the trust policy accepts.",
         "get a newer copy of the log",
     )  # fmt: skip
-    WITNESS_QUORUM = CodeInfo(
-        Area.CHECKPOINT, E, "too few witnesses",
-        "Fewer operators of witnesses that the trust policy names cosigned the newest signed head than it asks for.",
-        "ask for a cosigned checkpoint; until then the head may have been made for you alone",
-    )  # fmt: skip
-    COSIGNATURE_BAD = CodeInfo(
-        Area.CHECKPOINT, E, "bad cosignature",
-        "A line under the name and key hash of a trusted witness is not a cosignature of this head.",
-        "obtain the note again; ask the witness what it signed",
-    )  # fmt: skip
-    COSIGNATURE_TIMELESS = CodeInfo(
-        Area.CHECKPOINT, W, "cosignature without a time",
-        "A witness signed with the time 0, which stands for none. The cosignature counts for nothing.",
-        "ask the witness to cosign again",
-    )  # fmt: skip
-    COSIGNATURE_REPEATED = CodeInfo(
-        Area.CHECKPOINT, N, "witness counted once",
-        "Several cosignatures are by one witness, or by witnesses of one operator. They count as one.",
-        "name more witnesses, of different operators, in the trust policy",
-    )  # fmt: skip
-    WITNESS_NOT_INDEPENDENT = CodeInfo(
-        Area.CHECKPOINT, W, "witness key is the log's own",
-        "A key that the trust policy names as a witness's has another role in this ledger. Who signs a log cannot "
-        "witness it, so its cosignatures count for nothing.",
-        "name witnesses that others run",
-    )  # fmt: skip
     MEMORY_UNREADABLE = CodeInfo(
         Area.CHECKPOINT, E, "remembered head cannot be read",
         "The file that remembers the last verified head is damaged. That says nothing about the log; "
@@ -1132,11 +1207,6 @@ class Code(enum.Enum):
     )  # fmt: skip
 
     # -- policy: verifier ------------------------------------------------------------------------------------
-    POLICY_EXISTS = CodeInfo(
-        Area.POLICY, E, "trust policy stands there already",
-        "A policy file, or a key in it, would be replaced by something else, and that was not asked for.",
-        "look at it with `k3-ledger trust show`; say --replace if you mean it", ExitCode.USAGE,
-    )  # fmt: skip
     POLICY_MALFORMED = CodeInfo(
         Area.POLICY, E, "trust policy cannot be read",
         "The trust policy is not TOML, has an unknown key, or a value of the wrong form.",

@@ -6,7 +6,7 @@ import pytest
 
 from k3_ledger.ledger.core.checkpoint import open_checkpoint
 from k3_ledger.ledger.core.note import NoteSignature, Verifier, parse_note, sign_note
-from k3_ledger.ledger.writer.checkpoint import NoteSigner, make_checkpoint
+from k3_ledger.ledger.writer.checkpoint import NoteSigner, keep_cosignatures, make_checkpoint
 from k3_ledger.ledger.writer.store import NewKey, enrolment
 from k3_ledger.schemas.errors import LedgerError, MalformedError, SignatureError, StoreError
 from k3_ledger.schemas.findings import Code
@@ -88,6 +88,37 @@ def test_cosignatures_on_the_newest_head_stay(ledger):
     ledger.checkpoint_path.write_bytes(cosigned)
     assert make_checkpoint(ledger, LOG).note == cosigned
     assert ledger.checkpoint_path.read_bytes() == cosigned
+
+
+def test_cosignatures_are_added_wherever_the_head_is_kept(ledger):
+    made = make_checkpoint(ledger, LOG)
+    kept = ledger.checkpoints_path / f"{OPENING:012d}.note"
+    first, second = NoteSignature("w1.example", 7, bytes(72)), NoteSignature("w2.example", 8, bytes(72))
+    keep_cosignatures(ledger, made.note, [first])
+    note = keep_cosignatures(ledger, made.note, [second])
+    assert kept.read_bytes() == ledger.checkpoint_path.read_bytes() == note
+    assert parse_note(note).sigs == (*parse_note(made.note).sigs, first, second)
+    newer = NoteSignature("w1.example", 7, b"\1" * 72)
+    assert parse_note(keep_cosignatures(ledger, made.note, [newer])).sigs[1:] == (second, newer)
+    assert make_checkpoint(ledger, LOG).note == kept.read_bytes()
+
+
+def test_cosignatures_of_an_older_head_go_to_that_one_alone(ledger):
+    old = make_checkpoint(ledger, LOG)
+    append_notes(ledger, "more")
+    new = make_checkpoint(ledger, LOG)
+    line = NoteSignature("w1.example", 7, bytes(72))
+    keep_cosignatures(ledger, old.note, [line])
+    assert parse_note((ledger.checkpoints_path / f"{OPENING:012d}.note").read_bytes()).sigs[-1] == line
+    assert ledger.checkpoint_path.read_bytes() == new.note
+
+
+def test_cosignatures_of_a_head_that_is_not_kept_are_dropped(ledger):
+    made = make_checkpoint(ledger, LOG)
+    for path in (ledger.checkpoint_path, *ledger.checkpoints_path.iterdir()):
+        path.unlink()
+    assert keep_cosignatures(ledger, made.note, [NoteSignature("w1.example", 7, bytes(72))]) == made.note
+    assert not list(ledger.checkpoints_path.iterdir())
 
 
 def test_progress_tells_the_bytes_that_were_read(ledger):

@@ -27,7 +27,7 @@ from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position, Severity
 from k3_ledger.verify.artifacts import check_artifacts
-from k3_ledger.verify.heads import check_size, head_faults, signed_head
+from k3_ledger.verify.heads import SignedHead, check_size, head_faults, signed_head
 from k3_ledger.verify.receipts import check_bundle, check_run
 from k3_ledger.verify.report import FindingLog, Head, Report, VerificationError
 from k3_ledger.verify.scan import Scan
@@ -67,12 +67,12 @@ def check_proof(
         scan.tallies["framing"].failed += 1
         findings.add(error.finding)
         return make_report(name, policy, scan)
-    entries = {entry.index: _read(scan, name, entry.index, entry.line) for entry in proof.entries}
-    _check_signatures(scan, name, entries)
-    check_keys(scan, policy)
-    _check_head(scan, name, proof, policy)
-    _check_memory(scan, expected_heads)
-    _check_links(scan, name, entries)
+    entries = check_lines(scan, name, proof, policy)
+    heads, good = check_head(scan, name, proof)
+    if heads:
+        check_witnesses(scan, heads, good, policy)
+        check_size(scan, heads[0].checkpoint.size, policy)
+    check_memory(scan, expected_heads, heads)
     _check_subject(scan, name, proof.subject, entries[proof.subject])
     _check_artifacts(scan, proof, entries, artifacts)
     check_demands(scan, policy)
@@ -89,6 +89,22 @@ def verify_proof(data: bytes, name: str, policy: TrustPolicy | None = None) -> A
     if report.exit_code:
         raise VerificationError(report)
     return decode(parse_line(parse_proof(data).subject_entry.line).entry)
+
+
+def check_lines(
+    scan: Scan, name: str, proof: ProofFile, policy: TrustPolicy | None
+) -> dict[int, tuple[Any, bytes, bytes] | None]:
+    """Steps 1 to 5 of the lines that a proof file carries.
+
+    Returns:
+        By index: decoded entry, entry bytes and signature, or None for a line that could not be read.
+    """
+    entries = {entry.index: _read(scan, name, entry.index, entry.line) for entry in proof.entries}
+    _check_signatures(scan, name, entries)
+    check_keys(scan, policy)
+    _check_links(scan, name, entries)
+    scan.tallies["keys"].detail = "later revocations, and thresholds that were left out, would not show in a proof file"
+    return entries
 
 
 def _read(scan: Scan, name: str, index: int, raw: bytes) -> tuple[Any, bytes, bytes] | None:
@@ -164,9 +180,10 @@ def _check_signatures(scan: Scan, name: str, entries: dict[int, tuple[Any, bytes
             scan.findings.add(finding)
 
 
-def _check_memory(scan: Scan, expected_heads: tuple[tuple[str, bytes], ...]) -> None:
-    """Step 7, as far as one tree head goes."""
+def check_memory(scan: Scan, expected_heads: tuple[tuple[str, bytes], ...], heads: list[SignedHead]) -> None:
+    """Step 7, as far as the tree heads go that a proof file holds."""
     tally = scan.tallies["memory"]
+    roots = {head.checkpoint.size: head.checkpoint.root for head in heads}
     for where, raw in expected_heads:
         try:
             seen = signed_head(where, raw, step="memory").checkpoint
@@ -175,30 +192,30 @@ def _check_memory(scan: Scan, expected_heads: tuple[tuple[str, bytes], ...]) -> 
             tally.failed += 1
             scan.findings.add(Finding(Code.MEMORY_UNREADABLE, error.finding.message, Position(source=where)))
             continue
-        head = scan.head
-        if head is not None and seen.size == head.size:
-            tally.checked += 1
-            if seen.root.hex() != head.root:
-                tally.failed += 1
-                scan.findings.add(
-                    Finding(
-                        Code.FORK,
-                        f"the first {seen.size} entries are not those that were seen before",
-                        Position(source=where, line=3),
-                        seen.root.hex(),
-                        head.root,
-                    )
-                )
-        else:
+        root = roots.get(seen.size)
+        if root is None:
             tally.not_checked += 1
             scan.findings.add(
                 Finding(
                     Code.REQUIRED_NOT_CHECKED,
                     "a proof file cannot be compared with a remembered head of another size",
                     Position(source=where, line=2),
-                    "no head of another size" if head is None else f"a head of {head.size} entries",
+                    f"a head of {' or '.join(map(str, sorted(roots)))} entries" if roots else "no head of another size",
                     f"a head of {seen.size} entries",
                     hint="verify the ledger itself, or leave the remembered head out",
+                )
+            )
+            continue
+        tally.checked += 1
+        if seen.root != root:
+            tally.failed += 1
+            scan.findings.add(
+                Finding(
+                    Code.FORK,
+                    f"the first {seen.size} entries are not those that were seen before",
+                    Position(source=where, line=3),
+                    seen.root.hex(),
+                    root.hex(),
                 )
             )
 
@@ -224,10 +241,15 @@ def _check_links(scan: Scan, name: str, entries: dict[int, tuple[Any, bytes, byt
         tally.detail = "a proof file does not carry the entries in between"
 
 
-def _check_head(scan: Scan, name: str, proof: ProofFile, policy: TrustPolicy | None) -> None:
-    """Step 6: the checkpoint, and every line's place in the tree it commits to."""
+def check_head(scan: Scan, name: str, proof: ProofFile) -> tuple[list[SignedHead], list[SignedHead]]:
+    """Step 6: the checkpoint, and every line's place in the tree it commits to.
+
+    Returns:
+        The head, if it could be read and every line is in its tree; and again, if it is the log's.
+    """
     tally = scan.tallies["checkpoint"]
     tally.checked += 1
+    heads: list[SignedHead] = []
     found: list[Finding] = []
     try:
         head = signed_head(f"{name} checkpoint", proof.checkpoint)
@@ -236,14 +258,14 @@ def _check_head(scan: Scan, name: str, proof: ProofFile, policy: TrustPolicy | N
     except LedgerError as error:
         found.append(error.finding)
     else:
+        heads.append(head)
         tally.checked += len(proof.entries)
         scan.head = Head(head.checkpoint.size, head.checkpoint.root.hex(), None)
         tally.detail = f"signed head at {head.checkpoint.size}, {len(proof.entries)} lines in its tree"
-        check_witnesses(scan, [head], [] if found else [head], policy)
-        check_size(scan, head.checkpoint.size, policy)
     tally.failed += bool(found)
     for finding in found:
         scan.findings.add(finding)
+    return heads, [] if found else heads
 
 
 def _check_subject(scan: Scan, name: str, index: int, read: tuple[Any, bytes, bytes] | None) -> None:
@@ -277,7 +299,6 @@ def _check_artifacts(
     scan: Scan, proof: ProofFile, entries: dict[int, tuple[Any, bytes, bytes] | None], source: LogSource | None
 ) -> None:
     """Step 9, where somebody brought the artifacts along; and what no proof file can show."""
-    scan.tallies["keys"].detail = "later revocations, and thresholds that were left out, would not show in a proof file"
     subject = entries[proof.subject]
     artifacts = () if subject is None else getattr(subject[0].body, "artifacts", ())
     if source is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from k3_ledger.ledger.core.chain import leaf_hash
 from k3_ledger.ledger.core.checkpoint import parse_checkpoint
+from k3_ledger.ledger.core.consistency import ConsistencyFile, consistency_hashes
 from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.note import key_hash, parse_note
 from k3_ledger.ledger.core.proof import MAX_ENTRIES, ProofEntry, ProofFile, build_proof
@@ -51,14 +52,7 @@ def prove_entry(source: LogSource, index: int) -> ProofFile:
             position=Position(source="checkpoint"),
             hint="write one: k3-ledger checkpoint",
         )
-    lines: dict[int, bytes] = {}
-    key_lines: dict[int, bytes] = {}
-    size = 0
-    for size, raw in enumerate(_lines(source), start=1):
-        if size - 1 in (0, index):
-            lines[size - 1] = raw
-        if _is_action(raw):
-            key_lines[size - 1] = raw
+    lines, key_lines, size = _collect(source, index)
     if index >= size:
         raise ProofError(
             Code.NO_SUCH_ENTRY,
@@ -133,6 +127,86 @@ def _rests_on(
             position=Position(source=name, index=index),
         )
     return needed
+
+
+def prove_heads(source: LogSource, old_size: int, new_size: int) -> ConsistencyFile:
+    """Make the consistency file of two signed heads that the ledger keeps.
+
+    Costs three passes over the log and memory for the key entries. Nothing is verified here: check what comes out.
+
+    Args:
+        source: the log.
+        old_size: size of the older head, at least 1.
+        new_size: size of the newer head, larger than that.
+
+    Raises:
+        ProofError: no head of such a size is kept (``NOT_CHECKPOINTED``), or the log is not the one that a head
+            commits to (``CHECKPOINT_AHEAD``, ``CHECKPOINT_ROOT``).
+        MalformedError: a line that is needed, or a head, cannot be read.
+        StoreError: the source cannot be read.
+    """
+    if not 0 < old_size < new_size:
+        raise ValueError(f"the older head has to be the smaller one and not empty, got {old_size} and {new_size}")
+    kept = _kept_heads(source)
+    for size in (old_size, new_size):
+        if size not in kept:
+            raise ProofError(
+                Code.NOT_CHECKPOINTED,
+                f"the ledger keeps no signed head of {size} entries",
+                position=Position(source="checkpoints"),
+                expected=f"one of {', '.join(map(str, sorted(kept)))}"[:200] if kept else "a signed head",
+                hint="sign heads with `k3-ledger checkpoint`; it keeps every one of them",
+            )
+    old, new = kept[old_size], kept[new_size]
+    roots = [parse_checkpoint(parse_note(note).text).root for note in (old, new)]
+    hashes_between = consistency_between(source, old_size, new_size, root1=roots[0], root2=roots[1])
+    lines, key_lines, _ = _collect(source, 0)
+    key_lines = {index: raw for index, raw in key_lines.items() if index < new_size}
+    if _has_thresholds(key_lines):
+        lines |= key_lines
+    else:
+        hashes = {sig.key_hash for note in (old, new) for sig in parse_note(note).sigs}
+        lines |= _enrolments(lines[0], lines[0], key_lines, hashes)
+    if len(lines) > MAX_ENTRIES:
+        raise ProofError(
+            Code.PROOF_TOO_LARGE,
+            f"the heads rest on {len(lines)} entries, and a proof file holds {MAX_ENTRIES}",
+            position=Position(source=source.name),
+        )
+    proof = build_proof(0, lines, map(leaf_hash, _lines(source)), new, position=Position(source="checkpoint"))
+    return ConsistencyFile(old, hashes_between, proof)
+
+
+def consistency_between(
+    source: LogSource, size1: int, size2: int, *, root1: bytes | None = None, root2: bytes | None = None
+) -> tuple[bytes, ...]:
+    """The consistency proof between two sizes of a log, in one pass over it.
+
+    Raises:
+        ProofError: the log is shorter (``CHECKPOINT_AHEAD``), or has other roots (``CHECKPOINT_ROOT``).
+        StoreError: the source cannot be read.
+    """
+    return consistency_hashes(size1, size2, map(leaf_hash, _lines(source)), root1=root1, root2=root2)
+
+
+def _kept_heads(source: LogSource) -> dict[int, bytes]:
+    """Every signed head beside the log, by its size; the newest one as it stands in ``checkpoint``."""
+    newest = source.checkpoint()
+    kept = [raw for _, raw in source.kept_checkpoints()] + ([newest] if newest is not None else [])
+    return {parse_checkpoint(parse_note(raw).text).size: raw for raw in kept}
+
+
+def _collect(source: LogSource, index: int) -> tuple[dict[int, bytes], dict[int, bytes], int]:
+    """Genesis and the line at ``index``; lines that may be root actions; and how many lines there are."""
+    lines: dict[int, bytes] = {}
+    key_lines: dict[int, bytes] = {}
+    size = 0
+    for size, raw in enumerate(_lines(source), start=1):
+        if size - 1 in (0, index):
+            lines[size - 1] = raw
+        if _is_action(raw):
+            key_lines[size - 1] = raw
+    return lines, key_lines, size
 
 
 def _lines(source: LogSource) -> Iterator[bytes]:

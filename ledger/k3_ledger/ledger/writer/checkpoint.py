@@ -15,10 +15,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from k3_ledger.ledger.core.chain import entry_identity, genesis_prev, leaf_hash
-from k3_ledger.ledger.core.checkpoint import Checkpoint, SignedCheckpoint, format_checkpoint, open_checkpoint
+from k3_ledger.ledger.core.checkpoint import (
+    Checkpoint,
+    SignedCheckpoint,
+    format_checkpoint,
+    open_checkpoint,
+    parse_checkpoint,
+)
 from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.merkle import CompactRange
-from k3_ledger.ledger.core.note import Verifier, key_hash, sign_note
+from k3_ledger.ledger.core.note import Verifier, format_note, key_hash, parse_note, sign_note
 from k3_ledger.ledger.writer.batch import check_key
 from k3_ledger.ledger.writer.disk import make_directory, storage_errors
 from k3_ledger.ledger.writer.logfile import LogFile
@@ -28,9 +34,10 @@ from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
+    from k3_ledger.ledger.core.note import NoteSignature
     from k3_ledger.ledger.writer.keys import Signer
     from k3_ledger.ledger.writer.state import LogState
     from k3_ledger.ledger.writer.store import Ledger
@@ -101,6 +108,45 @@ def make_checkpoint(
                     return _settle(ledger, signer, state, heads, tree)
     finally:
         log.close()
+
+
+def keep_cosignatures(
+    ledger: Ledger, note: bytes, sigs: Iterable[NoteSignature], *, lock_timeout_s: float = 30.0
+) -> bytes:
+    """Add signature lines of witnesses to a signed head, wherever it is kept. The caller has checked them.
+
+    A line by a key that has one already replaces it. A head that is not kept any more, or stands there with another
+    text, is left alone.
+
+    Args:
+        ledger: the ledger.
+        note: the signed head that was cosigned.
+        sigs: lines to add.
+        lock_timeout_s: how long to wait for a writer, in seconds.
+
+    Returns:
+        The note as it is kept now, with every cosignature that it has.
+
+    Raises:
+        StoreError: the storage refused.
+        MalformedError: a kept head cannot be read.
+    """
+    text, added = parse_note(note).text, {(sig.name, sig.key_hash): sig for sig in sigs}
+    kept = ledger.checkpoints_path / f"{parse_checkpoint(text).size:012d}.note"
+    log = LogFile(ledger.disk, ledger.log_path, lock_timeout_s=lock_timeout_s)
+    try:
+        with log.locked(), storage_errors(ledger.checkpoints_path, "keep the cosigned head"):
+            for path in (kept, ledger.checkpoint_path):
+                if not path.exists():
+                    continue
+                old = parse_note(path.read_bytes(), position=Position(source=str(path)))
+                if old.text == text:
+                    stay = [sig for sig in old.sigs if (sig.name, sig.key_hash) not in added]
+                    note = format_note(text, [*stay, *added.values()])
+                    ledger.publish(path, note)
+    finally:
+        log.close()
+    return note
 
 
 def head_files(ledger: Ledger) -> Iterator[Path]:

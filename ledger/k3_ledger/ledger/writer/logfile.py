@@ -70,11 +70,13 @@ class LogFile:
         disk: the operating system's calls.
         path: the file; it must exist.
         lock_timeout_s: how long to wait for another writer, in seconds; 0 tries once.
+        what: what the lock guards, in words for errors.
     """
 
-    def __init__(self, disk: Disk, path: Path, *, lock_timeout_s: float = 30.0) -> None:
+    def __init__(self, disk: Disk, path: Path, *, lock_timeout_s: float = 30.0, what: str = "the ledger") -> None:
         self._disk = disk
         self.path = path
+        self._what = what
         self._timeout_s = min(lock_timeout_s, threading.TIMEOUT_MAX)
         self._pid = os.getpid()
         self._depth = 0
@@ -87,7 +89,7 @@ class LogFile:
         return self._fd
 
     def _open(self) -> tuple[int, tuple[int, int]]:
-        with storage_errors(self.path, "open the ledger for writing"):
+        with storage_errors(self.path, f"open {self._what} for writing"):
             fd = self._disk.open(self.path, os.O_RDWR | os.O_APPEND)
             try:
                 return fd, _regular(self._disk.fstat(fd))
@@ -195,7 +197,7 @@ class LogFile:
             except InterruptedError:
                 continue
             except OSError as error:
-                raise storage_error(error, self.path, "lock the ledger") from error
+                raise storage_error(error, self.path, f"lock {self._what}") from error
             else:
                 return
 
@@ -213,7 +215,7 @@ class LogFile:
     def _busy(self, holder: str) -> StoreError:
         return StoreError(
             Code.LOCK_BUSY,
-            f"{holder} is writing to the ledger; waited {self._timeout_s:g} s",
+            f"{holder} is writing to {self._what}; waited {self._timeout_s:g} s",
             position=Position(source=str(self.path)),
             expected="one writer at a time",
             found=f"lock held by {holder}",

@@ -1,0 +1,334 @@
+"""``k3-ledger witness``: be a witness of somebody's log; ``k3-ledger cosign``: ask witnesses to cosign one's own."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from k3_ledger.cli.keys import JsonOption, KeyOption, LedgerOption, PassphraseOption, WaitOption, load_key, print_json
+from k3_ledger.schemas.errors import LedgerError
+
+if TYPE_CHECKING:
+    from k3_ledger.ledger.core.note import NoteSignature, Verifier
+    from k3_ledger.ledger.core.tlog_witness import AddCheckpoint
+    from k3_ledger.ledger.witness.cosign import CosigningWitness
+    from k3_ledger.verify.source import LogSource
+
+StateOption = Annotated[Path, typer.Option("--state", "-s", help="Directory of the witness.", show_default=False)]
+
+COSIGN_HELP = """Ask witnesses to cosign the newest checkpoint, and keep their cosignatures with it.
+
+Needs no key. Each witness is named by its verifier key, which its operator publishes, and its address. A witness that
+has cosigned the checkpoint already is not asked again. When one refuses, the others are asked all the same, and the
+exit code says so.
+"""
+INIT_HELP = """Make the state of a new witness. Prints its verifier key, which readers put into their trust policy.
+
+The state is what keeps a witness honest: never copy it back from a backup, and never run two copies of it.
+"""
+ADD_HELP = """Make a log known to the witness, or give a known log further keys.
+
+KEY is the log's public key: a .pub.pem file, 64 hex digits, or a verifier key. Where it comes from is what the witness
+vouches for: ask the log's operator, not the ledger.
+"""
+SIGN_HELP = """Cosign a head offline, if it extends the last one that was cosigned.
+
+SOURCE is a copy of a ledger, or a file with a request as `add-checkpoint` takes it. What is not cosigned is refused
+with the reason. The cosignature is printed; --keep adds it to the checkpoint in the ledger as well.
+"""
+SERVE_HELP = """Answer `add-checkpoint` and `checkpoint` requests over HTTP, on 127.0.0.1 alone.
+
+The protocol is that of c2sp.org/tlog-witness. Put a reverse proxy in front of it to face others. Refusals are reported
+on stderr. Needs the extra `witness`.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.command("cosign", help=COSIGN_HELP)(cosign)
+    group = typer.Typer(
+        no_args_is_help=True, help="Be a witness: remember the heads of logs, cosign what extends them."
+    )
+    group.command("init", help=INIT_HELP)(init)
+    group.command("add-log", help=ADD_HELP)(add_log)
+    group.command("ls", help="List the logs of a witness, with what it cosigned last.")(list_logs)
+    group.command("cosign", help=SIGN_HELP)(sign)
+    group.command("serve", help=SERVE_HELP)(serve)
+    app.add_typer(group, name="witness")
+
+
+# ------------------------------------------------------------------------------------------------- the log's side
+
+
+class _Asked(NamedTuple):
+    verifier: Verifier
+    address: str
+
+
+def cosign(
+    witness: Annotated[
+        list[str],
+        typer.Option(
+            metavar="KEY=URL", help="Verifier key and address of a witness; may be repeated.", show_default=False
+        ),
+    ],
+    ledger: LedgerOption = Path(),
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for a witness.")] = 10.0,
+    wait: WaitOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask witnesses."""
+    from k3_ledger.cli import fail
+    from k3_ledger.cli.sources import DirectorySource
+    from k3_ledger.ledger.core.cosignature import Witness, read_cosignatures
+    from k3_ledger.ledger.core.note import parse_note
+    from k3_ledger.ledger.witness.client import ask_witness
+    from k3_ledger.ledger.writer.checkpoint import keep_cosignatures
+    from k3_ledger.ledger.writer.store import Ledger
+    from k3_ledger.verify.prove import consistency_between
+    from k3_ledger.verify.witnesses import show_time
+
+    asked = [_witness(spec) for spec in witness]
+    opened = Ledger.open(ledger)
+    source = DirectorySource(ledger)
+    note = _checkpoint(source)
+    rows, codes = [], []
+    for verifier, address in asked:
+        given = read_cosignatures(parse_note(note), [Witness(verifier, verifier.name)]).good
+        time, problem = (given[0].timestamp if given else 0), None
+        if not given:
+            try:
+                answer = ask_witness(
+                    address,
+                    verifier,
+                    note,
+                    lambda old, new: consistency_between(source, old, new),
+                    old_size=_last_cosigned(source, verifier),
+                    timeout_s=timeout,
+                )
+                note, time = keep_cosignatures(opened, note, [answer.signature], lock_timeout_s=wait), answer.timestamp
+            except LedgerError as error:
+                codes.append(fail(error))
+                problem = error.code.id
+        rows.append(
+            {
+                "witness": verifier.name,
+                "time": show_time(time) if time else None,
+                "added": not given and not problem,
+                "problem": problem,
+            }
+        )
+        if not as_json and not problem:
+            typer.echo(f"{verifier.name}: cosigned {'already, ' if given else ''}at {show_time(time)}")
+    if as_json:
+        print_json({"cosignatures": rows})
+    raise typer.Exit(1 if 1 in codes else max(codes, default=0))  # a refusal says more than a silence
+
+
+_PAIR = re.compile(r"([^+]+\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44})=(.+)")
+
+
+def _witness(spec: str) -> _Asked:
+    from k3_ledger.ledger.core.note import KeyType, parse_verifier_key
+
+    match = _PAIR.fullmatch(spec)
+    verifier = parse_verifier_key(match[1]) if match else None
+    if match is None or verifier is None or verifier.key_type is not KeyType.COSIGNATURE:
+        raise typer.BadParameter(f"{spec!r} is not KEY=URL with the key of a witness", param_hint="--witness")
+    if not match[2].startswith(("http://", "https://")):
+        raise typer.BadParameter(f"{match[2]!r} is no http or https address", param_hint="--witness")
+    return _Asked(verifier, match[2])
+
+
+def _checkpoint(source: LogSource) -> bytes:
+    from k3_ledger.schemas.errors import ProofError
+    from k3_ledger.schemas.findings import Code
+
+    note = source.checkpoint()
+    if note is None:
+        raise ProofError(
+            Code.NOT_CHECKPOINTED,
+            "the ledger has no checkpoint, so there is nothing to cosign",
+            hint="sign one: k3-ledger checkpoint",
+        )
+    return note
+
+
+def _last_cosigned(source: LogSource, verifier: Verifier) -> int:
+    """Size of the largest kept head that a witness cosigned: what it most likely remembers."""
+    from k3_ledger.ledger.core.checkpoint import parse_checkpoint
+    from k3_ledger.ledger.core.note import parse_note
+
+    notes = (parse_note(raw) for _, raw in source.kept_checkpoints())
+    return max(
+        (
+            parse_checkpoint(note.text).size
+            for note in notes
+            if any((sig.name, sig.key_hash) == (verifier.name, verifier.key_hash) for sig in note.sigs)
+        ),
+        default=0,
+    )
+
+
+# --------------------------------------------------------------------------------------------- the witness's side
+
+
+def init(
+    state: Annotated[Path, typer.Argument(help="Directory for the state; its parent exists.", show_default=False)],
+    name: Annotated[
+        str, typer.Option(help="Name of the witness, such as witness.example/w1; for ever.", show_default=False)
+    ],
+    key: KeyOption,
+    passphrase_file: PassphraseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a witness."""
+    from k3_ledger.ledger.core.note import format_verifier_key
+    from k3_ledger.ledger.witness.state import WitnessState
+
+    public_key = load_key(key, passphrase_file).public_key
+    try:
+        made = WitnessState.create(state, name, public_key)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--name") from None
+    verifier_key = format_verifier_key(made.verifier)
+    if as_json:
+        print_json({"state": str(state), "name": name, "verifier_key": verifier_key})
+        return
+    typer.echo(f"{state}: witness {name}")
+    typer.echo(f"verifier key {verifier_key}")
+
+
+def add_log(
+    origin: Annotated[str, typer.Argument(help="The log's name for itself.", show_default=False)],
+    keys: Annotated[list[str], typer.Argument(metavar="KEY", help="Public keys of the log.", show_default=False)],
+    state: StateOption,
+    wait: WaitOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Add a log."""
+    from k3_ledger.ledger.core.note import Verifier, format_verifier_key, parse_verifier_key
+    from k3_ledger.ledger.witness.state import WitnessState
+    from k3_ledger.ledger.writer.keys import load_public_key
+
+    witness = WitnessState.open(state, lock_timeout_s=wait)
+    try:
+        verifiers = [
+            parse_verifier_key(key) if "+" in key else Verifier(origin, load_public_key(key).raw) for key in keys
+        ]
+        log = witness.add_log(origin, verifiers)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    known = [format_verifier_key(verifier) for verifier in log.verifiers]
+    if as_json:
+        print_json({"origin": origin, "keys": known, "size": log.head.size})
+        return
+    typer.echo(f"{origin}: {len(known)} keys, last cosigned {log.head.size} entries")
+
+
+def list_logs(state: StateOption, as_json: JsonOption = False) -> None:
+    """List what a witness knows."""
+    from k3_ledger.ledger.witness.state import WitnessState
+    from k3_ledger.verify.witnesses import show_time
+
+    witness = WitnessState.open(state)
+    logs = [witness.log(origin) for origin in witness.origins()]
+    if as_json:
+        rows = [
+            {
+                "origin": log.origin,
+                "size": log.head.size,
+                "root": log.head.root.hex(),
+                "time": show_time(log.timestamp) if log.timestamp else None,
+            }
+            for log in logs
+        ]
+        print_json({"witness": witness.verifier.name, "logs": rows})
+        return
+    for log in logs:
+        when = f"cosigned at {show_time(log.timestamp)}" if log.timestamp else "never cosigned"
+        typer.echo(f"{log.head.size:>8}  {log.head.root.hex()[:16]}…  {when}  {log.origin}")
+
+
+def sign(
+    source: Annotated[Path, typer.Argument(help="A ledger, or a file with a request.", show_default=False)],
+    state: StateOption,
+    key: KeyOption,
+    keep: Annotated[bool, typer.Option("--keep", help="Add the cosignature to the ledger's checkpoint.")] = False,
+    passphrase_file: PassphraseOption = None,
+    wait: WaitOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Cosign offline."""
+    from k3_ledger.ledger.core.tlog_witness import MAX_REQUEST, format_answer, parse_request
+
+    if keep and not source.is_dir():
+        raise typer.BadParameter("a request is not kept in a ledger: SOURCE is no directory", param_hint="--keep")
+    witness = _open(state, key, passphrase_file, wait)
+    if source.is_dir():
+        request = _request(source, witness)
+    else:
+        from k3_ledger.cli.sources import read_small
+
+        request = parse_request(read_small(source, MAX_REQUEST))
+    signature = witness.add_checkpoint(request)
+    if keep:
+        from k3_ledger.ledger.writer.checkpoint import keep_cosignatures
+        from k3_ledger.ledger.writer.store import Ledger
+
+        keep_cosignatures(Ledger.open(source), request.checkpoint, [signature], lock_timeout_s=wait)
+    line = format_answer([signature]).decode()
+    if as_json:
+        print_json({"witness": signature.name, "time": _time(signature), "cosignature": line.removesuffix("\n")})
+        return
+    typer.echo(line, nl=False)
+
+
+def _time(signature: NoteSignature) -> str:
+    from k3_ledger.verify.witnesses import show_time
+
+    return show_time(int.from_bytes(signature.signature[:8], "big"))
+
+
+def _request(path: Path, witness: CosigningWitness) -> AddCheckpoint:
+    """What a log would ask for: its newest head, with a proof from what the witness cosigned last."""
+    from k3_ledger.cli.sources import DirectorySource
+    from k3_ledger.ledger.core.checkpoint import parse_checkpoint
+    from k3_ledger.ledger.core.note import parse_note
+    from k3_ledger.ledger.core.tlog_witness import AddCheckpoint
+    from k3_ledger.verify.prove import consistency_between
+
+    source = DirectorySource(path)
+    note = _checkpoint(source)
+    head = parse_checkpoint(parse_note(note).text)
+    old = witness.state.log(head.origin).head.size
+    proof = consistency_between(source, old, head.size) if 0 < old < head.size else ()
+    return AddCheckpoint(old, proof, note)
+
+
+def serve(
+    state: StateOption,
+    key: KeyOption,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="TCP port; 0 takes any that is free.")] = 8480,
+    passphrase_file: PassphraseOption = None,
+    wait: WaitOption = 10.0,
+) -> None:
+    """Serve."""
+    from k3_ledger.cli import fail
+    from k3_ledger.ledger.witness.server import LOOPBACK, WitnessServer
+
+    witness = _open(state, key, passphrase_file, wait)
+    server = WitnessServer(witness, port, fail)
+    typer.echo(f"witness {witness.state.verifier.name} at http://{LOOPBACK}:{server.port}/")
+    server.run()
+
+
+def _open(state: Path, key: Path, passphrase_file: Path | None, wait: float) -> CosigningWitness:
+    from k3_ledger.ledger.witness.cosign import CosigningWitness
+    from k3_ledger.ledger.witness.state import WitnessState
+
+    opened = WitnessState.open(state, lock_timeout_s=wait)
+    return CosigningWitness(opened, load_key(key, passphrase_file))

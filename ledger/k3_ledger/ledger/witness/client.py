@@ -1,0 +1,150 @@
+"""The log's side of the witness protocol: ask for a cosignature, prove what the witness wants proved, believe nothing.
+
+What comes back is checked with the witness's key before it is taken for anything. An answer that the ledger is behind
+the witness, or inconsistent with it, is the witness doing its work: it is raised, never retried.
+"""
+
+from __future__ import annotations
+
+import http.client
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from k3_ledger.ledger.core.checkpoint import parse_checkpoint
+from k3_ledger.ledger.core.cosignature import Witness, read_cosignatures
+from k3_ledger.ledger.core.note import NoteSignature, UnverifiedNote, parse_note
+from k3_ledger.ledger.core.tlog_witness import AddCheckpoint, format_request, parse_answer, parse_size
+from k3_ledger.schemas.errors import WitnessError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from k3_ledger.ledger.core.note import Verifier
+
+    Prove = Callable[[int, int], Sequence[bytes]]
+    """Gives the hashes of the consistency proof between two sizes of the log, the smaller one at least 1."""
+
+MAX_ANSWER: Final = 65_536
+"""Most bytes of an answer that are read."""
+TRIES: Final = 3
+"""How often a witness that moves on meanwhile is asked again."""
+_SCHEMES: Final = ("http", "https")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A cosignature that was asked for and checked.
+
+    Attributes:
+        signature: the signature line.
+        timestamp: the time in it, in seconds since the Epoch.
+    """
+
+    signature: NoteSignature
+    timestamp: int
+
+
+def ask_witness(
+    address: str, verifier: Verifier, checkpoint: bytes, prove: Prove, *, old_size: int = 0, timeout_s: float = 10.0
+) -> Asked:
+    """Ask one witness to cosign a checkpoint.
+
+    Args:
+        address: submission prefix of the witness, http or https.
+        verifier: its key.
+        checkpoint: the signed note.
+        prove: makes consistency proofs.
+        old_size: what the witness is believed to have cosigned last; it says so itself if that is wrong.
+        timeout_s: how long to wait for each step of a connection, in seconds.
+
+    Raises:
+        WitnessError: the witness was not reached, refused, or gave an answer that cannot be used.
+        MalformedError: the checkpoint or the answer cannot be read.
+        ValueError: the address is not of http or https.
+    """
+    url = urllib.parse.urlsplit(address)
+    if url.scheme not in _SCHEMES or not url.netloc:
+        raise ValueError(f"{address!r} is no http or https address")
+    place = Position(source=address)
+    note = parse_note(checkpoint)
+    size = parse_checkpoint(note.text).size
+    for _ in range(TRIES):
+        proof = prove(old_size, size) if 0 < old_size < size else ()
+        body = format_request(AddCheckpoint(old_size, tuple(proof), checkpoint))
+        status, answer = _post(f"{address.removesuffix('/')}/add-checkpoint", body, timeout_s, place)
+        if status == http.client.OK:
+            return _checked(note, answer, verifier, place)
+        if status != http.client.CONFLICT:
+            raise _refused(status, answer, place)
+        seen = parse_size(answer, position=place)
+        if seen > size:
+            raise WitnessError(
+                Code.WITNESS_AHEAD,
+                f"the witness {verifier.name} has cosigned a larger head of this log",
+                position=place,
+                expected=f"at least {seen} entries",
+                found=f"{size} entries",
+            )
+        old_size = seen
+    raise WitnessError(
+        Code.WITNESS_ANSWER, f"the witness named another size {TRIES} times, and none was right", position=place
+    )
+
+
+def _checked(note: UnverifiedNote, answer: bytes, verifier: Verifier, place: Position) -> Asked:
+    """The cosignature in an answer; lines by other keys are ignored."""
+    lines = parse_answer(answer, position=place)
+    found = read_cosignatures(UnverifiedNote(note.text, lines), [Witness(verifier, "")], position=place)
+    if found.bad or not found.good:
+        raise WitnessError(
+            Code.WITNESS_ANSWER,
+            found.bad[0].finding.message if found.bad else f"the answer holds no cosignature by {verifier.name}",
+            position=place,
+            expected=f"{verifier.name}+{verifier.key_hash:08x}",
+            found=", ".join(f"{sig.name}+{sig.key_hash:08x}" for sig in lines),
+        )
+    time = found.good[0].timestamp
+    ours = (sig for sig in lines if (sig.name, sig.key_hash) == (verifier.name, verifier.key_hash))
+    return Asked(next(sig for sig in ours if int.from_bytes(sig.signature[:8], "big") == time), time)
+
+
+def _refused(status: int, answer: bytes, place: Position) -> WitnessError:
+    words = answer[:200].decode("utf-8", errors="replace").strip()
+    return WitnessError(Code.WITNESS_REFUSED, f"the witness answered {status}: {words}", position=place)
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    """Speaks http and https, and follows no redirection: a witness stands where it was said to stand."""
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPSHandler(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPErrorProcessor(),
+    ):
+        opener.add_handler(handler)
+    return opener
+
+
+def _post(url: str, body: bytes, timeout_s: float, place: Position) -> tuple[int, bytes]:
+    """Status and body of the answer."""
+    request = urllib.request.Request(url, body, {"Content-Type": "text/plain; charset=utf-8"}, method="POST")  # noqa: S310 - the scheme was checked
+    try:
+        with _opener().open(request, timeout=timeout_s) as answer:
+            return answer.status, answer.read(MAX_ANSWER)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read(MAX_ANSWER)
+    except (OSError, http.client.HTTPException) as error:
+        raise WitnessError(
+            Code.WITNESS_UNREACHABLE,
+            "the witness gave no answer",
+            position=place,
+            found=str(getattr(error, "reason", None) or error) or type(error).__name__,
+        ) from error

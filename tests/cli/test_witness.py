@@ -1,0 +1,246 @@
+"""Being a witness and asking one, from the command line, over a real socket."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+from k3_ledger.cli import app
+from k3_ledger.ledger.core.note import parse_note
+from k3_ledger.ledger.core.tlog_witness import AddCheckpoint, format_request
+from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.findings import Code
+from tests.ledger.writer.support import OPENING, ORIGIN, SIGNERS, append_notes, new_ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from click.testing import Result
+
+    from k3_ledger.ledger.writer.store import Ledger
+
+NAME = "witness.example/w1"
+
+
+def k3(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def code(result: Result) -> Code | None:
+    """The finding that a command ended with."""
+    return result.exception.code if isinstance(result.exception, LedgerError) else None
+
+
+def checkpoint(ledger: Ledger) -> bytes:
+    from k3_ledger.ledger.writer.checkpoint import make_checkpoint
+
+    return make_checkpoint(ledger, SIGNERS["log"]).note
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    """A ledger with a head."""
+    made = new_ledger(tmp_path / "ledger")
+    checkpoint(made)
+    return made
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> str:
+    """Verifier key of a witness in ``w`` that knows the log."""
+    assert k3("keygen", tmp_path / "w1.pem").exit_code == 0
+    made = k3("witness", "init", tmp_path / "w", "--name", NAME, "-k", tmp_path / "w1.pem", "--json")
+    assert made.exit_code == 0
+    added = k3("witness", "add-log", ORIGIN, SIGNERS["log"].public_key.hex(), "-s", tmp_path / "w")
+    assert (added.exit_code, added.stdout) == (0, f"{ORIGIN}: 1 keys, last cosigned 0 entries\n")
+    verifier_key: str = json.loads(made.stdout)["verifier_key"]
+    return verifier_key
+
+
+@pytest.fixture
+def url(tmp_path: Path, key: str) -> Iterator[str]:
+    """Address of that witness, served by the command."""
+    command = [sys.executable, "-m", "k3_ledger.cli", "witness", "serve", "-s", "w", "-k", "w1.pem", "--port", "0"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        found = re.fullmatch(rf"witness {NAME} at (http://127\.0\.0\.1:\d+/)\n", line)
+        assert found, line
+        yield found[1]
+        server.send_signal(signal.SIGTERM)
+        _, errors = server.communicate()
+    (tmp_path / "errors").write_text(errors, encoding="utf-8")
+
+
+def trust(tmp_path: Path, key: str) -> Path:
+    path = tmp_path / "trust.toml"
+    path.write_text(f'quorum = 1\n[[witness]]\nkey = "{key}"\n', encoding="utf-8")
+    return path
+
+
+def test_a_ledger_is_cosigned_over_http_and_then_verifies_with_a_quorum(
+    tmp_path: Path, ledger: Ledger, key: str, url: str
+) -> None:
+    before = k3("verify", ledger.root, "--trust", trust(tmp_path, key))
+    assert (before.exit_code, "K3L-WITNESS-QUORUM" in before.stdout) == (1, True)
+    asked = k3("cosign", "-l", ledger.root, "--witness", f"{key}={url}")
+    assert (asked.exit_code, asked.stdout.startswith(f"{NAME}: cosigned at ")) == (0, True)
+    after = k3("verify", ledger.root, "--trust", trust(tmp_path, key))
+    assert (after.exit_code, f"existed    entries below {OPENING} by " in after.stdout) == (0, True)
+    kept = ledger.checkpoints_path / f"{OPENING:012d}.note"
+    assert kept.read_bytes() == ledger.checkpoint_path.read_bytes()
+    again = k3("cosign", "-l", ledger.root, "--witness", f"{key}={url}", "--json")
+    row = json.loads(again.stdout)["cosignatures"][0]
+    assert (again.exit_code, row["witness"], row["added"], row["problem"]) == (0, NAME, False, None)
+    assert row["time"] in asked.stdout
+
+
+def test_growth_is_proved_to_the_witness_and_history_bounds_time(
+    tmp_path: Path, ledger: Ledger, key: str, url: str
+) -> None:
+    for text in ("one", "two"):
+        append_notes(ledger, text, "more")
+        checkpoint(ledger)
+        assert k3("cosign", "-l", ledger.root, "--witness", f"{key}={url}").exit_code == 0
+    listed = json.loads(k3("witness", "ls", "-s", tmp_path / "w", "--json").stdout)
+    assert [(log["origin"], log["size"]) for log in listed["logs"]] == [(ORIGIN, OPENING + 4)]
+    out = tmp_path / "heads.proof"
+    made = k3("prove", "--consistency", OPENING + 2, OPENING + 4, "-l", ledger.root, "-o", out)
+    assert (made.exit_code, "heads of 7 and 9 entries" in made.stdout) == (0, True)
+    checked = k3("verify", out, "--trust", trust(tmp_path, key), "--json")
+    assert checked.exit_code == 0
+    assert [bound["according_to"] for bound in json.loads(checked.stdout)["existed"]] == [[NAME]]
+
+
+def test_a_fork_is_refused_and_the_others_are_asked_all_the_same(
+    tmp_path: Path, ledger: Ledger, key: str, url: str
+) -> None:
+    fork = new_ledger(tmp_path / "fork")
+    append_notes(ledger, "ours")
+    append_notes(fork, "theirs")
+    for one in (ledger, fork):
+        checkpoint(one)
+    assert k3("cosign", "-l", ledger.root, "--witness", f"{key}={url}").exit_code == 0
+    before = fork.checkpoint_path.read_bytes()
+    refused = k3("cosign", "-l", fork.root, "--witness", f"{key}=http://127.0.0.1:9/", "--witness", f"{key}={url}")
+    assert refused.exit_code == 1
+    assert "K3L-WITNESS-UNREACHABLE" in refused.stderr
+    assert "the log signed another head of 6 entries before [K3L-WITNESS-FORK]" in refused.stderr
+    assert fork.checkpoint_path.read_bytes() == before
+    silent = k3("cosign", "-l", fork.root, "--witness", f"{key}=http://127.0.0.1:9/")
+    assert (silent.exit_code, silent.stdout) == (3, "")
+    assert len(list((tmp_path / "w" / "forks").glob("*/*.note"))) == 2
+    as_json = k3("cosign", "-l", fork.root, "--witness", f"{key}={url}", "--json")
+    row = json.loads(as_json.stdout)["cosignatures"][0]
+    assert (as_json.exit_code, row["problem"], row["time"]) == (1, "K3L-WITNESS-REFUSED", None)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "",
+        "http://127.0.0.1:1/",
+        "{key}",
+        "{key}=ftp://127.0.0.1/",
+        "{key}=",
+        "x+00000000+" + "A" * 44 + "=http://127.0.0.1:1/",
+        "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW=http://127.0.0.1:1/",
+    ],
+)
+def test_a_witness_that_is_not_named_as_it_should_be_is_not_asked(ledger: Ledger, key: str, spec: str) -> None:
+    result = k3("cosign", "-l", ledger.root, "--witness", spec.replace("{key}", key))
+    assert result.exit_code == 2 or code(result) is Code.VERIFIER_KEY
+
+
+def test_without_a_checkpoint_there_is_nothing_to_cosign(tmp_path: Path, key: str) -> None:
+    new_ledger(tmp_path / "bare")
+    assert (
+        code(k3("cosign", "-l", tmp_path / "bare", "--witness", f"{key}=http://127.0.0.1:1/")) is Code.NOT_CHECKPOINTED
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------ offline
+
+
+def sign(tmp_path: Path, *words: object) -> Result:
+    return k3("witness", "cosign", *words, "-s", tmp_path / "w", "-k", tmp_path / "w1.pem")
+
+
+def test_a_copy_of_a_ledger_is_cosigned_offline(tmp_path: Path, ledger: Ledger, key: str) -> None:
+    printed = sign(tmp_path, ledger.root)
+    assert (printed.exit_code, printed.stdout.startswith(f"\u2014 {NAME} ")) == (0, True)
+    assert len(parse_note(ledger.checkpoint_path.read_bytes()).sigs) == 1
+    append_notes(ledger, "more")
+    checkpoint(ledger)
+    kept = sign(tmp_path, ledger.root, "--keep", "--json")
+    assert kept.exit_code == 0
+    given = json.loads(kept.stdout)
+    assert ledger.checkpoint_path.read_text(encoding="utf-8").endswith(f"{given['cosignature']}\n")
+    assert given["witness"] == NAME
+    assert k3("verify", ledger.root, "--trust", trust(tmp_path, key)).exit_code == 0
+
+
+def test_a_request_in_a_file_is_cosigned_offline(tmp_path: Path, ledger: Ledger, key: str) -> None:
+    request = tmp_path / "request"
+    request.write_bytes(format_request(AddCheckpoint(0, (), ledger.checkpoint_path.read_bytes())))
+    assert sign(tmp_path, request).exit_code == 0
+    assert code(sign(tmp_path, request)) is Code.WITNESS_OLD_SIZE
+    assert sign(tmp_path, request, "--keep").exit_code == 2
+    request.write_bytes(b"")
+    assert code(sign(tmp_path, request)) is Code.WITNESS_REQUEST
+
+
+def test_logs_are_listed_with_what_was_cosigned(tmp_path: Path, ledger: Ledger, key: str) -> None:
+    before = k3("witness", "ls", "-s", tmp_path / "w")
+    assert before.stdout.endswith(f"never cosigned  {ORIGIN}\n")
+    assert json.loads(k3("witness", "ls", "-s", tmp_path / "w", "--json").stdout)["logs"][0]["time"] is None
+    sign(tmp_path, ledger.root)
+    after = k3("witness", "ls", "-s", tmp_path / "w")
+    assert re.search(rf"^ +{OPENING}  [0-9a-f]{{16}}…  cosigned at \d{{4}}-.*Z  {ORIGIN}$", after.stdout, re.MULTILINE)
+
+
+def test_a_log_is_added_with_any_spelling_of_its_key(tmp_path: Path, ledger: Ledger, key: str) -> None:
+    from k3_ledger.ledger.core.note import Verifier, format_verifier_key
+
+    spelled = format_verifier_key(Verifier(ORIGIN, SIGNERS["log"].public_key))
+    added = k3("witness", "add-log", ORIGIN, spelled, SIGNERS["judge"].public_key.hex(), "-s", tmp_path / "w", "--json")
+    assert (added.exit_code, json.loads(added.stdout)["keys"][0]) == (0, spelled)
+    assert len(json.loads(added.stdout)["keys"]) == 2
+    refused = k3("witness", "add-log", ORIGIN, key, "-s", tmp_path / "w")
+    assert (refused.exit_code, "0x01" in refused.stderr) == (2, True)
+
+
+def test_a_witness_is_made_once(tmp_path: Path, key: str) -> None:
+    words = ("witness", "init", tmp_path / "w", "-k", tmp_path / "w1.pem", "--name")
+    assert code(k3(*words, NAME)) is Code.WITNESS_EXISTS
+    made = k3("witness", "init", tmp_path / "w2", "-k", tmp_path / "w1.pem", "--name", NAME)
+    assert made.stdout == f"{tmp_path / 'w2'}: witness {NAME}\nverifier key {key}\n"
+    assert k3("witness", "init", tmp_path / "w3", "-k", tmp_path / "w1.pem", "--name", "a b").exit_code == 2
+    assert code(k3("witness", "ls", "-s", tmp_path)) is Code.WITNESS_STATE
+
+
+# ------------------------------------------------------------------------------------------------- prove --consistency
+
+
+@pytest.mark.parametrize("words", [(), (1, "--consistency", 2, 3), ("--consistency", 0, 5), ("--consistency", 5, 5)])
+def test_prove_wants_an_entry_or_two_heads(ledger: Ledger, words: tuple[object, ...]) -> None:
+    assert k3("prove", *words, "-l", ledger.root).exit_code == 2
+
+
+def test_heads_are_proved_into_a_file_named_after_them(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    append_notes(ledger, "more")
+    checkpoint(ledger)
+    assert k3("prove", "--consistency", 5, 6, "-l", ledger.root).exit_code == 0
+    assert k3("verify", "consistency-5-6.proof", "--root-key", SIGNERS["root"].public_key.hex()).exit_code == 0
+    assert code(k3("prove", "--consistency", 5, 7, "-l", ledger.root)) is Code.NOT_CHECKPOINTED

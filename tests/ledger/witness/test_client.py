@@ -1,0 +1,146 @@
+"""The log's side: what is asked, what is believed, and what answers of hostile witnesses come to."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Self
+
+import pytest
+
+from k3_ledger.ledger.core.note import KeyType, Verifier
+from k3_ledger.ledger.core.tlog_witness import format_answer, parse_request
+from k3_ledger.ledger.witness.client import TRIES, ask_witness
+from tests.ledger.core.samples import code_of, refusal
+from tests.ledger.witness.support import NAME, NOW, STRANGER, WITNESS, A, B
+
+VERIFIER = Verifier(NAME, WITNESS.public, KeyType.COSIGNATURE)
+TYPES = {200: "text/plain", 409: "text/x.tlog.size"}
+
+
+class Scripted:
+    """A witness that answers what it is told to, and keeps what it was asked."""
+
+    def __init__(self, *answers: tuple[int, bytes]) -> None:
+        self.asked: list[bytes] = []
+        script = iter(answers)
+        asked = self.asked
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                asked.append(self.rfile.read(int(self.headers["Content-Length"])))
+                status, body = next(script)
+                self.send_response(status)
+                self.send_header("Content-Type", TYPES.get(status, "text/plain"))
+                self.send_header("Content-Length", str(len(body)))
+                self.send_header("Location", "http://127.0.0.1:1/")
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+def ask(url: str, size: int = 8, *, old: int = 0, branch=A):
+    return ask_witness(url, VERIFIER, branch.note(size), branch.proof, old_size=old, timeout_s=30)
+
+
+GOOD = WITNESS.line(A.text(8), NOW).encode()
+
+
+def test_a_real_witness_cosigns_and_is_followed_to_where_it_stands(served, clock):
+    for size, old in ((5, 0), (8, 5), (8, 0), (12, 0), (12, 9)):
+        asked = ask(f"{served.url}/", size, old=old)
+        assert asked.timestamp == NOW
+        assert format_answer([asked.signature]).decode() == WITNESS.line(A.text(size), NOW)
+
+
+def test_a_real_witness_that_is_ahead_or_elsewhere_is_not_argued_with(served):
+    ask(served.url, 8)
+    ahead = refusal(ask, served.url, 5)
+    assert (ahead.code.name, ahead.finding.expected) == ("WITNESS_AHEAD", "at least 8 entries")
+    fork = refusal(ask, served.url, 8, branch=B)
+    assert (fork.code.name, "422" in str(fork)) == ("WITNESS_REFUSED", True)
+    assert code_of(ask, served.url, 9, branch=B) == "WITNESS_REFUSED"
+
+
+def test_what_is_asked_first_is_what_is_believed(served):
+    with Scripted((409, b"3\n"), (200, GOOD)) as script:
+        ask(script.url, old=5)
+        first, second = map(parse_request, script.asked)
+    assert (first, second) == (A.request(5, 8), A.request(3, 8))
+
+
+@pytest.mark.parametrize(
+    ("answers", "code"),
+    [
+        ([(200, b"")], "WITNESS_ANSWER"),
+        ([(200, b"thank you\n")], "WITNESS_ANSWER"),
+        ([(200, WITNESS.line(A.text(7), NOW).encode())], "WITNESS_ANSWER"),
+        ([(200, WITNESS.line(A.text(8), 0).encode())], "WITNESS_ANSWER"),
+        ([(200, STRANGER.line(A.text(8)).encode())], "WITNESS_ANSWER"),
+        ([(200, GOOD[:-1])], "WITNESS_ANSWER"),
+        ([(200, GOOD * 101)], "WITNESS_ANSWER"),
+        ([(409, b"")], "WITNESS_ANSWER"),
+        ([(409, b"07\n")], "WITNESS_ANSWER"),
+        ([(409, b"9\n")], "WITNESS_AHEAD"),
+        ([(409, b"3\n"), (409, b"5\n"), (409, b"3\n"), (200, GOOD)], "WITNESS_ANSWER"),
+        ([(302, b"elsewhere")], "WITNESS_REFUSED"),
+        ([(403, b"no\xff")], "WITNESS_REFUSED"),
+        ([(503, b"later")], "WITNESS_REFUSED"),
+        ([(201, GOOD)], "WITNESS_REFUSED"),
+    ],
+)
+def test_no_answer_but_a_good_cosignature_is_taken(answers, code):
+    with Scripted(*answers) as script:
+        error = refusal(ask, script.url)
+        assert (error.code.name, error.finding.position.source) == (code, script.url)
+        assert len(script.asked) <= TRIES
+
+
+def test_lines_by_others_are_ignored():
+    with Scripted((200, STRANGER.line(A.text(8)).encode() + GOOD)) as script:
+        assert ask(script.url).timestamp == NOW
+
+
+def test_a_witness_that_is_not_there_is_said():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    error = refusal(ask, f"http://127.0.0.1:{port}")
+    assert (error.code.name, "refused" in error.finding.found) == ("WITNESS_UNREACHABLE", True)
+
+
+def test_a_witness_that_speaks_no_http_is_said():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.recv(65536)
+                connection.sendall(b"HELLO\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        assert code_of(ask, f"http://127.0.0.1:{listener.getsockname()[1]}") == "WITNESS_UNREACHABLE"
+        thread.join()
+
+
+@pytest.mark.parametrize("address", ["", "127.0.0.1:80", "file:///etc/passwd", "ftp://example.org", "http://"])
+def test_only_http_is_spoken(address):
+    with pytest.raises(ValueError, match="no http or https address"):
+        ask(address)
