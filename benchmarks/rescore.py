@@ -1,14 +1,18 @@
 """Re-scoring against verification: tiers of verified receipts under a rule, beside the verification of the same ledger.
 
-    python benchmarks/rescore.py [--receipts 100000] [--processes 1] [--rounds 5] [--rule house-1.decode]
+    python benchmarks/rescore.py [--receipts 100000] [--processes 2] [--rounds 5] [--rule house-1.decode]
 
 Builds a ledger of run receipts with a claim, a clock and agreement at seven depths, verifies it once, then alternates
-the sweep of the verified log with another verification (the ``verify`` row). Both sides read the same bytes.
+the sweep of the verified log with another verification (the ``verify`` row). Both sides read the same bytes in as many
+processes. Before, ``k3-ledger rescore --counts`` runs as a whole command, for its peak memory.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -55,31 +59,57 @@ def judged_body(size: int) -> dict[str, object]:
     return body
 
 
+def peak_of_command(path: Path, rule: str, processes: int) -> int:
+    """Peak bytes of the largest process of a whole ``k3-ledger rescore --counts``."""
+    command = [
+        sys.executable, "-m", "k3_ledger.cli", "rescore", str(path), "--rule", rule, "--counts",
+        "--processes", str(processes),
+    ]  # fmt: skip
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, process.returncode
+    return usage.ru_maxrss * 1024
+
+
 def main() -> None:
     """Measure, print, and leave a bundle when asked to."""
     arguments = parser(__doc__)
     arguments.add_argument("--receipts", type=int, default=100_000)
-    arguments.add_argument("--processes", type=int, default=1, help="processes of the verification")
+    arguments.add_argument("--processes", type=int, default=2, help="processes on both sides")
+    arguments.add_argument("--folder", type=Path, help="where the ledger is built; 3 KB a receipt")
     arguments.add_argument("--rule", default="house-1.decode")
     options = arguments.parse_args()
     rule = find_rule(options.rule)
     recorder = Recorder("rescore", "receipt")
-    with tempfile.TemporaryDirectory() as folder:
+    processes = options.processes
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path = Path(folder)
         ledger.build(path, options.receipts, 1, judged_body)
         size = (path / "ledger.jsonl").stat().st_size / options.receipts
-        settings = Options(processes=options.processes)
+        # Before this process grows: a child begins with the peak of the process that started it.
+        peak = peak_of_command(path, rule.name, processes)
+        settings = Options(processes=processes)
         log = verify_log(DirectorySource(path), None, settings)
-        print(f"{options.receipts} receipts, {size:.0f} bytes a line, rule {rule.name}: {dict(sweep(log, rule).tiers)}")
+        found = dict(sweep(log, rule, processes=processes).tiers)
+        print(f"{options.receipts} receipts, {size:.0f} bytes a line, rule {rule.name}: {found}")
         for _ in range(options.rounds + recorder.warmup):
             recorder.record(
-                "verify", options.receipts, lambda: verify_log(DirectorySource(path), None, settings),
-                processes=options.processes,
-            )  # fmt: skip
-            recorder.record("subject", options.receipts, lambda: sweep(log, rule))
+                "verify",
+                options.receipts,
+                lambda: verify_log(DirectorySource(path), None, settings),
+                processes=processes,
+            )
+            recorder.record(
+                "subject", options.receipts, lambda: sweep(log, rule, processes=processes), processes=processes
+            )
     ours, theirs = recorder.samples["subject", "subject"], recorder.samples["verify", "subject"]
     ratios = [mine.duration_ns / other.duration_ns for mine, other in zip(ours, theirs, strict=True)][recorder.warmup :]
-    print(f"re-scoring takes {100 * statistics.median(ratios):.1f} % of verifying ({options.processes} processes)")
+    shares = [100 * ratio for ratio in ratios]
+    print(
+        f"re-scoring takes {statistics.median(shares):.1f} % of verifying ({min(shares):.1f} to {max(shares):.1f} %), "
+        f"{processes} processes each; peak memory of the command's largest process: {peak / 2**20:.0f} MiB"
+    )
     finish([recorder], "k3-ledger-rescore", options)
 
 

@@ -97,7 +97,7 @@ def _count(path: Path, rule: Rule, processes: int, *, as_json: bool) -> None:
 
     if is_foreign(path):
         raise typer.BadParameter("only a ledger can be counted: import the log first", param_hint="--counts")
-    found = sweep(open_verified(path, processes), rule)
+    found = sweep(open_verified(path, processes), rule, processes=processes)
     if as_json:
         print_json({"rule": rule.name, "tiers": dict(found.tiers), "changes": dict(found.changes)})
         return

@@ -28,7 +28,7 @@ class Track:
 
     Attributes:
         metric: ``decode``, ``prefill`` …
-        context: tokens in front of the timed region; None where the metric has none.
+        context: tokens in front of the timed region, or those that prefill does; None where the metric has none.
         model: name of the weights; ``-`` where no model takes part.
         quant: quantisation of the weights, or ``-``.
         node: name of the machine.

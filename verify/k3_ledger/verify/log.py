@@ -109,17 +109,19 @@ class VerifiedLog:
         """Positions of entries that a later revocation took back: they stand in the log and count for nothing."""
         return self._disowned
 
-    def raw(self) -> Iterator[tuple[int, bytes]]:
-        """(position, entry bytes) in log order: for readers that decode less than a whole entry.
+    def chunks(self) -> Iterator[tuple[int, bytes]]:
+        """(position of the first entry, whole lines) chunk by chunk: for readers that decode many lines at once.
 
         Raises:
             VerificationError: the source's bytes are no longer those that were verified.
         """
-        position = 0
-        for chunk in self._chunks():
-            for line in chunk.split(b"\n")[:-1]:
-                yield position, line[len(HEAD) : -TAIL_LEN]
-                position += 1
+        for mark, chunk in zip(self._marks, self._chunks(), strict=True):
+            yield mark.first_line, chunk
+
+    @property
+    def size(self) -> int:
+        """Bytes of all entries."""
+        return sum(mark.length for mark in self._marks)
 
     def select(self, *marks: bytes) -> Iterator[VerifiedEntry]:
         """Entries whose bytes hold one of ``marks``, such as ``b'"kind":"pin"'``, and that were not disowned.
@@ -138,7 +140,7 @@ class VerifiedLog:
                 position += 1
 
     def entry(self, position: int, data: bytes) -> VerifiedEntry:
-        """The decoded entry that :meth:`raw` gave as bytes."""
+        """The decoded entry at ``position`` whose bytes :func:`entries_of` gave."""
         return VerifiedEntry(position, sha256(data).hexdigest(), decode(data), position in self._disowned)
 
     def _chunks(self) -> Iterator[bytes]:
@@ -160,6 +162,11 @@ class VerifiedLog:
                 )
                 raise VerificationError(replace(self.report, findings=(finding,), counts={finding.code: 1}))
             yield data
+
+
+def entries_of(chunk: bytes) -> list[bytes]:
+    """Entry bytes of the lines of a verified chunk."""
+    return [line[len(HEAD) : -TAIL_LEN] for line in chunk.split(b"\n")[:-1]]
 
 
 _TOKEN = object()

@@ -5,8 +5,6 @@ What a worker cannot know is settled here: the link across a chunk border, which
 
 from __future__ import annotations
 
-import contextlib
-from collections import deque
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -19,19 +17,17 @@ from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position, Severity
 from k3_ledger.schemas.structs import decode_entry
 from k3_ledger.verify.chunks import Chunk, Chunker
+from k3_ledger.verify.parallel import PARALLEL_BYTES, in_order
 from k3_ledger.verify.report import STEPS, FindingLog, Head, Tally
 from k3_ledger.verify.work import LOG_NAME, ChunkResult, Link, check_chunk, link_faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from concurrent.futures import Executor, Future
 
     from k3_ledger.ledger.core.lines import Tail
     from k3_ledger.verify.source import LogSource
     from k3_ledger.verify.witnesses import TimeBound
 
-PARALLEL_BYTES = 8 << 20
-"""Logs smaller than this are verified in one process: starting others would cost more than it saves."""
 _KEY_MARKS = (b'"kind":"genesis"', b'"kind":"key"')
 
 
@@ -137,65 +133,14 @@ def _serial(chunker: Chunker, joiner: Joiner) -> Iterator[tuple[Chunk, ChunkResu
 
 
 def _parallel(chunker: Chunker, joiner: Joiner, processes: int) -> Iterator[tuple[Chunk, ChunkResult]]:
-    """Results in log order, from this process and ``processes - 1`` others; at most ``3 * processes`` chunks are held.
+    """Results in log order, from this process and ``processes - 1`` others."""
 
-    A worker that dies (killed for memory, say) takes nothing with it: its chunks are checked here instead.
-    """
-    import multiprocessing  # noqa: PLC0415 - costs more than a small log does
-    from concurrent.futures import BrokenExecutor, ProcessPoolExecutor  # noqa: PLC0415
-
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([check_chunk.__module__])
-    waiting: deque[_Pending] = deque()
-    with ProcessPoolExecutor(processes - 1, mp_context=context) as pool:
+    def pieces() -> Iterator[tuple[Chunk, tuple[Chunk, tuple[int, ...], dict[str, bytes]]]]:
         for chunk in chunker:
             joiner.enrol(chunk)
-            pending = _Pending(chunk, joiner.sizes, dict(joiner.keys), BrokenExecutor)
-            waiting.append(pending)
-            # Two chunks ahead of every worker: none idles while this process is busy with a chunk of its own.
-            if sum(not each.done() for each in waiting) <= 2 * (processes - 1):
-                pending.submit(pool)
-            else:
-                pending.check_here()
-            while waiting and (waiting[0].done() or len(waiting) >= 3 * processes):
-                pending = waiting.popleft()
-                yield pending.chunk, pending.result()
-        for pending in waiting:
-            yield pending.chunk, pending.result()
+            yield chunk, (chunk, joiner.sizes, dict(joiner.keys))
 
-
-class _Pending:
-    """One chunk whose result is on its way."""
-
-    def __init__(self, chunk: Chunk, sizes: tuple[int, ...], keys: dict[str, bytes], broken: type[Exception]) -> None:
-        self.chunk = chunk
-        self._broken = broken  # what a pool raises whose worker died
-        self._work = chunk, sizes, keys
-        self._future: Future[ChunkResult] | None = None
-        self._result: ChunkResult | None = None
-
-    def submit(self, pool: Executor) -> None:
-        """Give it to a worker."""
-        with contextlib.suppress(self._broken):
-            self._future = pool.submit(check_chunk, *self._work)
-
-    def check_here(self) -> None:
-        """Check it in this process."""
-        self._result = check_chunk(*self._work)
-
-    def done(self) -> bool:
-        """Whether :meth:`result` returns at once."""
-        return self._result is not None or (self._future is not None and self._future.done())
-
-    def result(self) -> ChunkResult:
-        """What was found, waiting for it where need be."""
-        if self._result is None and self._future is not None:
-            with contextlib.suppress(self._broken):
-                self._result = self._future.result()
-        if self._result is None:
-            self.check_here()
-        assert self._result is not None
-        return self._result
+    return in_order(pieces(), check_chunk, processes)
 
 
 class Joiner:

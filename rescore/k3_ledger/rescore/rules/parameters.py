@@ -31,7 +31,7 @@ class Scope:
 
     Attributes:
         metric: ``decode``, ``prefill`` …
-        context: tokens in front of the timed region; None for a metric that has none.
+        context: tokens in front of the timed region, or those that prefill does; None for a metric that has none.
     """
 
     metric: str

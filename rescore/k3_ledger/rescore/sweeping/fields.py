@@ -1,0 +1,104 @@
+"""The few fields of an entry that a rule reads, decoded for a whole chunk of lines at once.
+
+Every kind of entry decodes: a field that a kind lacks is None, and no kind gives one of these names another type.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Sample(msgspec.Struct, gc=False):
+    """A repetition."""
+
+    count: int
+    duration_ns: int
+
+
+class Series(msgspec.Struct, gc=False):
+    """Repetitions of one metric by one observer."""
+
+    actor: str
+    cache: str
+    context: int | None
+    context_filled: int | None
+    inputs: str
+    metric: str
+    observer: str
+    samples: list[Sample]
+
+
+class GradedDepth(msgspec.Struct, gc=False):
+    """Agreement at one depth."""
+
+    depth: int
+    kl_max: str
+    rows: int
+    top1_agree: int
+
+
+class Reference(msgspec.Struct, gc=False):
+    """Whose code the reference is."""
+
+    independent: bool
+
+
+class Graded(msgspec.Struct, gc=False):
+    """Agreement at all depths."""
+
+    depths: list[GradedDepth]
+    path: str
+    processing: str
+    reference: Reference
+
+
+class Model(msgspec.Struct, gc=False):
+    """Which weights."""
+
+    name: str
+    quant: str
+
+
+class Node(msgspec.Struct, gc=False):
+    """Which machine."""
+
+    name: str
+
+
+class Machine(msgspec.Struct, gc=False):
+    """Which machine, and more that no rule reads."""
+
+    node: Node
+
+
+class Body(msgspec.Struct, gc=False):
+    """Body of a run, or of any other kind."""
+
+    machine: Machine | None = None
+    model: Model | None = None
+    parity: Graded | None = None
+    role: str | None = None
+    round: str | None = None
+    timing: list[Series] | None = None
+
+
+class Entry(msgspec.Struct, gc=False):
+    """An entry."""
+
+    body: Body
+    kind: str
+
+
+class Line(msgspec.Struct, gc=False):
+    """A line of a ledger."""
+
+    entry: Entry
+
+
+decode_lines: Final[Callable[[bytes], list[Line]]] = msgspec.json.Decoder(Line).decode_lines
+"""All lines of a verified chunk."""

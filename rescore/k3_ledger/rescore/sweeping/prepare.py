@@ -1,0 +1,298 @@
+"""What a receipt comes to under a rule before anything else of the ledger is known: its numbers, and the gates that
+need no pin.
+
+Pure functions of a chunk's bytes and a rule, so any process can do them, in any order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from k3_ledger.rescore.native import BESIDE, NANOSECONDS, PREFILL, claimed, scored_at
+from k3_ledger.rescore.slots import ABSENT
+from k3_ledger.rescore.sweeping.fields import decode_lines
+from k3_ledger.rescore.sweeping.numbers import SCALE, median_rate, pair, twice_median, upper_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from k3_ledger.rescore.rules.parameters import Rule
+    from k3_ledger.rescore.sweeping.fields import Body, Graded, Series
+
+Place: TypeAlias = tuple[str, str, str]
+"""Model, quantisation and node of a run."""
+Unscored: TypeAlias = tuple[int, tuple[str, ...]]
+"""(offset, metrics) of a candidate that the rule does not score."""
+SKIPPED: Final = frozenset({"run", "import", "verdict", "supersede"})
+"""Kinds that settle nothing for the runs behind them: runs are handed on by role."""
+
+
+class Scored(NamedTuple):
+    """A candidate that the rule scores.
+
+    Attributes:
+        metrics: its metrics in order, the scored one among them.
+        at: which of them is scored.
+        speed: claim, in ``10**-6`` units per second.
+        correct: False when the bars on agreement refuse it.
+        gates: all gates that need no pin: False when one refuses, None when one has no evidence.
+        kls: (depth, divergence) for the ratchet; empty without parity or without a round to compare with.
+        guarded: claim of the guarded metric likewise, None when there is none.
+    """
+
+    offset: int
+    metrics: tuple[str, ...]
+    at: int
+    place: Place
+    round: str | None
+    speed: int
+    correct: bool | None
+    gates: bool | None
+    kls: tuple[tuple[int, str], ...]
+    guarded: int | None
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A chunk's lines, sorted by what is still to be done about them.
+
+    Attributes:
+        lines: number of lines.
+        items: in order: what the rule scores; (offset, metrics) of a candidate that it does not score; the offset of
+            what has to be read whole, negative (``~offset``) where that is a candidate out of the ordinary.
+        judged: whether a verdict or a supersession is among the lines.
+    """
+
+    lines: int
+    items: list[Scored | Unscored | int]
+    judged: bool
+
+
+class Timing(NamedTuple):
+    """Scaled integers of one metric of one run.
+
+    Attributes:
+        speed: claim, in ``10**-6`` units per second.
+        tokens: units that the longer run did more; 0 when there is no clock.
+        twice_ns: twice the nanoseconds it took longer.
+        jitter_ns: widest spread; None when not measured.
+        samples: least number of repetitions of any length.
+    """
+
+    speed: int
+    tokens: int
+    twice_ns: int
+    jitter_ns: int | None
+    samples: int
+    filled: bool
+
+
+class Preparer:
+    """A rule, ready to prepare chunks under. It can be pickled."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.scope = (rule.scope.metric, rule.scope.context)
+        self.guard = (rule.guard.metric, rule.guard.context) if rule.guard else None
+        self.grades = rule.arithmetic == "measured-gain/1"
+        self.sampling = rule.sampling if self.grades else None
+        self.kl_bar = upper_text(rule.correctness.kl) or ""
+        self.top1 = pair(rule.correctness.top1)
+        self.rows = rule.correctness.rows
+        self.depths = frozenset(rule.correctness.depths)
+        self.paths = frozenset({rule.scope.metric, "both"})
+        # Rules that score the clock's number, hold a second metric under a ceiling, or have a bar on divergence that
+        # is no ordinary one, are left to the explaining path.
+        self.usable = (
+            not (rule.clock and rule.clock.reading == "clock")
+            and (rule.ceiling is None or rule.ceiling.metrics == (rule.scope.metric,))
+            and bool(self.kl_bar)
+        )
+        self.ratchets = rule.ratchet is not None
+        self._clock = _ClockNumbers(rule) if rule.clock else None
+
+    def prepare(self, chunk: bytes) -> Prepared:
+        """Read every line of a verified chunk."""
+        items: list[Scored | Unscored | int] = []
+        judged = False
+        lines = decode_lines(chunk)
+        for offset, line in enumerate(lines):
+            entry = line.entry
+            if entry.kind != "run":
+                if entry.kind not in SKIPPED:
+                    items.append(offset)
+                judged = judged or entry.kind in {"verdict", "supersede"}
+            elif entry.body.role != "candidate":
+                items.append(offset)
+            elif self.usable:
+                items.append(self._candidate(offset, entry.body))
+            else:
+                items.append(~offset)
+        return Prepared(len(lines), items, judged)
+
+    def _candidate(self, offset: int, body: Body) -> Scored | Unscored | int:
+        groups: dict[tuple[str, int | None], list[Series]] = {}
+        for series in body.timing or ():
+            if series.inputs == "fresh" and series.actor == "subject" and series.cache != "warm":
+                metric = series.metric
+                if metric in BESIDE:
+                    continue
+                key = scored_at(series) if metric == PREFILL else (metric, series.context)
+                group = groups.get(key)
+                if group is None:
+                    groups[key] = [series]
+                else:
+                    group.append(series)
+        metrics = tuple([metric for metric, _ in groups])
+        own = groups.get(self.scope)
+        if own is None:
+            return offset, metrics
+        timing = read_timing(own)
+        guarded = read_timing(groups[self.guard]) if self.guard in groups else None
+        if timing is None or (guarded is None and self.guard in groups):
+            return ~offset
+        model, parity = body.model, body.parity
+        assert body.machine is not None, "a run that verified says where it ran"
+        if parity is not None and parity.processing != "raw":
+            parity = None
+        correct, suite = (None, None) if parity is None else self._parity(parity)
+        kls: tuple[tuple[int, str], ...] = ()
+        if parity is not None and body.round is not None and self.ratchets:
+            kls = tuple([(depth.depth, depth.kl_max) for depth in parity.depths])
+        node = body.machine.node.name
+        return Scored(
+            offset,
+            metrics,
+            0 if len(metrics) == 1 else list(groups).index(self.scope),
+            (model.name, model.quant, node) if model else (ABSENT, ABSENT, node),
+            body.round,
+            timing.speed,
+            correct,
+            self._gates(timing, parity, correct, suite),
+            kls,
+            None if guarded is None else guarded.speed,
+        )
+
+    def _parity(self, parity: Graded) -> tuple[bool, bool]:
+        """(correct, suite) of rows that count."""
+        (share, whole), bar, least, depths = self.top1, self.kl_bar, self.rows, self.depths
+        correct = suite = True
+        missing = len(depths)
+        for depth in parity.depths:
+            rows = depth.rows
+            if depth.kl_max > bar or depth.top1_agree * whole < share * rows:
+                correct = False
+            if rows < least:
+                suite = False
+            if depth.depth in depths:
+                missing -= 1
+        if missing or (self.grades and parity.path not in self.paths):
+            suite = False
+        return correct, suite
+
+    def _gates(self, timing: Timing, parity: Graded | None, correct: bool | None, suite: bool | None) -> bool | None:
+        """All gates that need no pin, in one word."""
+        if correct is False or suite is False:
+            return False
+        open_ = parity is None
+        sampling = self.sampling
+        if sampling is not None:
+            if timing.samples < sampling.repetitions or (sampling.filled and not timing.filled):
+                return False
+            if sampling.independent and parity is not None and not parity.reference.independent:
+                return False
+        if self._clock is not None:
+            clock = self._clock.check(timing)
+            if clock is False:
+                return False
+            open_ = open_ or clock is None
+        return None if open_ else True
+
+
+def prepare(preparer: Preparer, chunk: bytes) -> Prepared:
+    """:meth:`Preparer.prepare` for another process to call."""
+    return preparer.prepare(chunk)
+
+
+class _ClockNumbers:
+    """A rule about the clock in integers."""
+
+    def __init__(self, rule: Rule) -> None:
+        clock = rule.clock
+        assert clock is not None
+        self.reads = rule.scope.metric in clock.metrics
+        self.margin = clock.margin or 0
+        self.over = pair(clock.claim_over_clock)
+        self.under = None if clock.clock_over_claim is None else pair(clock.clock_over_claim)
+        self.times = None if clock.jitter_multiple is None else pair(clock.jitter_multiple)
+
+    def check(self, timing: Timing) -> bool | None:  # noqa: PLR0911 - one return for each thing the clock can say
+        """Hold a claim against the clock; None where there is none, or no jitter where the rule asks for it."""
+        tokens = timing.tokens
+        if not self.reads or tokens == 0:
+            return None
+        if timing.twice_ns <= 0 or tokens < self.margin:
+            return False
+        # claim * D and m, both in units * 2 ns * 10**-6
+        claimed_tokens = timing.speed * timing.twice_ns
+        margin = tokens * (2 * NANOSECONDS * SCALE)
+        bound, whole = self.over
+        if claimed_tokens * whole > bound * margin:
+            return False
+        if self.under is not None:
+            bound, whole = self.under
+            if margin * whole > bound * claimed_tokens:
+                return False
+        if self.times is None:
+            return True
+        if timing.jitter_ns is None:
+            return None
+        times, whole = self.times
+        # m/claim < k*J  <=>  m * 10**6 * 10**9 < k * J_ns * claim
+        return margin * whole >= 2 * times * timing.jitter_ns * timing.speed
+
+
+def read_timing(series: list[Series]) -> Timing | None:
+    """Read the series of one metric; None when the claim is absent or not over equal counts."""
+    own: list[int] = []
+    count = 0
+    by_length: dict[int, list[int]] = {}
+    filled = True
+    for item in series:
+        context = item.context
+        if context is not None and item.context_filled != context:
+            filled = False
+        if item.observer == "subject":
+            for sample in item.samples if item.metric != PREFILL else claimed(item):
+                if sample.count != count:
+                    if count:
+                        return None
+                    count = sample.count
+                own.append(sample.duration_ns)
+        else:
+            for sample in item.samples:
+                rows = by_length.get(sample.count)
+                if rows is None:
+                    by_length[sample.count] = [sample.duration_ns]
+                else:
+                    rows.append(sample.duration_ns)
+    if not own:
+        return None
+    return _timing(count, own, by_length, filled=filled)
+
+
+def _timing(count: int, own: list[int], by_length: Mapping[int, list[int]], *, filled: bool) -> Timing:
+    samples, spread = len(own), -1
+    for rows in by_length.values():
+        rows.sort()
+        if len(rows) > 1 and rows[-1] - rows[0] > spread:
+            spread = rows[-1] - rows[0]
+        if len(rows) < samples:  # noqa: PLR1730 - a call costs as much as all of this
+            samples = len(rows)
+    speed = median_rate(count, own)
+    if len(by_length) < 2:
+        return Timing(speed, 0, 0, None, samples, filled)
+    short, long = min(by_length), max(by_length)
+    twice = twice_median(by_length[long]) - twice_median(by_length[short])
+    return Timing(speed, long - short, twice, None if spread < 0 else spread, samples, filled)

@@ -1,0 +1,329 @@
+"""Prepared receipts, graded in the ledger's order: what needs a pin, a round, or the frontier as it has climbed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from fractions import Fraction
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+from k3_ledger.rescore.inputs import Figure
+from k3_ledger.rescore.native import DECIMALS
+from k3_ledger.rescore.replay import Gathering, Material
+from k3_ledger.rescore.rescore import Judge, order_change
+from k3_ledger.rescore.rules.verdict import BASELINE, NONE, REJECT, Verdict
+from k3_ledger.rescore.slots import Track
+from k3_ledger.rescore.sweeping.numbers import SCALE, lower_text, pair, round_half_even, upper_text
+from k3_ledger.rescore.sweeping.prepare import Scored
+from k3_ledger.verify.log import entries_of
+
+if TYPE_CHECKING:
+    from k3_ledger.rescore.inputs import Parity
+    from k3_ledger.rescore.rules.parameters import Rule
+    from k3_ledger.rescore.sweeping.prepare import Place, Prepared, Unscored
+    from k3_ledger.verify.log import VerifiedEntry, VerifiedLog
+
+NOT_SCORABLE: Final = "not scorable"
+
+
+@dataclass(slots=True)
+class Sweep:
+    """What a sweep found.
+
+    Attributes:
+        tiers: how many metrics of runs got each tier; :data:`NOT_SCORABLE` for those the rule does not score.
+        changes: how many of those that had been judged changed, by kind of change; ``first`` for the others.
+        slow: how many were out of the ordinary.
+        changed: (index, tier before, tier now) of each run that changed.
+    """
+
+    tiers: Counter[str] = field(default_factory=Counter)
+    changes: Counter[str] = field(default_factory=Counter)
+    slow: int = 0
+    changed: list[tuple[int, str, str]] = field(default_factory=list)
+
+
+class _Lane:
+    """One track, with everything about it that is looked up for each of its runs."""
+
+    __slots__ = ("best", "frontier_slot", "guard_slots", "reference_slot", "track")
+
+    def __init__(self, track: Track, guard: Track | None) -> None:
+        self.track = track
+        self.frontier_slot, self.reference_slot = track.slot("frontier"), track.slot("reference")
+        self.guard_slots = (guard.slot("guard"), guard.slot("frontier")) if guard else ("", "")
+        self.best: Figure | None = None
+
+
+class Settling:
+    """Everything that is carried from entry to entry."""
+
+    def __init__(self, rule: Rule, log: VerifiedLog) -> None:
+        self.rule = rule
+        self.log = log
+        self.result = Sweep()
+        self.judged_before = False
+        self._gathering = Gathering(Material("verified ledger"))
+        self._judge = Judge(rule, "own")
+        self._before: dict[tuple[str, str], str] = {}
+        self._superseded: set[str] = set()
+        self._lanes: dict[Place, _Lane] = {}
+        self._grading = _Grading(rule)
+        self._chunk = b""
+        self._entries: list[bytes] = []
+
+    def note(self, entry: VerifiedEntry) -> None:
+        """Remember a verdict or a supersession, which stand behind the run they are about."""
+        body = entry.entry.body
+        if entry.entry.kind == "verdict":
+            self._before[body.target, body.metric] = body.tier
+        else:
+            self._superseded.add(body.target)
+
+    def settle(self, first: int, chunk: bytes, prepared: Prepared) -> None:
+        """Take the next chunk in; ``first`` is the position of its first entry."""
+        self._chunk, self._entries = chunk, []
+        self.judged_before = self.judged_before or prepared.judged
+        disowned = self.log.disowned
+        tiers, plain = self.result.tiers, not self._before
+        for item in prepared.items:
+            if isinstance(item, int):
+                offset, candidate = (item, False) if item >= 0 else (~item, True)
+            else:
+                offset, candidate = item[0], True
+            if disowned and first + offset in disowned:
+                continue
+            if not candidate:
+                self._gathering.take(self.log.entry(first + offset, self._data(offset)))
+                continue
+            found = self._found(first, offset, item)
+            for _, tier in found:
+                tiers[tier] += 1
+            if not plain:
+                self._compare(first + offset, offset, found)
+        if plain and (scored := sum(tiers.values()) - tiers[NOT_SCORABLE]):
+            self.result.changes["first"] = scored
+
+    def _data(self, offset: int) -> bytes:
+        if not self._entries:
+            self._entries = entries_of(self._chunk)
+        return self._entries[offset]
+
+    def _found(self, first: int, offset: int, item: Scored | Unscored | int) -> list[tuple[str, str]]:
+        """(metric, tier) of every metric of a candidate, in order."""
+        if isinstance(item, Scored):
+            tier = self._tier(item)
+            if tier is not None:
+                if len(item.metrics) == 1:
+                    return [(item.metrics[0], tier)]
+                found = [(metric, NOT_SCORABLE) for metric in item.metrics]
+                found[item.at] = (item.metrics[item.at], tier)
+                return found
+        elif not isinstance(item, int):
+            return [(metric, NOT_SCORABLE) for metric in item[1]]
+        return self._explained(first + offset, self._data(offset))
+
+    def _compare(self, index: int, offset: int, found: list[tuple[str, str]]) -> None:
+        """Count what became of what was judged before."""
+        identity = sha256(self._data(offset)).hexdigest()
+        for metric, tier in found:
+            if tier == NOT_SCORABLE:
+                continue
+            was = self._before.get((identity, metric))
+            change = order_change(self.rule, was, tier)
+            self.result.changes[change] += 1
+            if was is not None and change != "unchanged":
+                self.result.changed.append((index, was, tier))
+
+    def _explained(self, index: int, data: bytes) -> list[tuple[str, str]]:
+        """The same by the explaining path."""
+        self.result.slow += 1
+        self._gathering.take(self.log.entry(index, data))
+        material = self._gathering.material
+        found = []
+        for candidate in material.candidates:
+            candidate.superseded = candidate.identity in self._superseded
+            result = self._judge(candidate)[1]
+            tier = result.tier if isinstance(result, Verdict) else NOT_SCORABLE
+            found.append((candidate.run.track.metric, tier))
+        material.candidates.clear()
+        material.facts.clear()
+        self._gathering.by_identity.clear()
+        for lane in self._lanes.values():
+            lane.best = self._judge.best.get(lane.track)
+        return found
+
+    def _lane(self, place: Place) -> _Lane:
+        lane = self._lanes.get(place)
+        if lane is None:
+            scope, guard = self.rule.scope, self.rule.guard
+            track = Track(scope.metric, scope.context, *place)
+            lane = _Lane(track, track.at(guard.metric, guard.context) if guard else None)
+            lane.best = self._judge.best.get(track)
+            self._lanes[place] = lane
+        return lane
+
+    def _tier(self, item: Scored) -> str | None:
+        """Tier of what the rule scores; None when it is out of the ordinary."""
+        lane, gathering = self._lane(item.place), self._gathering
+        pins, rounds = gathering.figures, gathering.round_frontier
+        frontier = rounds.get((item.round, lane.track)) if rounds and item.round else None
+        frontier = frontier or pins.get(lane.frontier_slot) or lane.best
+        reference = gathering.references.get(lane.track) if gathering.references else None
+        reference = reference or pins.get(lane.reference_slot)
+        guard = pins.get(lane.guard_slots[0]) or pins.get(lane.guard_slots[1])
+        beside = gathering.round_parity.get(item.round) if item.round else None
+        graded = self._grading.tier(item, frontier=frontier, reference=reference, beside=beside, guard=guard)
+        if graded is None:
+            return None
+        tier, clean = graded
+        if clean:
+            self._advance(item, lane)
+        return tier
+
+    def _advance(self, item: Scored, lane: _Lane) -> None:
+        """A run that no gate refused or left open moves the frontier of its track."""
+        if lane.best is not None and item.speed * lane.best.value.denominator <= lane.best.value.numerator * SCALE:
+            return
+        identity = sha256(self._data(item.offset)).hexdigest()
+        if identity not in self._superseded:
+            lane.best = Figure(Fraction(item.speed, SCALE), "receipt", source=identity)
+            self._judge.best[lane.track] = lane.best
+
+
+class _Grading:
+    """A rule's numbers as integers, and what of it needs a pin."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.grades = rule.arithmetic == "measured-gain/1"
+        self.steps = [(name, *pair(bar)) for name, bar in rule.tiers.steps]
+        self.significance = pair(rule.tiers.significance)
+        self.cap = pair(rule.credit.cap)
+        self.anchored = rule.credit.anchored(rule.scope.metric)
+        self.unit = 10**rule.precision.speed
+        self.coarser = 10 ** max(0, DECIMALS - rule.precision.speed)
+        if rule.precision.speed > DECIMALS:
+            self.unit = SCALE
+        self.multiple = pair(rule.ceiling.multiple) if rule.ceiling else (0, 1)
+        self.least = pair(rule.guard.least) if rule.guard else (0, 1)
+        self.from_ = lower_text(max(rule.ratchet.floor, rule.ratchet.block_from)) if rule.ratchet else None
+        self._beside: Parity | None = None
+        self._bounds: dict[int, str] | None = None
+        self._frontier: Figure | None = None
+        self._pair = (0, 1)
+
+    def tier(
+        self,
+        item: Scored,
+        *,
+        frontier: Figure | None,
+        reference: Figure | None,
+        beside: Parity | None,
+        guard: Figure | None,
+    ) -> tuple[str, bool] | None:
+        """(tier, whether no gate refused or is open); ``not scorable`` where a reference is missing.
+
+        None when the divergence beside it is no ordinary one.
+        """
+        if frontier is not self._frontier:
+            self._frontier, self._pair = frontier, pair(frontier.value) if frontier else (0, 1)
+        graded = self._grade(item.speed, reference)
+        if graded is None:
+            return NOT_SCORABLE, False
+        rule, first, outcome = self.rule, graded == BASELINE and self.grades, item.gates
+        if rule.ceiling is not None and outcome is not False:
+            ceiling = self._ceiling(item.speed, reference)
+            outcome = _both(outcome, True if ceiling is None and first else ceiling)
+        if rule.ratchet is not None and not first and outcome is not False:
+            ratchet = self._ratchet(item, beside)
+            if ratchet is _NO_ORDINARY_ONE:
+                return None
+            outcome = _both(outcome, ratchet)  # type: ignore[arg-type]
+        if rule.guard is not None and not first and outcome is not False:
+            outcome = _both(outcome, self._guard(item.guarded, guard))
+        clean = outcome is True
+        if not self.grades:
+            return (REJECT if item.correct is False else graded), clean
+        if outcome is False:
+            return REJECT, False
+        return (graded if clean else NONE), clean
+
+    def _grade(self, speed: int, reference: Figure | None) -> str | None:
+        numerator, denominator = self._pair
+        if numerator <= 0:
+            return BASELINE
+        scaled, unit = (round_half_even(speed, self.coarser) if self.coarser > 1 else speed), self.unit
+        base = numerator * unit
+        difference = scaled * denominator - base
+        share, whole = self.significance
+        if difference * whole <= share * base:
+            return NONE
+        if not self.anchored:
+            return self._name(difference, base)
+        if reference is None:
+            return None
+        anchor, over = pair(reference.value)
+        # d/L and cap*g with one denominator each: the lesser is the credit.
+        by_anchor = (difference * over, denominator * unit * anchor)
+        by_cap = (difference * self.cap[0], base * self.cap[1])
+        return self._name(*(by_anchor if by_anchor[0] * by_cap[1] <= by_cap[0] * by_anchor[1] else by_cap))
+
+    def _name(self, numerator: int, denominator: int) -> str:
+        for name, bar, whole in self.steps:
+            if numerator * whole >= bar * denominator:
+                return name
+        return self.rule.tiers.floor
+
+    def _ceiling(self, speed: int, reference: Figure | None) -> bool | None:
+        assert self.rule.ceiling is not None
+        base = None if reference is None else pair(reference.value)
+        if self.rule.ceiling.basis == "own-best":
+            mine = self._pair
+            if mine[0] and (base is None or mine[0] * base[1] > base[0] * mine[1]):
+                base = mine
+            base = base if base and base[0] else None
+        if base is None:
+            return None
+        multiple, whole = self.multiple
+        return speed * base[1] * whole <= multiple * base[0] * SCALE
+
+    def _ratchet(self, item: Scored, beside: Parity | None) -> bool | object | None:
+        if not item.kls or beside is None or not beside.depths:
+            return None
+        if beside is not self._beside:
+            self._beside, self._bounds = beside, self._bounds_of(beside)
+        bounds, least = self._bounds, self.from_
+        if bounds is None or least is None:
+            return _NO_ORDINARY_ONE
+        blocked = False
+        for depth, kl in item.kls:
+            bound = bounds.get(depth)
+            if bound is None:
+                return None
+            if kl > bound and kl >= least:
+                blocked = True
+        return not blocked
+
+    def _bounds_of(self, beside: Parity) -> dict[int, str] | None:
+        """The most that each depth may diverge; None when one of them is no number below 1."""
+        assert self.rule.ratchet is not None
+        bounds = {depth.tokens: upper_text(self.rule.ratchet.block * depth.kl) for depth in beside.depths}
+        return None if None in bounds.values() else bounds  # type: ignore[return-value]
+
+    def _guard(self, guarded: int | None, pin: Figure | None) -> bool | None:
+        if guarded is None or pin is None:
+            return None
+        least, whole = self.least
+        return guarded * whole * pin.value.denominator >= least * pin.value.numerator * SCALE
+
+
+_NO_ORDINARY_ONE: Final = object()
+
+
+def _both(one: bool | None, other: bool | None) -> bool | None:
+    """Two gates as one: refused if either refuses, open if either is."""
+    if one is False or other is False:
+        return False
+    return None if one is None or other is None else True
