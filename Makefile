@@ -33,7 +33,7 @@ TORCH_PACKAGES := -p k3_ledger.engine -p k3_ledger.kernels
 CLOCKED := tests/engine/cheats tests/engine/runner
 
 .PHONY: help demo demo-engine test environments lint format types imports generated unit engine-types engine-unit \
-	generate published gpu-check bench fix clean
+	generate published gpu-check bench peers fix clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
@@ -99,11 +99,14 @@ bench: $(TEST_ENV) ## measure again what published/ holds: raw samples go into b
 	@for name in $(BENCHMARKS); do echo "== $$name"; PATH=$(CURDIR)/$(TEST_BIN):$$PATH $(TEST_BIN)/python \
 		benchmarks/$$name.py --node "$${NODE:-local}" --bundle bundles/$$name || exit 1; done
 
+peers: | python ## Debian's Go unpacked into .cache: tests compare notes and proofs with what it says
+	@"$(PYTHON)" .ci/peers.py
+
 fix: $(TEST_ENV) ## format, and repair what ruff can repair
 	@$(TEST_BIN)/ruff check --fix . ; $(TEST_BIN)/ruff format .
 
 clean: ## remove environments and caches
-	@rm -rf .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist .coverage .coverage.*
+	@rm -rf .venv-* .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist .coverage .coverage.*
 
 .PHONY: python
 python:
