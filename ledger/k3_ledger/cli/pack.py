@@ -50,7 +50,7 @@ def pack(
     from k3_ledger.cli.trust import load_policy
     from k3_ledger.verify.log import verify_log
 
-    wanted = _indexes(entries)
+    wanted = parse_indexes(entries)
     source = DirectorySource(ledger)
     policy = load_policy(trust, None, [])
     log = verify_log(source, policy)
@@ -68,7 +68,12 @@ def pack(
     typer.echo(f"{out}: {what}, head of {listed.size} entries, {len(listed.files)} files, {size} bytes")
 
 
-def _indexes(text: str) -> tuple[int, ...] | None:
+def parse_indexes(text: str) -> tuple[int, ...] | None:
+    """Indexes that a user wrote, each once in rising order; None for all.
+
+    Raises:
+        typer.BadParameter: the text is neither.
+    """
     if text == "all":
         return None
     if not re.fullmatch(r"[0-9]{1,16}(?:,[0-9]{1,16}){0,9999}", text):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import errno
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from k3_ledger.cli.files import create_file, replace_file
 from k3_ledger.cli.keys import (
     JsonOption,
     KeyOption,
@@ -91,7 +92,7 @@ def endorse(
     if ledger is not None:
         proposals.check_proposal(Ledger.open(ledger), given, endorser=signer.key_id)
     endorsed = proposals.endorse(given, signer)
-    _write(out or proposal, proposals.format_proposal(endorsed))
+    replace_file(out or proposal, proposals.format_proposal(endorsed))
     _print(endorsed, out or proposal, as_json=as_json)
     if ledger is None and not as_json:
         typer.echo("note: not held against a ledger (--ledger); compare the identity with your own copy", err=True)
@@ -127,11 +128,8 @@ def write_proposal(ledger: Ledger, kind: str, body: dict[str, Any], path: Path, 
     from k3_ledger.ledger.writer.proposal import format_proposal, propose
 
     proposal = propose(ledger, kind, body)
-    try:
-        with path.open("xb") as file:
-            file.write(format_proposal(proposal))
-    except OSError as error:
-        raise unreadable(path, error) from None
+    if not create_file(path, format_proposal(proposal)):
+        raise unreadable(path, FileExistsError(errno.EEXIST, "File exists"), "give another name, or remove that file")
     _print(proposal, path, as_json=as_json)
 
 
@@ -174,14 +172,3 @@ def _print(proposal: Proposal, path: Path, *, as_json: bool) -> None:
         if name not in ("endorsements", "action", "role", "name", "threshold") and value is not None:
             typer.echo(f"  {name:<11}{printable(str(value))}")
     typer.echo(f"  endorsed by {', '.join(proposal.endorsers) or 'nobody yet'}")
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Replace a file whole or not at all."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        aside.write_bytes(data)
-        aside.replace(path)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        raise unreadable(path, error) from None

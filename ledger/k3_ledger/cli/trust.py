@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from k3_ledger.cli.sources import read_small, unreadable
+from k3_ledger.cli.files import replace_file
+from k3_ledger.cli.sources import read_small
 from k3_ledger.schemas.errors import PolicyError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -35,7 +34,7 @@ def load_policy(trust: Path | None, root_key: str | None, require: list[str]) ->
         return None
     policy = TrustPolicy() if trust is None else parse_policy(read_small(trust), trust.name)
     if root_key is not None:
-        key = _root_key(root_key)
+        key = parse_root_key(root_key)
         if policy.root_public_key not in (None, key):
             raise PolicyError(
                 Code.POLICY_MALFORMED,
@@ -51,7 +50,7 @@ def load_policy(trust: Path | None, root_key: str | None, require: list[str]) ->
         raise typer.BadParameter(str(error), param_hint="--require") from None
 
 
-def _root_key(text: str) -> bytes:
+def parse_root_key(text: str) -> bytes:
     """A raw public key from 64 hexadecimal digits or from a PEM file."""
     if len(text) == 64 and set(text) <= _HEX:
         return bytes.fromhex(text)
@@ -96,23 +95,12 @@ def remember_head(path: Path, known: bytes | None, note: bytes | None) -> None:
     if note is None:
         typer.echo("note: the ledger has no checkpoint, so no head was remembered", err=True)
         return
-    if known is not None and _tree_size(note) <= _tree_size(known):
+    if known is not None and tree_size(note) <= tree_size(known):
         return
-    aside = None
-    try:
-        handle, aside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(note)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(aside).replace(path)
-    except OSError as error:
-        if aside is not None:
-            Path(aside).unlink(missing_ok=True)
-        raise unreadable(path, error, "choose a --memory file in a directory that you may write to") from None
+    replace_file(path, note, hint="choose a --memory file in a directory that you may write to")
 
 
-def _tree_size(note: bytes) -> int:
+def tree_size(note: bytes) -> int:
     """Size that a head commits to; both were parsed by the verification."""
     from k3_ledger.ledger.core.checkpoint import parse_checkpoint
     from k3_ledger.ledger.core.note import parse_note

@@ -1207,6 +1207,11 @@ class Code(enum.Enum):
     )  # fmt: skip
 
     # -- policy: verifier ------------------------------------------------------------------------------------
+    POLICY_EXISTS = CodeInfo(
+        Area.POLICY, E, "trust policy stands there already",
+        "A policy file, or a key in it, would be replaced by something else, and that was not asked for.",
+        "look at it with `k3-ledger trust show`; say --replace if you mean it", ExitCode.USAGE,
+    )  # fmt: skip
     POLICY_MALFORMED = CodeInfo(
         Area.POLICY, E, "trust policy cannot be read",
         "The trust policy is not TOML, has an unknown key, or a value of the wrong form.",

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import errno
+import json
 import shutil
 import sqlite3
+import subprocess
+import sys
 from typing import get_args
 
 import pytest
@@ -289,3 +292,13 @@ def test_every_kind_has_a_summary_without_control_characters(kind):
         assert index._plain(index._SUMMARIES[kind](value["body"])).isprintable()
 
     check()
+
+
+def test_datasette_opens_the_index_and_shows_its_tables(full):
+    refresh_index(full)
+    path = f"/{full.index_path.stem}/entries.json?_shape=array&_size=max"
+    shown = subprocess.run(
+        [sys.executable, "-m", "datasette", str(full.index_path), "--get", path], check=True, capture_output=True
+    )
+    rows = json.loads(shown.stdout)
+    assert [row["identity"] for row in rows] == [entry["identity"] for entry in read_entries(full.log_path)]

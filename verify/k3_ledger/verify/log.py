@@ -123,6 +123,18 @@ class VerifiedLog:
         """Bytes of all entries."""
         return sum(mark.length for mark in self._marks)
 
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """(position, whole line without its LF) in log order.
+
+        Raises:
+            VerificationError: the source's bytes are no longer those that were verified.
+        """
+        position = 0
+        for chunk in self._chunks():
+            for line in chunk.split(b"\n")[:-1]:
+                yield position, line
+                position += 1
+
     def select(self, *marks: bytes) -> Iterator[VerifiedEntry]:
         """Entries whose bytes hold one of ``marks``, such as ``b'"kind":"pin"'``, and that were not disowned.
 

@@ -1,0 +1,123 @@
+"""``k3-ledger export``: entries in the form that other tools verify."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from k3_ledger.cli.keys import JsonOption, KeyOption, PassphraseOption, load_key, print_json
+from k3_ledger.cli.pack import parse_indexes
+from k3_ledger.cli.sources import DirectorySource, unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from k3_ledger.ledger.writer.keys import Signer
+    from k3_ledger.verify.log import VerifiedLog
+
+EXPORT_HELP = """Export entries as in-toto statements in DSSE envelopes, one a line, for the ecosystem's verifiers.
+
+A statement names the digests of the entry, of its bundle and of its artifacts, and holds the entry, its line and the
+proof that the newest signed head commits to it. Envelopes are signed with --key: a key of your own that is not one of
+the ledger's, which sign entries and heads and nothing else. Only a ledger that verifies is exported.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("export", help=EXPORT_HELP)(export)
+
+
+def export(
+    ledger: Annotated[Path, typer.Argument(help="Ledger directory.", show_default=False)],
+    key: KeyOption,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write, JSON Lines.", show_default=False)],
+    dsse: Annotated[bool, typer.Option("--dsse", help="DSSE envelopes; the only form there is.")] = False,
+    entries: Annotated[str, typer.Option(help="`all`, or indexes: 3,5,8.")] = "all",
+    trust: Annotated[
+        Path | None, typer.Option(help="Trust policy to verify the ledger under.", show_default=False)
+    ] = None,
+    passphrase_file: PassphraseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Verify the ledger, then write the envelopes."""
+    from k3_ledger.cli.trust import load_policy
+    from k3_ledger.verify.log import verify_log
+
+    if not dsse:
+        raise typer.BadParameter("say in which form: --dsse", param_hint="--dsse")
+    wanted = parse_indexes(entries)
+    signer = load_key(key, passphrase_file)
+    source = DirectorySource(ledger)
+    log = verify_log(source, load_policy(trust, None, []))
+    _refuse_key_of_the_ledger(signer, log)
+    aside = out.with_name(f".{out.name}.{os.getpid()}")
+    count = 0
+    try:
+        with aside.open("xb") as file:
+            for envelope in _envelopes(source, log, wanted, signer):
+                file.write(envelope + b"\n")
+                count += 1
+        aside.replace(out)
+    except OSError as error:
+        raise unreadable(out, error) from None
+    finally:
+        aside.unlink(missing_ok=True)
+    if as_json:
+        print_json({"file": str(out), "envelopes": count, "key": signer.key_id})
+        return
+    typer.echo(f"{out}: {count} envelopes, signed with {signer.key_id}")
+
+
+def _refuse_key_of_the_ledger(signer: Signer, log: VerifiedLog) -> None:
+    from k3_ledger.schemas.errors import KeyFileError
+    from k3_ledger.schemas.findings import Code
+
+    for item in log.select(b'"kind":"genesis"', b'"kind":"key"'):
+        public_key = getattr(item.entry.body, "root_public_key", None) or getattr(item.entry.body, "public_key", None)
+        if public_key == signer.public_key.hex():
+            raise KeyFileError(
+                Code.KEY_WRONG_ROLE,
+                f"the key {signer.key_id[:16]}… is one of the ledger's (entry {item.index})",
+                expected="a key that the ledger does not know",
+                hint="make one with `k3-ledger keygen`, and publish its public key where readers look for it",
+            )
+
+
+def _envelopes(
+    source: DirectorySource, log: VerifiedLog, wanted: tuple[int, ...] | None, signer: Signer
+) -> Iterator[bytes]:
+    """Envelopes of the wanted entries, in log order. Keeps the tree's hashes in memory: 32 bytes an entry."""
+    from k3_ledger.ledger.core.chain import leaf_hash
+    from k3_ledger.ledger.core.checkpoint import parse_checkpoint
+    from k3_ledger.ledger.core.dsse import format_envelope, format_statement
+    from k3_ledger.ledger.core.note import parse_note
+    from k3_ledger.ledger.core.tiles import ENTRIES, Tile, TileWalk
+    from k3_ledger.ledger.core.tiletree import TileTree
+    from k3_ledger.schemas.errors import ProofError
+    from k3_ledger.schemas.findings import Code
+
+    note = source.checkpoint()
+    size = 0 if note is None else parse_checkpoint(parse_note(note).text).size
+    last = max(wanted or (0,))
+    if note is None or last >= size:
+        raise ProofError(
+            Code.NOT_CHECKPOINTED,
+            f"entry {last} is not covered: the newest head commits to {size} entries",
+            hint="write a checkpoint first: k3-ledger checkpoint",
+        )
+    tiles: dict[Tile, bytes] = {}
+    walk = TileWalk()
+    for index, line in log.lines():
+        if index < size:
+            tiles |= {tile: data for tile, data in walk.append(line, leaf_hash(line)) if tile.level != ENTRIES}
+    tiles |= dict(walk.rest())
+    tree = TileTree(size, walk.root(), lambda tile: [tiles[tile]] if tile in tiles else [])
+    chosen = None if wanted is None else frozenset(wanted)
+    for index, line in log.lines():
+        if index < size and index not in log.disowned and (chosen is None or index in chosen):
+            statement = format_statement(index, line, tree.inclusion(index), note)
+            yield format_envelope(statement, signer.key_id, signer.sign)

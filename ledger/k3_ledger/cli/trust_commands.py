@@ -1,0 +1,230 @@
+"""``k3-ledger trust``: begin, look at and add to the file that says whom an auditor trusts."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from k3_ledger.cli.keys import JsonOption, print_json
+
+if TYPE_CHECKING:
+    from k3_ledger.verify.policy import TrustPolicy
+
+INIT_HELP = """Begin a trust policy from a ledger, once the ledger verifies.
+
+Pins its root key, its origin, and the size of its signed head as the smallest acceptable one. Unless --root-key gives
+the key, all of this is what the ledger says of itself: trust on first use. Nothing is overwritten without --replace.
+"""
+SHOW_HELP = "Show what a trust policy says, and its id: the digest that reports carry."
+ADD_HELP = """Add to a trust policy; comments and order in the file are kept.
+
+What stands there is changed only with --replace, and then what it was is printed.
+"""
+FileOption = Annotated[Path, typer.Option("--trust", "-t", help="Policy file.")]
+ReplaceOption = Annotated[bool, typer.Option("--replace", help="Replace what stands there.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    group = typer.Typer(no_args_is_help=True, help="Begin, show and extend the file that says whom you trust.")
+    group.command("init", help=INIT_HELP)(init)
+    group.command("show", help=SHOW_HELP)(show)
+    add = typer.Typer(no_args_is_help=True, help=ADD_HELP)
+    add.command("witness", help="Add a witness, by the verifier key that it publishes.")(add_witness)
+    add.command("key", help="Set the root key that must have opened the log.")(add_key)
+    add.command("origin", help="Set the name that the log must give itself.")(add_origin)
+    add.command("size", help="Set the smallest signed head that is acceptable.")(add_size)
+    add.command("require", help="Add steps for which 'not checked' is not accepted.")(add_require)
+    group.add_typer(add, name="add")
+    app.add_typer(group, name="trust")
+
+
+def init(
+    ledger: Annotated[Path, typer.Argument(help="Ledger directory or ledger.jsonl.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write.")] = Path("trust.toml"),
+    root_key: Annotated[
+        str | None,
+        typer.Option("--root-key", "--root", help="Root public key from another source: 64 hex digits, or a PEM file."),
+    ] = None,
+    replacing: ReplaceOption = False,
+    processes: Annotated[
+        int, typer.Option(min=1, help="Worker processes.", show_default="one per core")
+    ] = os.cpu_count() or 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Verify a ledger and pin it."""
+    from k3_ledger.cli.policy_file import create, new_policy
+    from k3_ledger.cli.sources import DirectorySource
+    from k3_ledger.cli.terminal import progress_bar
+    from k3_ledger.cli.trust import parse_root_key, tree_size
+    from k3_ledger.verify.log import Options, verify_log
+    from k3_ledger.verify.policy import TrustPolicy
+
+    given = None if root_key is None else TrustPolicy(root_public_key=parse_root_key(root_key))
+    source = DirectorySource(ledger)
+    with progress_bar(source.size, "verifying") as progress:
+        log = verify_log(source, given, Options(processes=processes, progress=progress))
+    genesis = next(iter(log)).entry.body
+    note = source.checkpoint()
+    policy = TrustPolicy(
+        root_public_key=bytes.fromhex(genesis.root_public_key),
+        origin=genesis.origin,
+        minimum_size=0 if note is None else tree_size(note),
+    )
+    first_use = given is None
+    how = "as the ledger itself says (trust on first use)" if first_use else "under a root key that was given"
+    old = create(out, new_policy(policy, f"What to trust about {genesis.origin}, {how}."), replacing=replacing)
+    _print(out, policy, old, as_json=as_json, first_use=first_use)
+    if first_use:
+        typer.echo(
+            "note: trust on first use: this root key is what the ledger itself says. Compare it with one that you had "
+            "another way, or give that one: --root-key",
+            err=True,
+        )
+
+
+def show(trust: FileOption = Path("trust.toml"), as_json: JsonOption = False) -> None:
+    """Print a policy."""
+    from k3_ledger.cli.sources import read_small
+    from k3_ledger.verify.policy import parse_policy
+
+    _print(trust, parse_policy(read_small(trust), trust.name), None, as_json=as_json)
+
+
+def add_witness(
+    key: Annotated[str, typer.Argument(help="Verifier key: NAME+HASH+BASE64.", show_default=False)],
+    operator: Annotated[
+        str | None, typer.Option(help="Who runs it, where that is not the key's name; one operator counts once.")
+    ] = None,
+    quorum: Annotated[
+        int | None, typer.Option(min=1, help="How many operators must have cosigned; as before when omitted.")
+    ] = None,
+    trust: FileOption = Path("trust.toml"),
+    as_json: JsonOption = False,
+) -> None:
+    """Add a witness."""
+    from k3_ledger.cli.policy_file import edit, put, put_witness, with_witness
+    from k3_ledger.ledger.core.cosignature import Witness
+    from k3_ledger.ledger.core.note import parse_verifier_key
+
+    verifier = parse_verifier_key(key)
+    witness = Witness(verifier, operator or verifier.name)
+
+    def change(document: Any) -> None:
+        if quorum is not None:
+            put(document, "quorum", quorum)
+        put_witness(document, key, operator)
+
+    policy = edit(trust, change, lambda old: with_witness(old, witness, quorum))
+    _print(trust, policy, None, as_json=as_json)
+
+
+def add_key(
+    root_key: Annotated[str, typer.Argument(help="64 hex digits, or a PEM file.", show_default=False)],
+    trust: FileOption = Path("trust.toml"),
+    replacing: ReplaceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Set the root key."""
+    from k3_ledger.cli.trust import parse_root_key
+
+    raw = parse_root_key(root_key)
+    _set(trust, "root_public_key", raw, raw.hex(), replacing=replacing, as_json=as_json)
+
+
+def add_origin(
+    origin: Annotated[str, typer.Argument(help="Such as example.org/bench.", show_default=False)],
+    trust: FileOption = Path("trust.toml"),
+    replacing: ReplaceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Set the origin."""
+    _set(trust, "origin", origin, origin, replacing=replacing, as_json=as_json)
+
+
+def add_size(
+    size: Annotated[int, typer.Argument(min=1, help="Number of entries.", show_default=False)],
+    trust: FileOption = Path("trust.toml"),
+    replacing: Annotated[bool, typer.Option("--replace", help="Accept a smaller head than before.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Raise the smallest acceptable head."""
+    from k3_ledger.cli.policy_file import edit, put
+
+    def raised(old: TrustPolicy) -> TrustPolicy:
+        if size < old.minimum_size and not replacing:
+            raise _stands(trust, "minimum_size", str(old.minimum_size), str(size))
+        return replace(old, minimum_size=size)
+
+    _print(trust, edit(trust, lambda document: put(document, "minimum_size", size), raised), None, as_json=as_json)
+
+
+def add_require(
+    steps: Annotated[list[str], typer.Argument(help="Names of steps.", show_default=False)],
+    trust: FileOption = Path("trust.toml"),
+    as_json: JsonOption = False,
+) -> None:
+    """Require steps."""
+    from k3_ledger.cli.policy_file import edit, put
+
+    def change(document: Any) -> None:
+        listed = list(document.get("require", []))
+        put(document, "require", [*listed, *(step for step in dict.fromkeys(steps) if step not in listed)])
+
+    policy = edit(trust, change, lambda old: replace(old, require=old.require | frozenset(steps)))
+    _print(trust, policy, None, as_json=as_json)
+
+
+def _set(trust: Path, name: str, value: object, spelled: str, *, replacing: bool, as_json: bool) -> None:
+    """Set one key of a policy, unless it says something else and is not to be replaced."""
+    from k3_ledger.cli.policy_file import edit, put
+
+    def meant(old: TrustPolicy) -> TrustPolicy:
+        before = getattr(old, name)
+        if before not in (None, value):
+            shown = before.hex() if isinstance(before, bytes) else str(before)
+            if not replacing:
+                raise _stands(trust, name, shown, spelled)
+            typer.echo(f"note: {name} was {shown}", err=True)
+        return replace(old, **{name: value})  # type: ignore[arg-type] # the field's own value
+
+    _print(trust, edit(trust, lambda document: put(document, name, spelled), meant), None, as_json=as_json)
+
+
+def _stands(trust: Path, name: str, old: str, new: str) -> Exception:
+    from k3_ledger.schemas.errors import PolicyError
+    from k3_ledger.schemas.findings import Code
+    from k3_ledger.schemas.outcomes import Position
+
+    return PolicyError(
+        Code.POLICY_EXISTS,
+        f"the trust policy says something else about {name}",
+        position=Position(source=trust.name, field=name),
+        expected=old,
+        found=new,
+        hint="say --replace if you mean it",
+    )
+
+
+def _print(
+    path: Path, policy: TrustPolicy, old: TrustPolicy | None, *, as_json: bool, first_use: bool | None = None
+) -> None:
+    """What a policy file says now."""
+    from k3_ledger.schemas.printable import printable
+
+    if as_json:
+        more: dict[str, Any] = {} if first_use is None else {"first_use": first_use}
+        if old is not None:
+            more["replaced_sha256"] = old.digest
+        print_json({"path": str(path), "policy": policy.as_dict(), "policy_sha256": policy.digest, **more})
+        return
+    typer.echo(f"{path}: {printable(policy.sentence)}")
+    for witness in policy.witnesses:
+        typer.echo(f"witness    {printable(witness.verifier.name)}, operated by {printable(witness.operator)}")
+    typer.echo(f"policy id  {policy.digest}")
+    if old is not None:
+        typer.echo(f"replaced   {old.digest}: {printable(old.sentence)}")
