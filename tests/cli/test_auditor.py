@@ -143,26 +143,6 @@ def test_what_is_no_regular_file_hangs_nothing(tmp_path: Path, name: str) -> Non
     assert k3("verify", folder).exit_code in (1, 3)
 
 
-def test_a_newer_head_is_never_forgotten_for_an_older_one(tmp_path: Path) -> None:
-    ledger = small_ledger()
-    folder, memory = write(tmp_path / "led", ledger), tmp_path / "memory"
-    assert k3("verify", folder, "--memory", memory).exit_code == 0
-    (folder / "checkpoint").write_bytes(sign_head(ledger.lines[:8]))
-    result = k3("verify", folder, "--memory", memory)
-    assert (result.exit_code, "[K3L-CHECKPOINT-BEHIND]" in result.stdout) == (0, True)
-    assert memory.read_bytes() == ledger.head()
-    (folder / "ledger.jsonl").write_bytes(b"".join(ledger.lines[:8]))
-    assert "[K3L-ROLLBACK]" in k3("verify", folder, "--memory", memory).stdout
-
-
-def test_a_memory_of_another_log_is_not_an_accusation_of_rollback(tmp_path: Path) -> None:
-    folder, memory = write(tmp_path / "led", small_ledger(1)), tmp_path / "memory"
-    other = Builder(origin="example.org/other").open().runs(9)
-    memory.write_bytes(sign_head(other.lines, origin="example.org/other"))
-    result = k3("verify", folder, "--memory", memory)
-    assert (result.exit_code, "CHECKPOINT-ORIGIN" in result.stdout, "ROLLBACK" in result.stdout) == (1, True, False)
-
-
 def test_a_proof_is_held_to_the_whole_policy(tmp_path: Path) -> None:
     ledger = small_ledger()
     folder, proof, kept = write(tmp_path / "led", ledger), tmp_path / "p", tmp_path / "kept"
@@ -225,39 +205,6 @@ def test_a_root_key_may_be_a_pem_file(tmp_path: Path) -> None:
     pem.write_bytes(b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n")
     assert code(k3("verify", folder, "--root-key", pem)) is Code.POLICY_MALFORMED
     assert code(k3("verify", folder, "--root-key", tmp_path / "none.pem")) is Code.UNREADABLE
-
-
-def test_a_head_is_remembered_compared_and_never_silently_forgotten(tmp_path: Path) -> None:
-    ledger = small_ledger()
-    folder, memory = write(tmp_path / "led", ledger), tmp_path / "memory"
-    assert k3("verify", folder, "--memory", memory).exit_code == 0
-    assert memory.read_bytes() == ledger.head()
-    grown = Builder(ledger.lines[:]).runs(3)
-    write(folder, grown)
-    assert k3("verify", folder, "--memory", memory).exit_code == 0
-    assert memory.read_bytes() == grown.head()
-    write(folder, ledger)
-    result = k3("verify", folder, "--memory", memory)
-    assert (result.exit_code, "[K3L-ROLLBACK]" in result.stdout) == (1, True)
-    assert memory.read_bytes() == grown.head(), "a head is only replaced by one that extends it"
-    for damage in (b"", b"\0" * 187):
-        memory.write_bytes(damage)
-        result = k3("verify", folder, "--memory", memory)
-        assert (result.exit_code, "[K3L-MEMORY-UNREADABLE]" in result.stdout) == (3, True)
-        assert memory.read_bytes() == damage
-
-
-def test_nothing_is_remembered_of_a_ledger_without_a_checkpoint(tmp_path: Path) -> None:
-    folder = write(tmp_path / "led", small_ledger(), head=False)
-    result = k3("verify", folder, "--memory", tmp_path / "memory")
-    assert (result.exit_code, (tmp_path / "memory").exists()) == (0, False)
-    assert "no head was remembered" in result.stderr
-
-
-def test_a_memory_that_cannot_be_written_is_said_and_leaves_nothing(tmp_path: Path) -> None:
-    folder = write(tmp_path / "led", small_ledger())
-    result = k3("verify", folder, "--memory", tmp_path / "none" / "memory")
-    assert code(result) is Code.UNREADABLE
 
 
 def test_an_expected_head_is_a_checkpoint_kept_by_hand(tmp_path: Path) -> None:

@@ -27,6 +27,12 @@ def test_a_policy_is_read_from_toml() -> None:
     )
 
 
+def test_a_limit_of_age_is_in_the_sentence() -> None:
+    policy = parse_policy(b"maximum_head_age_seconds = 60")
+    assert policy.maximum_head_age_seconds == 60
+    assert policy.sentence.endswith("; a newest head that moved or was cosigned within 60 seconds")
+
+
 def test_an_empty_policy_authenticates_nobody_and_says_so() -> None:
     assert parse_policy(b"") == TrustPolicy()
     assert "not authenticated" in TrustPolicy().sentence
@@ -45,6 +51,8 @@ def test_an_empty_policy_authenticates_nobody_and_says_so() -> None:
         (b'minimum_size = "7"', "minimum_size"),
         (b"minimum_size = true", "minimum_size"),
         (b"minimum_size = -1", None),
+        (b"maximum_head_age_seconds = 0", None),
+        (b"maximum_head_age_seconds = 1.5", "maximum_head_age_seconds"),
         (b'require = "chain"', "require"),
         (b"require = [1]", "require"),
         (b'require = ["chains"]', None),
@@ -72,6 +80,7 @@ def test_every_part_of_a_policy_is_in_its_digest() -> None:
         TrustPolicy(root_public_key=bytes.fromhex(KEY)),
         TrustPolicy(origin="a/b"),
         TrustPolicy(minimum_size=1),
+        TrustPolicy(maximum_head_age_seconds=1),
         TrustPolicy(require=frozenset({"chain"})),
         TrustPolicy(witnesses=(Witness(key, "a"),), quorum=1),
         TrustPolicy(witnesses=(Witness(key, "b"),), quorum=1),
@@ -82,7 +91,7 @@ def test_every_part_of_a_policy_is_in_its_digest() -> None:
     assert len({policy.digest for policy in policies}) == len(policies)
     assert len(fields(TrustPolicy)) == len(TrustPolicy().as_dict())
     back = TrustPolicy(witnesses=(Witness(other, "b"), Witness(key, "a")), quorum=1)
-    assert back.digest == policies[8].digest
+    assert back.digest == policies[9].digest
 
 
 def test_misuse_is_a_value_error() -> None:

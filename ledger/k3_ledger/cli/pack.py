@@ -329,5 +329,5 @@ def _check_proofs(
                 f"entry {proof.subject}",
             )
         kept = source if options.artifacts else None
-        reports.append(check_proof(data, name, first, options.expected_heads, kept))
+        reports.append(check_proof(data, name, first, options.expected_heads, kept, clock=options.clock))
     return join_reports(f"{len(reports)} proved entries", reports, policy)

@@ -11,6 +11,7 @@ import typer
 from k3_ledger.cli.sources import unreadable
 
 if TYPE_CHECKING:
+    from k3_ledger.verify.freshness import Clock
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.report import Report
 
@@ -103,7 +104,7 @@ def _write(target: Path, data: bytes) -> None:
 
 
 def check_proof_file(
-    data: bytes, name: str, policy: TrustPolicy | None, heads: tuple[tuple[str, bytes], ...]
+    data: bytes, name: str, policy: TrustPolicy | None, heads: tuple[tuple[str, bytes], ...], clock: Clock
 ) -> Report:
     """Verify a proof file of either kind."""
     from k3_ledger.cli.opening import CONSISTENCY_START
@@ -111,7 +112,7 @@ def check_proof_file(
     if data.startswith(CONSISTENCY_START):
         from k3_ledger.verify.consistency import check_consistency_file
 
-        return check_consistency_file(data, name, policy, heads)
+        return check_consistency_file(data, name, policy, heads, clock=clock)
     from k3_ledger.verify.proof import check_proof
 
-    return check_proof(data, name, policy, heads)
+    return check_proof(data, name, policy, heads, clock=clock)

@@ -1,4 +1,4 @@
-"""Reads what an auditor trusts: a policy file, a root key, and the head remembered from the last visit."""
+"""Reads what an auditor trusts: a policy file and flags."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from k3_ledger.cli.files import replace_file
 from k3_ledger.cli.sources import read_small
 from k3_ledger.schemas.errors import PolicyError
 from k3_ledger.schemas.findings import Code
@@ -74,35 +73,3 @@ def parse_root_key(text: str) -> bytes:
             expected="a PEM file that begins with BEGIN PUBLIC KEY",
         )
     return key.public_bytes(Encoding.Raw, PublicFormat.Raw)
-
-
-def remembered_head(path: Path) -> bytes | None:
-    """The head kept from the last visit, or None on the first one. A damaged file is never taken for a first visit."""
-    return read_small(path) if path.exists() or path.is_symlink() else None
-
-
-def remember_head(path: Path, known: bytes | None, note: bytes | None) -> None:
-    """Keep a verified head for the next visit, unless it is older than the one that is kept.
-
-    Args:
-        path: the file; replaced in one step by a file of its own making.
-        known: what it held when the verification began.
-        note: the newest head that was verified, or None where the log has none.
-
-    Raises:
-        StoreError: the file cannot be written.
-    """
-    if note is None:
-        typer.echo("note: the ledger has no checkpoint, so no head was remembered", err=True)
-        return
-    if known is not None and tree_size(note) <= tree_size(known):
-        return
-    replace_file(path, note, hint="choose a --memory file in a directory that you may write to")
-
-
-def tree_size(note: bytes) -> int:
-    """Size that a head commits to; both were parsed by the verification."""
-    from k3_ledger.ledger.core.checkpoint import parse_checkpoint
-    from k3_ledger.ledger.core.note import parse_note
-
-    return parse_checkpoint(parse_note(note).text).size

@@ -38,13 +38,16 @@ def register(app: typer.Typer) -> None:
     add.command("key", help="Set the root key that must have opened the log.")(add_key)
     add.command("origin", help="Set the name that the log must give itself.")(add_origin)
     add.command("size", help="Set the smallest signed head that is acceptable.")(add_size)
+    add.command("age", help="Set for how many seconds the newest head may stand still.")(add_age)
     add.command("require", help="Add steps for which 'not checked' is not accepted.")(add_require)
     group.add_typer(add, name="add")
     app.add_typer(group, name="trust")
 
 
 def init(
-    ledger: Annotated[Path, typer.Argument(help="Ledger directory or ledger.jsonl.", show_default=False)],
+    ledger: Annotated[
+        str, typer.Argument(help="Ledger directory, ledger.jsonl, mirror, tar, or address.", show_default=False)
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write.")] = Path("trust.toml"),
     root_key: Annotated[
         str | None,
@@ -57,19 +60,20 @@ def init(
     as_json: JsonOption = False,
 ) -> None:
     """Verify a ledger and pin it."""
+    from k3_ledger.cli.memory import tree_size
+    from k3_ledger.cli.opening import opened_ledger
     from k3_ledger.cli.policy_file import create, new_policy
-    from k3_ledger.cli.sources import DirectorySource
     from k3_ledger.cli.terminal import progress_bar
-    from k3_ledger.cli.trust import parse_root_key, tree_size
+    from k3_ledger.cli.trust import parse_root_key
     from k3_ledger.verify.log import Options, verify_log
     from k3_ledger.verify.policy import TrustPolicy
 
     given = None if root_key is None else TrustPolicy(root_public_key=parse_root_key(root_key))
-    source = DirectorySource(ledger)
-    with progress_bar(source.size, "verifying") as progress:
-        log = verify_log(source, given, Options(processes=processes, progress=progress))
-    genesis = next(iter(log)).entry.body
-    note = source.checkpoint()
+    with opened_ledger(ledger) as source:
+        with progress_bar(source.size, "verifying") as progress:
+            log = verify_log(source, given, Options(processes=processes, progress=progress))
+        genesis = next(iter(log)).entry.body
+        note = source.checkpoint()
     policy = TrustPolicy(
         root_public_key=bytes.fromhex(genesis.root_public_key),
         origin=genesis.origin,
@@ -163,6 +167,16 @@ def add_size(
     _print(trust, edit(trust, lambda document: put(document, "minimum_size", size), raised), None, as_json=as_json)
 
 
+def add_age(
+    seconds: Annotated[int, typer.Argument(min=1, help="Seconds, such as 604800 for a week.", show_default=False)],
+    trust: FileOption = Path("trust.toml"),
+    replacing: ReplaceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Limit the age of the newest head."""
+    _set(trust, "maximum_head_age_seconds", seconds, seconds, replacing=replacing, as_json=as_json)
+
+
 def add_require(
     steps: Annotated[list[str], typer.Argument(help="Names of steps.", show_default=False)],
     trust: FileOption = Path("trust.toml"),
@@ -179,7 +193,7 @@ def add_require(
     _print(trust, policy, None, as_json=as_json)
 
 
-def _set(trust: Path, name: str, value: object, spelled: str, *, replacing: bool, as_json: bool) -> None:
+def _set(trust: Path, name: str, value: object, spelled: str | int, *, replacing: bool, as_json: bool) -> None:
     """Set one key of a policy, unless it says something else and is not to be replaced."""
     from k3_ledger.cli.policy_file import edit, put
 
@@ -188,7 +202,7 @@ def _set(trust: Path, name: str, value: object, spelled: str, *, replacing: bool
         if before not in (None, value):
             shown = before.hex() if isinstance(before, bytes) else str(before)
             if not replacing:
-                raise _stands(trust, name, shown, spelled)
+                raise _stands(trust, name, shown, str(spelled))
             typer.echo(f"note: {name} was {shown}", err=True)
         return replace(old, **{name: value})  # type: ignore[arg-type] # the field's own value
 

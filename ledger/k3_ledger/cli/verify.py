@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -54,6 +55,23 @@ def verify(
         Path | None,
         typer.Option(help="File that remembers the last verified signed head: compared first, updated on success."),
     ] = None,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Put what --memory remembers aside first: this is a first visit.")
+    ] = False,
+    evidence: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for both notes where a rollback, fork or freeze is found.",
+            show_default="beside --memory, with .evidence at its end",
+        ),
+    ] = None,
+    now: Annotated[
+        str | None,
+        typer.Option(
+            help="The present, YYYY-MM-DDTHH:MM:SSZ, for a policy that limits the age of a head.",
+            show_default="this machine's clock",
+        ),
+    ] = None,
     artifacts: Annotated[bool, typer.Option(help="Re-hash artifacts.")] = True,
     processes: Annotated[
         int, typer.Option(min=1, help="Worker processes.", show_default="one per core")
@@ -64,35 +82,68 @@ def verify(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Run the verification and end with its exit code."""
+    from k3_ledger.cli import memory as memories
     from k3_ledger.cli.opening import PackNamed, ProofNamed, opened
     from k3_ledger.cli.render import print_report
     from k3_ledger.cli.sources import read_small
     from k3_ledger.cli.terminal import progress_bar
-    from k3_ledger.cli.trust import load_policy, remember_head, remembered_head
+    from k3_ledger.cli.trust import load_policy
     from k3_ledger.verify.log import Options
 
     policy = load_policy(trust, root_key, require or [])
     heads = [(str(file), read_small(file)) for file in expect_head or ()]
-    known = None if memory is None else remembered_head(memory)
+    present = _present(now)
+    if forget:
+        if memory is None:
+            raise typer.BadParameter("there is nothing to forget without --memory", param_hint="--forget")
+        memories.forget(memory)
+    known = None if memory is None else memories.read_memory(memory)
     if known is not None:
-        heads.append((str(memory), known))
-    options = Options(processes=processes, artifacts=artifacts, expected_heads=tuple(heads))
+        heads.append((str(memory), known.note))
+    clock = memories.clock_of(present, kept=known is not None, known=known)
+    options = Options(processes=processes, artifacts=artifacts, expected_heads=tuple(heads), clock=clock)
+    shown = None
     with opened(path, cache) as named:
         if isinstance(named, ProofNamed):
             from k3_ledger.cli.proofs import check_proof_file
 
-            report = check_proof_file(named.data, named.name, policy, tuple(heads))
+            report = check_proof_file(named.data, named.name, policy, tuple(heads), clock)
         elif isinstance(named, PackNamed):
             from k3_ledger.cli.pack import check_pack
 
             report = check_pack(named.store, policy, options, check_ledger)
         else:
             with progress_bar(named.size, "verifying") as progress:
-                report = check_ledger(named, policy, replace(options, progress=progress))
+                clock = memories.clock_of(present, kept=memory is not None, known=known)
+                report = check_ledger(named, policy, replace(options, progress=progress, clock=clock))
+            shown = _shown(named)
             if memory is not None and not report.exit_code:
-                remember_head(memory, known, named.checkpoint())
+                memories.keep_head(memory, known, shown, present)
+    place = evidence or (None if memory is None else memory.with_name(f"{memory.name}.evidence"))
+    if place is not None:
+        memories.keep_evidence(place, heads, shown, report)
     print_report(report, as_json=as_json)
     raise typer.Exit(int(report.exit_code))
+
+
+def _present(now: str | None) -> int:
+    """The reader's clock, or what he gives in its place."""
+    from k3_ledger.cli.memory import parse_time
+
+    try:
+        return int(time.time()) if now is None else parse_time(now)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--now") from None
+
+
+def _shown(source: LogSource) -> bytes | None:
+    """The newest head that a log shows; one that cannot be read was reported, and is no evidence."""
+    from k3_ledger.schemas.errors import LedgerError
+
+    try:
+        return source.checkpoint()
+    except LedgerError:
+        return None
 
 
 def check_ledger(source: LogSource, policy: TrustPolicy | None, options: Options) -> Report:

@@ -1129,7 +1129,13 @@ class Code(enum.Enum):
     FORK = CodeInfo(
         Area.CHECKPOINT, E, "log's history was replaced",
         "The log does not extend the head that was seen before: two histories exist.",
-        "keep both heads as evidence: the two signed notes together prove the fork",
+        "keep both signed heads and a copy of the log as evidence: two heads of one size prove the fork alone",
+    )  # fmt: skip
+    HEAD_FROZEN = CodeInfo(
+        Area.CHECKPOINT, E, "head has not moved for too long",
+        "The newest head is older than the trust policy accepts, by the cosignatures on it or by the reader's own "
+        "clock: somebody may be keeping newer ones back.",
+        "ask the operator or another mirror for a newer head; keep the one that was shown as evidence",
     )  # fmt: skip
 
     # -- proof: verifier -------------------------------------------------------------------------------------

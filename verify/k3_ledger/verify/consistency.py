@@ -13,6 +13,7 @@ from k3_ledger.ledger.core import consistency
 from k3_ledger.ledger.core.ed25519 import check_implementation
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.outcomes import Position
+from k3_ledger.verify.freshness import check_freshness
 from k3_ledger.verify.heads import check_size, head_faults, signed_head
 from k3_ledger.verify.proof import check_head, check_lines, check_memory
 from k3_ledger.verify.report import FindingLog, Report, VerificationError
@@ -23,6 +24,7 @@ from k3_ledger.verify.witnesses import check_witnesses
 if TYPE_CHECKING:
     from k3_ledger.ledger.core.checkpoint import Checkpoint
     from k3_ledger.schemas.findings import Finding
+    from k3_ledger.verify.freshness import Clock
     from k3_ledger.verify.heads import SignedHead
     from k3_ledger.verify.policy import TrustPolicy
 
@@ -36,7 +38,12 @@ class ConsistentHeads:
 
 
 def check_consistency_file(
-    data: bytes, name: str, policy: TrustPolicy | None = None, expected_heads: tuple[tuple[str, bytes], ...] = ()
+    data: bytes,
+    name: str,
+    policy: TrustPolicy | None = None,
+    expected_heads: tuple[tuple[str, bytes], ...] = (),
+    *,
+    clock: Clock | None = None,
 ) -> Report:
     """Verify a consistency file and say everything that was found. Never raises because of the data.
 
@@ -45,6 +52,7 @@ def check_consistency_file(
         name: what to call it in positions.
         policy: whom to trust; None checks integrity and authenticates nobody.
         expected_heads: (name, note bytes) of heads seen earlier; one of neither size cannot be compared.
+        clock: what the reader's clock says, for a policy that limits the age of the newer head.
     """
     check_implementation()
     scan = Scan(findings=FindingLog())
@@ -63,6 +71,8 @@ def check_consistency_file(
         check_size(scan, heads[0].checkpoint.size, policy)
         heads += older
         _say_what_is_missing(scan, heads[0].checkpoint.size - len(file.proof.entries))
+    scan.newest_size = good[0].checkpoint.size if good else None
+    check_freshness(scan, policy, clock)
     check_memory(scan, expected_heads, heads)
     check_demands(scan, policy)
     return make_report(name, policy, scan)

@@ -15,11 +15,13 @@ from k3_ledger.ledger.core.note import Verifier, open_note, parse_note
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
+from k3_ledger.verify.freshness import check_freshness
 from k3_ledger.verify.witnesses import check_witnesses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from k3_ledger.verify.freshness import Clock
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.report import FindingLog, Tally
     from k3_ledger.verify.scan import Scan
@@ -96,7 +98,7 @@ def wanted_sizes(heads: Heads) -> frozenset[int]:
     return frozenset(head.checkpoint.size for head in heads.heads)
 
 
-def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None) -> None:
+def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None, clock: Clock | None = None) -> None:
     """Compare every head with the tree that was computed."""
     for step, count in heads.malformed.items():
         scan.tallies[step].checked += count
@@ -131,6 +133,8 @@ def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None) -> None:
     if not scan.tallies["memory"].checked:
         scan.tallies["memory"].detail = "no head of this log was remembered: a rollback would not be noticed"
     check_witnesses(scan, heads.heads, good, policy)
+    scan.newest_size = next((head.checkpoint.size for head in good if head.newest), None)
+    check_freshness(scan, policy, clock)
 
 
 def head_faults(scan: Scan, head: SignedHead) -> Iterator[Finding]:

@@ -30,6 +30,7 @@ from k3_ledger.verify.work import LOG_NAME
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from k3_ledger.verify.freshness import Clock
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.source import LogSource
 
@@ -42,6 +43,7 @@ class Options:
         processes: worker processes, at least 1.
         artifacts: whether to re-hash artifacts; when False they are counted as not checked.
         expected_heads: (name, note bytes) of heads seen earlier that this log must extend.
+        clock: what the reader's clock says, for a policy that limits the age of the newest head.
         progress: called with (bytes read so far) now and then.
         chunk_bytes: aimed-at chunk size in bytes.
     """
@@ -49,6 +51,7 @@ class Options:
     processes: int = 1
     artifacts: bool = True
     expected_heads: tuple[tuple[str, bytes], ...] = ()
+    clock: Clock | None = None
     progress: Callable[[int], None] | None = None
     chunk_bytes: int = CHUNK_BYTES
 
@@ -229,7 +232,7 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
         # 5 keys: lifetimes by position, roles, and the policy's root.
         check_keys(scan, policy)
         # 6 checkpoint, 7 memory, 8 witnesses: what signed heads commit to.
-        check_heads(scan, heads, policy)
+        check_heads(scan, heads, policy, options.clock)
         # 9 artifacts, re-hashed.
         check_artifacts(scan, source if options.artifacts else None)
         # 10 references between entries.

@@ -66,7 +66,8 @@ def check_partial(source: TileSource, policy: TrustPolicy | None, options: Optio
         _count_missing(scan, gaps)
         check_keys(scan, policy if scan.genesis is not None else None)
         settled = _settled(scan, heads)
-        check_heads(scan, settled, policy if settled.heads == heads.heads else _without_heads(policy))
+        judged = policy if settled.heads == heads.heads else _without_heads(policy)
+        check_heads(scan, settled, judged, options.clock)
         check_artifacts(scan, source if options.artifacts else None)
         waiting = sum(map(len, scan.references.values()))
         scan.tallies["receipts"].not_checked += waiting
@@ -148,7 +149,11 @@ def _count_missing(scan: Scan, gaps: list[Tile]) -> None:
 
 def _without_heads(policy: TrustPolicy | None) -> TrustPolicy | None:
     """The policy without what it asks of signed heads: one that could not be judged has not failed it."""
-    return None if policy is None else replace(policy, minimum_size=0, witnesses=(), quorum=0)
+    return (
+        None
+        if policy is None
+        else replace(policy, minimum_size=0, witnesses=(), quorum=0, maximum_head_age_seconds=None)
+    )
 
 
 def _settled(scan: Scan, heads: Heads) -> Heads:

@@ -33,6 +33,8 @@ class TrustPolicy:
             checked, but nobody is authenticated.
         origin: name the log must give itself, or None for any.
         minimum_size: smallest tree size that a signed head must commit to; 0 demands none.
+        maximum_head_age_seconds: for how long the newest head may not have moved, or have been cosigned again, see
+            :mod:`k3_ledger.verify.freshness`; None demands nothing.
         require: names of steps (:data:`k3_ledger.verify.report.STEPS`) for which ``not-checked`` is not accepted.
         witnesses: whose cosignatures count. No two have one public key: what a witness signs does not name it.
         quorum: how many of their operators must have cosigned the newest head; 0 only without witnesses.
@@ -44,12 +46,15 @@ class TrustPolicy:
     require: frozenset[str] = frozenset()
     witnesses: tuple[Witness, ...] = ()
     quorum: int = 0
+    maximum_head_age_seconds: int | None = None
 
     def __post_init__(self) -> None:
         if self.root_public_key is not None and len(self.root_public_key) != 32:
             raise ValueError(f"a raw Ed25519 public key has 32 bytes, got {len(self.root_public_key)}")
         if self.minimum_size < 0:
             raise ValueError(f"minimum_size must not be negative, got {self.minimum_size}")
+        if self.maximum_head_age_seconds is not None and self.maximum_head_age_seconds < 1:
+            raise ValueError(f"maximum_head_age_seconds must be positive, got {self.maximum_head_age_seconds}")
         unknown = self.require - set(_STEP_NAMES)
         if unknown:
             raise ValueError(f"unknown step {min(unknown)!r}, expected one of {', '.join(_STEP_NAMES)}")
@@ -74,6 +79,8 @@ class TrustPolicy:
         demands = [f"origin {self.origin}"] if self.origin is not None else []
         if self.minimum_size:
             demands.append(f"a signed head of at least {self.minimum_size} entries")
+        if self.maximum_head_age_seconds is not None:
+            demands.append(f"a newest head that moved or was cosigned within {self.maximum_head_age_seconds} seconds")
         if self.quorum:
             demands.append(f"cosignatures by {self.quorum} of {len(self.witnesses)} witnesses")
         if self.require:
@@ -83,6 +90,7 @@ class TrustPolicy:
     def as_dict(self) -> dict[str, object]:
         """Everything the policy says, as the values of canonical JSON; what it leaves open is null or empty."""
         return {
+            "maximum_head_age_seconds": self.maximum_head_age_seconds,
             "minimum_size": self.minimum_size,
             "origin": self.origin,
             "quorum": self.quorum,
@@ -109,9 +117,9 @@ NO_POLICY_SENTENCE = "integrity checked; signer not authenticated (no trust poli
 def parse_policy(data: bytes, name: str = "trust.toml") -> TrustPolicy:
     """Read a trust policy from TOML bytes.
 
-    Keys, all optional: ``root_public_key`` (64 hexadecimal digits), ``origin`` (text), ``minimum_size`` (integer),
-    ``require`` (list of step names), ``quorum`` (integer), ``witness`` (tables with ``key``, a verifier key, and
-    optionally ``operator``, the key's name when left out).
+    Keys, all optional: ``root_public_key`` (64 hexadecimal digits), ``origin`` (text), ``minimum_size`` and
+    ``maximum_head_age_seconds`` (integers), ``require`` (list of step names), ``quorum`` (integer), ``witness`` (tables
+    with ``key``, a verifier key, and optionally ``operator``, the key's name when left out).
 
     Raises:
         PolicyError: not TOML, an unknown key, or a value of the wrong form; the position names the key.
@@ -122,7 +130,7 @@ def parse_policy(data: bytes, name: str = "trust.toml") -> TrustPolicy:
         raise PolicyError(
             Code.POLICY_MALFORMED, f"the trust policy is not TOML: {error}"[:300], position=Position(source=name)
         ) from None
-    known = {"root_public_key", "origin", "minimum_size", "require", "quorum", "witness"}
+    known = {"root_public_key", "origin", "minimum_size", "maximum_head_age_seconds", "require", "quorum", "witness"}
     for key in table:
         if key not in known:
             raise _wrong(name, key, "one of " + ", ".join(sorted(known)), f"key {key!r}")
@@ -131,6 +139,7 @@ def parse_policy(data: bytes, name: str = "trust.toml") -> TrustPolicy:
             root_public_key=_root_key(table, name),
             origin=_typed(table, "origin", str, name),
             minimum_size=_typed(table, "minimum_size", int, name) or 0,
+            maximum_head_age_seconds=_typed(table, "maximum_head_age_seconds", int, name),
             require=_require(table, name),
             witnesses=_witnesses(table, name),
             quorum=_typed(table, "quorum", int, name) or 0,

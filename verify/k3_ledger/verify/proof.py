@@ -27,6 +27,7 @@ from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position, Severity
 from k3_ledger.verify.artifacts import check_artifacts
+from k3_ledger.verify.freshness import check_freshness
 from k3_ledger.verify.heads import SignedHead, check_size, head_faults, signed_head
 from k3_ledger.verify.receipts import check_bundle, check_run
 from k3_ledger.verify.report import FindingLog, Head, Report, VerificationError
@@ -36,6 +37,7 @@ from k3_ledger.verify.witnesses import check_witnesses
 from k3_ledger.verify.work import RECEIPTS, check_genesis
 
 if TYPE_CHECKING:
+    from k3_ledger.verify.freshness import Clock
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.source import LogSource
 
@@ -46,6 +48,8 @@ def check_proof(
     policy: TrustPolicy | None = None,
     expected_heads: tuple[tuple[str, bytes], ...] = (),
     artifacts: LogSource | None = None,
+    *,
+    clock: Clock | None = None,
 ) -> Report:
     """Verify a proof file and say everything that was found. Never raises because of the data.
 
@@ -56,6 +60,7 @@ def check_proof(
         expected_heads: (name, note bytes) of heads seen earlier. A head of the proof's own size must be the same; one
             of another size cannot be compared, and what was asked for and cannot be checked is exit code 4.
         artifacts: where the subject's artifacts may be found; None counts them as not checked.
+        clock: what the reader's clock says, for a policy that limits the age of the head.
     """
     check_implementation()
     findings = FindingLog()
@@ -72,6 +77,8 @@ def check_proof(
     if heads:
         check_witnesses(scan, heads, good, policy)
         check_size(scan, heads[0].checkpoint.size, policy)
+    scan.newest_size = good[0].checkpoint.size if good else None
+    check_freshness(scan, policy, clock)
     check_memory(scan, expected_heads, heads)
     _check_subject(scan, name, proof.subject, entries[proof.subject])
     _check_artifacts(scan, proof, entries, artifacts)

@@ -24,6 +24,7 @@ from k3_ledger.verify.work import LOG_NAME, ChunkResult, Link, check_chunk, link
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from k3_ledger.ledger.core.cosignature import Cosigned
     from k3_ledger.ledger.core.lines import Tail
     from k3_ledger.verify.source import LogSource
     from k3_ledger.verify.witnesses import TimeBound
@@ -68,6 +69,8 @@ class Scan:
         attested: receipts that carry an enclave quote.
         tail: what stands after the last LF.
         bounds: by when entries existed according to witnesses, largest tree first.
+        newest_size: size of the newest head, where it is a good one.
+        newest_cosigned: cosignatures by trusted witnesses on that head.
     """
 
     findings: FindingLog = field(default_factory=FindingLog)
@@ -87,6 +90,8 @@ class Scan:
     attested: int = 0
     tail: Tail | None = None
     bounds: tuple[TimeBound, ...] = ()
+    newest_size: int | None = None
+    newest_cosigned: tuple[Cosigned, ...] = ()
 
 
 def scan_log(

@@ -94,8 +94,8 @@ def check_demands(scan: Scan, policy: TrustPolicy | None) -> None:
     if policy is None:
         return
     for name in policy.require:
-        if not scan.tallies[name].passed:
-            tally = scan.tallies[name]
+        tally = scan.tallies[name]
+        if not tally.passed and not tally.failed:  # a failure was reported, and weighs more
             scan.findings.add(required(name, tally.checked, tally.not_checked))
 
 

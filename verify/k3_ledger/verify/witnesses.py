@@ -80,10 +80,14 @@ def check_witnesses(
         _count(scan, heads)
         return
     witnesses = _independent(scan, policy.witnesses)
+    newest = next((head.checkpoint.size for head in heads if head.newest), None)
     by_size: dict[int, dict[Witness, Cosigned]] = {}
     for head in good:
         held = by_size.setdefault(head.checkpoint.size, {})
-        for given in _check_head(scan, head, witnesses):
+        cosigned = _check_head(scan, head, witnesses)
+        if head.checkpoint.size == newest:
+            scan.newest_cosigned += cosigned
+        for given in cosigned:
             best = held.get(given.witness)
             held[given.witness] = given if best is None or given.timestamp < best.timestamp else best
     reached = {

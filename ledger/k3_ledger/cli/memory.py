@@ -1,0 +1,179 @@
+"""The reader's own memory of a log: its last verified head, since when it has not moved, and evidence against it.
+
+A memory file is JSON with the signed note and a time of the reader's clock; a bare note, saved by hand, is read as
+well. It belongs to the reader alone. What cannot be read is handed to the verifier as it is, which then says so: a
+damaged memory is no first visit, and no accusation either.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from k3_ledger.cli.files import create_file, replace_file
+from k3_ledger.cli.sources import read_small, unreadable
+from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.findings import Code
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from k3_ledger.verify.freshness import Clock
+    from k3_ledger.verify.report import Report
+
+SCHEMA: Final = "k3-ledger/memory/1"
+EVIDENCE_OF: Final = frozenset({Code.ROLLBACK, Code.FORK, Code.CHECKPOINT_BEHIND, Code.HEAD_FROZEN})
+"""Findings for which both notes are kept."""
+_TIME: Final = re.compile(r"2[0-9]{3}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z")
+_FORM: Final = "%Y-%m-%dT%H:%M:%SZ"
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a memory file holds.
+
+    Attributes:
+        note: the signed head; where the file is damaged, its bytes as they are.
+        unmoved_since: since when no larger head was shown, in seconds since the Epoch; None where that is not known.
+    """
+
+    note: bytes
+    unmoved_since: int | None
+
+
+def read_memory(path: Path) -> Memory | None:
+    """What was remembered, or None on the first visit.
+
+    Raises:
+        StoreError: the file cannot be read.
+    """
+    if not path.exists() and not path.is_symlink():
+        return None
+    data = read_small(path)
+    if not data.startswith(b"{"):
+        return Memory(data, None)
+    try:
+        value = json.loads(data)
+        if value["schema"] != SCHEMA or set(value) != {"schema", "note", "unmoved_since"}:
+            return Memory(data, None)
+        return Memory(value["note"].encode(), parse_time(value["unmoved_since"]))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return Memory(data, None)
+
+
+def keep_head(path: Path, known: Memory | None, note: bytes | None, now: int) -> None:
+    """Remember a verified head for the next visit, unless it is older than the one that is remembered.
+
+    Args:
+        path: the file; replaced in one step.
+        known: what it held when the verification began.
+        note: the newest head that was verified, or None where the log has none.
+        now: the reader's clock, in seconds since the Epoch.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    if note is None:
+        typer.echo("note: the ledger has no checkpoint, so no head was remembered", err=True)
+        return
+    since = now
+    if known is not None and tree_size(note) <= tree_size(known.note):
+        if known.unmoved_since is not None:
+            return
+        note = known.note
+    value = {"schema": SCHEMA, "note": note.decode(), "unmoved_since": format_time(since)}
+    data = json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n"
+    replace_file(path, data, hint="choose a --memory file in a directory that you may write to")
+
+
+def clock_of(now: int, *, kept: bool, known: Memory | None) -> Clock:
+    """What the reader's clock says to a policy that limits the age of a head."""
+    from k3_ledger.verify.freshness import Clock
+
+    if not kept:
+        return Clock(now)
+    if known is None or known.unmoved_since is None:
+        return Clock(now, 0, now)
+    try:
+        return Clock(now, tree_size(known.note), known.unmoved_since)
+    except LedgerError:  # the verifier reports it
+        return Clock(now)
+
+
+def forget(path: Path) -> None:
+    """Put a memory file aside, on purpose: what follows is a first visit.
+
+    Raises:
+        StoreError: it cannot be moved.
+    """
+    if not path.exists() and not path.is_symlink():
+        typer.echo(f"note: there was nothing to forget: {path}", err=True)
+        return
+    digest = sha256(read_small(path)).hexdigest()[:16]
+    aside = path.with_name(f"{path.name}.forgotten-{digest}")
+    try:
+        path.replace(aside)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    typer.echo(
+        f"note: a rollback before now goes unnoticed: what was remembered is forgotten, kept in {aside}", err=True
+    )
+
+
+def keep_evidence(folder: Path, remembered: list[tuple[str, bytes]], shown: bytes | None, report: Report) -> None:
+    """Keep both notes and the report, where the report accuses the log of something that they are evidence of.
+
+    They stand in a folder of their own below ``folder``, named by a digest of the notes: evidence is never overwritten,
+    and the same evidence is kept once.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    if not EVIDENCE_OF & set(report.counts):
+        return
+    files = [("shown.note", shown)] if shown is not None else []
+    files += [(f"remembered{f'-{n}' if n > 1 else ''}.note", raw) for n, (_, raw) in enumerate(remembered, start=1)]
+    files.append(("report.json", json.dumps(report.as_dict(), indent=2).encode() + b"\n"))
+    digest = sha256(b"".join(sha256(data).digest() for _, data in files[:-1])).hexdigest()[:16]
+    place = folder / digest
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unreadable(place, error) from None
+    for name, data in files:
+        create_file(place / name, data)
+    typer.echo(f"note: evidence is kept in {place}: {', '.join(name for name, _ in files)}", err=True)
+
+
+def parse_time(text: str) -> int:
+    """Seconds since the Epoch of a time as entries spell it.
+
+    Raises:
+        ValueError: it is no such time.
+    """
+    if not _TIME.fullmatch(text):
+        raise ValueError(f"{text[:40]!r} is no time of the form YYYY-MM-DDTHH:MM:SSZ")
+    return int(datetime.strptime(text, _FORM).replace(tzinfo=UTC).timestamp())
+
+
+def format_time(seconds: int) -> str:
+    """The inverse of :func:`parse_time`."""
+    return datetime.fromtimestamp(seconds, UTC).strftime(_FORM)
+
+
+def tree_size(note: bytes) -> int:
+    """Size that a head commits to.
+
+    Raises:
+        LedgerError: it is no head.
+    """
+    from k3_ledger.ledger.core.checkpoint import parse_checkpoint
+    from k3_ledger.ledger.core.note import parse_note
+
+    return parse_checkpoint(parse_note(note).text).size

@@ -1,0 +1,307 @@
+"""What a reader remembers: compared first, updated on success, forgotten on purpose only; and evidence that is kept."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from k3_ledger.cli.memory import format_time, parse_time, tree_size
+from tests.ledgers import ROOT, RUNNER, Builder, run_body, sign_head, small_ledger
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EARLY, WEEK = "2026-06-01T00:00:00Z", 604_800
+
+
+@pytest.fixture
+def speed(run, tmp_path):
+    folder = tmp_path / "speed"
+    folder.mkdir()
+    return small_ledger().write(folder)
+
+
+def remembered(path: Path) -> bytes:
+    value = json.loads(path.read_bytes())
+    assert set(value) == {"schema", "note", "unmoved_since"}
+    note: str = value["note"]
+    return note.encode()
+
+
+def fork() -> Builder:
+    """Another history behind the first eight entries."""
+    other = Builder(small_ledger().lines[:8])
+    other.add("run", run_body(99), RUNNER)
+    return other.runs(4)
+
+
+VERIFY = ("verify", "speed", "--memory", "memory")
+
+
+def kept_evidence(tmp_path: Path, name: str = "memory.evidence") -> dict[str, bytes]:
+    (folder,) = (tmp_path / name).iterdir()
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+# ------------------------------------------------------------------------------------------------------ remembering
+
+
+def test_a_head_is_remembered_and_the_log_has_to_extend_it(run, speed, tmp_path):
+    ledger = small_ledger()
+    assert run(*VERIFY).code == 0
+    assert remembered(tmp_path / "memory") == ledger.head()
+    grown = Builder(ledger.lines[:]).runs(3)
+    grown.write(speed)
+    assert run(*VERIFY).code == 0
+    assert remembered(tmp_path / "memory") == grown.head()
+    ledger.write(speed)
+    done = run(*VERIFY)
+    assert (done.code, "[K3L-ROLLBACK]" in done.out) == (1, True)
+    assert remembered(tmp_path / "memory") == grown.head(), "a head is only replaced by one that extends it"
+
+
+def test_a_note_that_was_saved_by_hand_is_a_memory(run, speed, tmp_path):
+    (tmp_path / "memory").write_bytes(small_ledger().head())
+    assert run(*VERIFY, "--now", EARLY).code == 0
+    assert json.loads((tmp_path / "memory").read_bytes())["unmoved_since"] == EARLY
+    (tmp_path / "memory").write_bytes(fork().head())
+    assert "[K3L-ROLLBACK]" in run(*VERIFY).out
+
+
+def test_a_newer_head_is_never_forgotten_for_an_older_one(run, speed, tmp_path):
+    ledger = small_ledger()
+    (tmp_path / "memory").write_bytes(ledger.head())
+    (speed / "checkpoint").write_bytes(sign_head(ledger.lines[:8]))
+    for _ in range(2):
+        done = run(*VERIFY)
+        assert (done.code, "[K3L-CHECKPOINT-BEHIND]" in done.out) == (0, True)
+        assert remembered(tmp_path / "memory") == ledger.head()
+
+
+def test_nothing_is_remembered_of_a_ledger_without_a_checkpoint(run, speed, tmp_path):
+    (speed / "checkpoint").unlink()
+    done = run(*VERIFY)
+    assert (done.code, (tmp_path / "memory").exists()) == (0, False)
+    assert "no head was remembered" in done.err
+
+
+def test_nothing_is_remembered_of_a_ledger_that_does_not_verify(run, speed, tmp_path):
+    log = speed / "ledger.jsonl"
+    log.write_bytes(log.read_bytes().replace(b'"count":10', b'"count":11', 1))
+    assert run(*VERIFY).code == 1
+    assert not (tmp_path / "memory").exists()
+
+
+def test_a_memory_of_another_log_is_not_an_accusation_of_rollback(run, speed, tmp_path):
+    other = Builder(origin="example.org/other").open().runs(9)
+    (tmp_path / "memory").write_bytes(sign_head(other.lines, origin="example.org/other"))
+    done = run(*VERIFY)
+    assert (done.code, "CHECKPOINT-ORIGIN" in done.out, "ROLLBACK" in done.out) == (1, True, False)
+    assert not (tmp_path / "memory.evidence").exists()
+
+
+def test_a_memory_that_cannot_be_written_is_said(run, speed):
+    done = run("verify", "speed", "--memory", "none/memory")
+    assert (done.code, "K3L-UNREADABLE" in done.err) == (3, True)
+
+
+def test_a_full_disk_loses_no_memory(run, speed, tmp_path, monkeypatch):
+    run(*VERIFY)
+    before = (tmp_path / "memory").read_bytes()
+    small_ledger().runs(1).write(speed)
+
+    def full(_fd):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert run(*VERIFY).code == 3
+    assert (tmp_path / "memory").read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["memory", "speed"]
+
+
+GOOD = json.dumps({"schema": "k3-ledger/memory/1", "note": small_ledger().head().decode(), "unmoved_since": EARLY})
+DAMAGED = {
+    "empty": b"",
+    "zeros": b"\0" * 187,
+    "cut": GOOD[:-20].encode(),
+    "no note": GOOD.replace('"note"', '"noted"').encode(),
+    "version": GOOD.replace("memory/1", "memory/2").encode(),
+    "no time": GOOD.replace(EARLY, "yesterday").encode(),
+    "no day": GOOD.replace(EARLY, "2026-02-30T00:00:00Z").encode(),
+    "no text": GOOD.replace(f'"{EARLY}"', "7").encode(),
+    "list": b'{"schema": ["k3-ledger/memory/1"]}',
+    "deep": b'{"a":' * 100_000,
+    "other head": GOOD.replace("\\u2014", "-").encode(),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_memory_is_neither_a_first_visit_nor_an_accusation(run, speed, tmp_path, name):
+    (tmp_path / "memory").write_bytes(DAMAGED[name])
+    done = run(*VERIFY)
+    assert (done.code, "[K3L-MEMORY-UNREADABLE]" in done.out) == (3, True)
+    assert not any(word in done.out for word in ("K3L-ROLLBACK", "K3L-FORK", "K3L-HEAD-FROZEN"))
+    assert (tmp_path / "memory").read_bytes() == DAMAGED[name]
+    assert not (tmp_path / "memory.evidence").exists()
+
+
+def test_a_memory_that_cannot_be_read_stops_everything(run, speed, tmp_path):
+    (tmp_path / "memory").symlink_to("nowhere")
+    assert run(*VERIFY).code == 3
+    assert (tmp_path / "memory").is_symlink()
+
+
+# -------------------------------------------------------------------------------------------------------- forgetting
+
+
+def test_forgetting_is_explicit_and_keeps_what_was_remembered_aside(run, speed, tmp_path):
+    (tmp_path / "memory").write_bytes(DAMAGED["zeros"])
+    done = run(*VERIFY, "--forget")
+    assert (done.code, remembered(tmp_path / "memory")) == (0, small_ledger().head())
+    assert "a rollback before now goes unnoticed" in done.err
+    (aside,) = tmp_path.glob("memory.forgotten-*")
+    assert aside.read_bytes() == DAMAGED["zeros"]
+    assert str(aside.name) in done.err
+
+
+def test_forgetting_nothing_says_so(run, speed, tmp_path):
+    done = run(*VERIFY, "--forget")
+    assert (done.code, "nothing to forget" in done.err) == (0, True)
+    assert (tmp_path / "memory").exists()
+
+
+def test_forgetting_without_a_memory_is_misuse(run, speed):
+    assert run("verify", "speed", "--forget").code == 2
+
+
+def test_what_cannot_be_put_aside_is_not_forgotten(run, speed, tmp_path, monkeypatch):
+    run(*VERIFY)
+
+    def refuse(_self, _target):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("pathlib.Path.replace", refuse)
+    assert run(*VERIFY, "--forget").code == 3
+    assert (tmp_path / "memory").exists()
+
+
+# ---------------------------------------------------------------------------------------------------------- evidence
+
+
+@pytest.mark.parametrize("what", ["rollback", "fork", "behind", "freeze"])
+def test_both_notes_are_kept_as_evidence(run, speed, tmp_path, what):
+    ledger = small_ledger()
+    grown = Builder(ledger.lines[:]).runs(3)
+    (tmp_path / "trust.toml").write_text(f"maximum_head_age_seconds = {WEEK}\n")
+    words = (*VERIFY, "--trust", "trust.toml")
+    if what == "freeze":
+        assert run(*words, "--now", EARLY).code == 0
+    else:
+        grown.write(speed)
+        assert run(*words).code == 0
+        {"rollback": ledger, "fork": fork(), "behind": grown}[what].write(speed)
+        if what == "behind":
+            (speed / "checkpoint").write_bytes(ledger.head())
+    code = {"rollback": "ROLLBACK", "fork": "FORK", "behind": "CHECKPOINT-BEHIND", "freeze": "HEAD-FROZEN"}[what]
+    late = ("--now", "2026-07-01T00:00:00Z") if what == "freeze" else ()
+    done = run(*words, *late)
+    assert f"[K3L-{code}]" in done.out
+    assert "note: evidence is kept in " in done.err
+    kept = kept_evidence(tmp_path)
+    assert kept["shown.note"] == (speed / "checkpoint").read_bytes()
+    assert kept["remembered.note"] == (ledger if what == "freeze" else grown).head()
+    assert f"K3L-{code}" in json.loads(kept["report.json"])["counts"]
+    run(*words, *late)
+    assert kept_evidence(tmp_path) == kept, "the same evidence is kept once"
+
+
+def test_evidence_is_kept_where_it_is_wanted_and_for_heads_given_by_hand(run, speed, tmp_path):
+    (tmp_path / "one").write_bytes(fork().head())
+    (tmp_path / "two").write_bytes(sign_head(small_ledger().lines[:7]))
+    done = run("verify", "speed", "--expect-head", "one", "--expect-head", "two", "--evidence", "found")
+    assert done.code == 1
+    assert sorted(kept_evidence(tmp_path, "found")) == [
+        "remembered-2.note",
+        "remembered.note",
+        "report.json",
+        "shown.note",
+    ]
+    assert not (tmp_path / "memory.evidence").exists()
+
+
+def test_a_ledger_that_shows_no_head_is_evidence_too(run, speed, tmp_path):
+    run(*VERIFY)
+    (speed / "checkpoint").unlink()
+    done = run(*VERIFY)
+    assert "[K3L-CHECKPOINT-BEHIND]" in done.out
+    assert sorted(kept_evidence(tmp_path)) == ["remembered.note", "report.json"]
+
+
+def test_a_head_that_cannot_be_read_is_no_evidence(run, speed, tmp_path):
+    run(*VERIFY)
+    (speed / "checkpoint").unlink()
+    (speed / "checkpoint").mkdir()
+    small_ledger(2)
+    (speed / "ledger.jsonl").write_bytes(small_ledger(2).data)
+    assert "[K3L-ROLLBACK]" in run(*VERIFY).out
+    assert sorted(kept_evidence(tmp_path)) == ["remembered.note", "report.json"]
+
+
+def test_no_evidence_is_made_up_of_a_good_visit(run, speed, tmp_path):
+    run(*VERIFY)
+    assert run(*VERIFY, "--evidence", "found").code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["memory", "speed"]
+
+
+def test_evidence_that_cannot_be_kept_is_said(run, speed, tmp_path):
+    (tmp_path / "memory").write_bytes(fork().head())
+    (tmp_path / "memory.evidence").write_text("in the way")
+    done = run(*VERIFY)
+    assert (done.code, "memory.evidence" in done.err) == (3, True)
+
+
+# ------------------------------------------------------------------------------------------------------------ freeze
+
+
+def test_a_log_that_stands_still_is_frozen_by_the_readers_own_clock(run, speed, tmp_path):
+    (tmp_path / "trust.toml").write_text(
+        f'root_public_key = "{ROOT.public.hex()}"\nmaximum_head_age_seconds = {WEEK}\n'
+    )
+    words = (*VERIFY, "--trust", "trust.toml", "--now")
+    assert run(*words, EARLY).code == 0
+    assert run(*words, "2026-06-08T00:00:00Z").code == 0
+    done = run(*words, "2026-06-08T00:00:01Z")
+    assert (done.code, "[K3L-HEAD-FROZEN]" in done.out) == (1, True)
+    assert "2026-06-01T00:00:00Z according to the reader's own clock" in done.out
+    small_ledger().runs(1).write(speed)
+    done = run(*words, "2026-06-08T00:00:01Z")
+    assert (done.code, "newest head of 2026-06-08T00:00:01Z according to the reader's own clock" in done.out) == (
+        0,
+        True,
+    )
+    assert run(*words, "2026-06-15T00:00:01Z").code == 0
+    assert run(*words, "2026-06-07T00:00:01Z").code == 4, "a clock that was set back says nothing"
+
+
+def test_a_first_visit_is_fresh_where_it_is_remembered_and_unknown_where_not(run, speed, tmp_path):
+    (tmp_path / "trust.toml").write_text(f"maximum_head_age_seconds = {WEEK}\n")
+    assert run("verify", "speed", "--trust", "trust.toml").code == 4
+    assert run(*VERIFY, "--trust", "trust.toml").code == 0
+    assert run("prove", "4", "-l", "speed").code == 0
+    assert run("verify", "entry-4.proof", "--trust", "trust.toml", "--memory", "none").code == 4
+    assert not (tmp_path / "none").exists()
+    assert run("verify", "entry-4.proof", "--trust", "trust.toml", "--memory", "memory").code == 0
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2026-06-01", "2026-13-01T00:00:00Z", "2026-06-01T00:00:00+00:00"])
+def test_a_present_that_is_no_time_is_misuse(run, speed, text):
+    assert run(*VERIFY, "--now", text).code == 2
+
+
+def test_times_read_back():
+    assert format_time(parse_time(EARLY)) == EARLY
+    assert parse_time("2026-01-01T12:00:00Z") == 1_767_268_800
+    assert tree_size(small_ledger().head()) == 10

@@ -1,0 +1,186 @@
+"""A head that does not move: whose clock says so, and what nobody's clock can say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from k3_ledger.ledger.core.consistency import format_consistency
+from k3_ledger.ledger.core.proof import format_proof
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import ExitCode, Outcome
+from k3_ledger.verify.consistency import check_consistency_file
+from k3_ledger.verify.freshness import Clock
+from k3_ledger.verify.log import Options, check_log
+from k3_ledger.verify.policy import TrustPolicy
+from k3_ledger.verify.proof import check_proof
+from k3_ledger.verify.prove import prove_entry, prove_heads
+from k3_ledger.verify.source import MemorySource
+from tests.ledgers import ROOT, sign_head, small_ledger
+from tests.verify.test_witnesses import DAY, HEAD, NOON, SIZE, W1, W2, W3, cosigned, policy
+
+if TYPE_CHECKING:
+    from k3_ledger.verify.report import Report, StepResult
+
+LIMIT = 7 * DAY
+ALONE = TrustPolicy(ROOT.public, maximum_head_age_seconds=LIMIT)
+OWN = "the reader's own clock"
+
+
+def witnessed(quorum: int = 2) -> TrustPolicy:
+    return policy(quorum, W1, W2, W3, maximum_head_age_seconds=LIMIT)
+
+
+def check(trust: TrustPolicy, clock: Clock | None, note: bytes | None = HEAD, **more: Any) -> Report:
+    return check_log(MemorySource(small_ledger().data, checkpoint=note, **more), trust, Options(clock=clock))
+
+
+def step(report: Report) -> StepResult:
+    return report.steps[5]
+
+
+def frozen(report: Report) -> str:
+    """What the one finding says about when there was a last sign of life."""
+    assert set(report.counts) == {Code.HEAD_FROZEN}
+    assert (report.exit_code, step(report).outcome) == (ExitCode.FALSE, Outcome.FAIL)
+    found = report.findings[0].found
+    assert found is not None
+    return found
+
+
+# ----------------------------------------------------------------------------------------------- the reader's clock
+
+
+@pytest.mark.parametrize(("age", "is_frozen"), [(0, False), (LIMIT, False), (LIMIT + 1, True), (10 * LIMIT, True)])
+def test_a_head_that_the_reader_saw_long_ago_and_sees_again_is_frozen(age: int, is_frozen: bool) -> None:
+    report = check(ALONE, Clock(NOON + age, SIZE, NOON))
+    if is_frozen:
+        assert frozen(report) == f"2026-01-01T12:00:00Z according to {OWN}"
+        assert str(age) in report.findings[0].message
+    else:
+        assert (report.exit_code, report.counts) == (0, {})
+        assert f"newest head of 2026-01-01T12:00:00Z according to {OWN}" in step(report).detail
+
+
+def test_a_head_that_moved_is_of_this_moment() -> None:
+    report = check(ALONE, Clock(NOON + 10 * LIMIT, SIZE - 1, NOON))
+    assert (report.exit_code, step(report).checked, step(report).outcome) == (0, 2, Outcome.PASS)
+
+
+def test_a_fresh_head_is_no_remembered_one() -> None:
+    report = check(replace(ALONE, require=frozenset({"memory"})), Clock(NOON, 0, NOON))
+    assert (report.steps[6].outcome, report.exit_code) == (Outcome.NOT_CHECKED, ExitCode.NOT_CHECKED)
+
+
+def test_an_older_head_than_the_remembered_one_is_no_sign_of_life() -> None:
+    assert frozen(check(ALONE, Clock(NOON + LIMIT + 1, SIZE + 1, NOON)))
+
+
+def test_the_claimed_time_of_entries_is_never_looked_at() -> None:
+    """Every entry claims a time long before; only the reader's own clock counts."""
+    assert check(ALONE, Clock(NOON + 1000 * DAY, SIZE, NOON + 1000 * DAY)).exit_code == 0
+
+
+def test_a_policy_without_a_limit_asks_no_clock() -> None:
+    for clock in (None, Clock(NOON + 1000 * DAY, SIZE, 0)):
+        report = check(replace(ALONE, maximum_head_age_seconds=None), clock)
+        assert (report.exit_code, step(report).checked, "newest head of" in step(report).detail) == (0, 1, False)
+    assert check_log(MemorySource(small_ledger().data), None, Options(clock=Clock(NOON))).exit_code == 0
+
+
+# -------------------------------------------------------------------------------------------------- cosignatures
+
+
+def test_cosignatures_say_how_old_a_head_is_and_the_readers_clock_is_not_asked() -> None:
+    note = cosigned(HEAD, (W1, NOON), (W2, NOON + 60))
+    report = check(witnessed(), Clock(NOON + LIMIT, SIZE, 0), note)
+    assert (report.exit_code, report.counts) == (0, {})
+    assert f"newest head of 2026-01-01T12:00:00Z according to {W2.name}, {W1.name}" in step(report).detail
+    report = check(witnessed(), Clock(NOON + LIMIT + 1, 0, NOON + LIMIT + 1), note)
+    assert frozen(report) == f"2026-01-01T12:00:00Z according to {W2.name}, {W1.name}"
+
+
+def test_a_quiet_log_that_is_cosigned_again_is_fresh() -> None:
+    """An old quorum stands on the kept copy; the newest one vouches for the same head later."""
+    again = cosigned(HEAD, (W1, NOON + 30 * DAY), (W3, NOON + 31 * DAY))
+    old = [(f"checkpoints/{SIZE:012}.note", cosigned(HEAD, (W1, NOON), (W2, NOON)))]
+    assert check(witnessed(), Clock(NOON + 32 * DAY), again, kept=old).exit_code == 0
+    assert frozen(check(witnessed(), Clock(NOON + 32 * DAY), old[0][1]))
+    swapped = [(f"checkpoints/{SIZE:012}.note", again)]
+    assert check(witnessed(), Clock(NOON + 32 * DAY), old[0][1], kept=swapped).exit_code == 0
+
+
+def test_one_witness_of_two_does_not_keep_a_head_fresh() -> None:
+    note = cosigned(HEAD, (W1, NOON), (W2, NOON + 30 * DAY))
+    assert frozen(check(witnessed(), Clock(NOON + 30 * DAY), note)).startswith("2026-01-01T12:00:00Z")
+    assert check(witnessed(1), Clock(NOON + 30 * DAY), note).exit_code == 0
+
+
+def test_two_witnesses_of_one_operator_are_one_sign_of_life() -> None:
+    trust = policy(2, W1, W2, W3, operators=("one", "one", "two"), maximum_head_age_seconds=LIMIT)
+    note = cosigned(HEAD, (W1, NOON + 30 * DAY), (W2, NOON + 30 * DAY), (W3, NOON))
+    report = check(trust, Clock(NOON + 30 * DAY), note)
+    assert Code.HEAD_FROZEN in report.counts
+
+
+def test_a_cosignature_of_an_older_head_keeps_nothing_fresh() -> None:
+    lines = small_ledger().lines[:-1]
+    kept = [
+        (f"checkpoints/{len(lines):012}.note", cosigned(sign_head(lines), (W1, NOON + 30 * DAY), (W2, NOON + 30 * DAY)))
+    ]
+    note = cosigned(HEAD, (W1, NOON), (W2, NOON))
+    assert frozen(check(witnessed(), Clock(NOON + 30 * DAY), note, kept=kept))
+
+
+# --------------------------------------------------------------------------------------- what cannot be told is said
+
+
+@pytest.mark.parametrize(
+    ("trust", "clock", "note", "found"),
+    [
+        (ALONE, None, HEAD, "no clock"),
+        (ALONE, Clock(NOON), HEAD, "neither"),
+        (ALONE, Clock(NOON, SIZE, NOON), None, "no good head"),
+        (ALONE, Clock(NOON - 1, SIZE, NOON), HEAD, "2026-01-01T12:00:00Z according to the reader's own clock"),
+        (witnessed(), Clock(NOON - 1), cosigned(HEAD, (W1, NOON), (W2, NOON)), "2026-01-01T12:00:00Z according to"),
+    ],
+    ids=["no clock", "first visit, nobody", "no head", "own clock set back", "clock before the witnesses"],
+)
+def test_an_age_that_cannot_be_told_is_not_called_fresh(
+    trust: TrustPolicy, clock: Clock | None, note: bytes | None, found: str
+) -> None:
+    report = check(trust, clock, note)
+    assert Code.REQUIRED_NOT_CHECKED in report.counts
+    assert Code.HEAD_FROZEN not in report.counts
+    finding = next(finding for finding in report.findings if finding.code is Code.REQUIRED_NOT_CHECKED)
+    assert found in (finding.found or "")
+    assert step(report).not_checked == (1 if note else 2)
+    assert step(report).outcome is Outcome.NOT_CHECKED
+    assert report.exit_code == ExitCode.NOT_CHECKED
+
+
+def test_a_head_that_the_log_did_not_sign_is_no_sign_of_life() -> None:
+    report = check(ALONE, Clock(NOON, 0, NOON), sign_head(small_ledger().lines, ROOT))
+    assert {Code.CHECKPOINT_SIGNATURE, Code.REQUIRED_NOT_CHECKED} <= set(report.counts)
+
+
+def test_a_proof_is_held_to_the_age_of_its_head() -> None:
+    note = cosigned(HEAD, (W1, NOON), (W2, NOON))
+    proof = format_proof(prove_entry(MemorySource(small_ledger().data, checkpoint=note), 4))
+    assert check_proof(proof, "p", witnessed(), clock=Clock(NOON + LIMIT)).exit_code == 0
+    assert Code.HEAD_FROZEN in check_proof(proof, "p", witnessed(), clock=Clock(NOON + LIMIT + 1)).counts
+    assert check_proof(proof, "p", witnessed()).exit_code == ExitCode.NOT_CHECKED
+    assert check_proof(proof, "p", policy(2, W1, W2)).exit_code == 0
+
+
+def test_a_consistency_file_is_held_to_the_age_of_its_newer_head() -> None:
+    lines = small_ledger().lines
+    old = (f"checkpoints/{8:012}.note", cosigned(sign_head(lines[:8]), (W1, NOON + LIMIT), (W2, NOON + LIMIT)))
+    note = cosigned(HEAD, (W1, NOON), (W2, NOON))
+    source = MemorySource(small_ledger().data, checkpoint=note, kept=[old])
+    data = format_consistency(prove_heads(source, 8, SIZE))
+    assert check_consistency_file(data, "c", witnessed(), clock=Clock(NOON + LIMIT)).exit_code == 0
+    assert Code.HEAD_FROZEN in check_consistency_file(data, "c", witnessed(), clock=Clock(NOON + LIMIT + 1)).counts
+    assert check_consistency_file(data, "c", witnessed()).exit_code == ExitCode.NOT_CHECKED

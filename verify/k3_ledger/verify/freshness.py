@@ -1,0 +1,98 @@
+"""The end of step 6: whether the log's newest head is younger than the reader's policy asks for.
+
+A mirror that always shows the same old head rolls nothing back and forks nothing: it freezes its readers in the past.
+Only a time can tell, and only a time that is not the log's own word: ``time`` in an entry is never looked at. In this
+order:
+
+1. the cosignatures on the newest head, where the policy names witnesses and a quorum of operators gave theirs: the head
+   is as old as the quorum's newest word for it. Witnesses cosign a head again that has not moved, so a quiet log stays
+   fresh;
+2. else the reader's own clock: since when he has been shown no larger head than the one that he remembers. A quiet log
+   then has to move now and then.
+
+The present is the reader's clock too, handed in: nothing here reads one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.outcomes import Position
+from k3_ledger.verify.witnesses import show_time
+
+if TYPE_CHECKING:
+    from k3_ledger.ledger.core.cosignature import Cosigned
+    from k3_ledger.verify.policy import TrustPolicy
+    from k3_ledger.verify.scan import Scan
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """What the reader's own clock says.
+
+    Attributes:
+        now: the present, in seconds since the Epoch.
+        unmoved_size: the largest head that the reader remembers, in entries; None when he keeps no memory.
+        unmoved_since: since when no larger one was shown to him, in seconds since the Epoch.
+    """
+
+    now: int
+    unmoved_size: int | None = None
+    unmoved_since: int = 0
+
+
+def check_freshness(scan: Scan, policy: TrustPolicy | None, clock: Clock | None) -> None:
+    """Hold the newest head's age against the policy's limit, where it has one."""
+    limit = None if policy is None else policy.maximum_head_age_seconds
+    if policy is None or limit is None:
+        return
+    tally = scan.tallies["checkpoint"]
+    seen = None if clock is None or scan.newest_size is None else _last_sign_of_life(scan, policy, clock)
+    if clock is None or seen is None or seen[0] > clock.now:
+        tally.not_checked += 1
+        scan.findings.add(
+            Finding(
+                Code.REQUIRED_NOT_CHECKED,
+                "the trust policy limits the age of the newest head, and that could not be told",
+                Position(source="checkpoint"),
+                "a quorum of cosignatures on the newest head, or a memory of when it last moved",
+                "no good head" if scan.newest_size is None
+                else "no clock" if clock is None
+                else "neither" if seen is None
+                else f"{show_time(seen[0])} according to {seen[1]}, and {show_time(clock.now)} by the reader's clock",
+                hint="set this machine's clock" if seen is not None else "verify with --memory, or name witnesses",
+            )
+        )  # fmt: skip
+        return
+    time, source = seen
+    age = clock.now - time
+    tally.checked += 1
+    said = f"newest head of {show_time(time)} according to {source}, now {show_time(clock.now)}"
+    tally.detail = f"{tally.detail}; {said}" if tally.detail else said
+    if age > limit:
+        tally.failed += 1
+        scan.findings.add(
+            Finding(
+                Code.HEAD_FROZEN,
+                f"the newest head has not moved for {age} seconds, longer than the trust policy accepts",
+                Position(source="checkpoint"),
+                f"a sign of life within {limit} seconds of {show_time(clock.now)}",
+                f"{show_time(time)} according to {source}",
+            )
+        )
+
+
+def _last_sign_of_life(scan: Scan, policy: TrustPolicy, clock: Clock) -> tuple[int, str] | None:
+    """(time, whose it is) of the newest trustworthy word for the newest head; None where there is none."""
+    latest: dict[str, Cosigned] = {}
+    for given in sorted(scan.newest_cosigned, key=lambda given: given.timestamp):
+        latest[given.witness.operator] = given
+    quorum = sorted(latest.values(), key=lambda given: -given.timestamp)[: policy.quorum]
+    if policy.quorum and len(quorum) == policy.quorum:
+        return quorum[-1].timestamp, ", ".join(given.witness.name for given in quorum)
+    if clock.unmoved_size is None:
+        return None
+    moved = scan.newest_size is not None and scan.newest_size > clock.unmoved_size
+    return (clock.now if moved else clock.unmoved_since), "the reader's own clock"
