@@ -19,7 +19,7 @@ def replace_file(path: Path, data: bytes, *, hint: str | None = None) -> None:
     """
     aside = None
     try:
-        target = path.resolve()
+        target = _follow(path)
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         aside = Path(name)
@@ -55,6 +55,14 @@ def create_file(path: Path, data: bytes) -> bool:
     except OSError as error:
         raise unreadable(path, error) from None
     return True
+
+
+def _follow(path: Path) -> Path:
+    """Where a path leads, whether or not something is there; links in a circle raise on every version of Python."""
+    try:
+        return path.resolve(strict=True)
+    except FileNotFoundError:
+        return path.resolve()
 
 
 def _umask() -> int:
