@@ -111,6 +111,7 @@ def test_growth_is_proved_to_the_witness_and_history_bounds_time(
         checkpoint(ledger)
         assert k3("cosign", "-l", ledger.root, "--witness", f"{key}={url}").exit_code == 0
     listed = json.loads(k3("witness", "ls", "-s", tmp_path / "w", "--json").stdout)
+    assert listed["verifier_key"] == key
     assert [(log["origin"], log["size"]) for log in listed["logs"]] == [(ORIGIN, OPENING + 4)]
     out = tmp_path / "heads.proof"
     made = k3("prove", "--consistency", OPENING + 2, OPENING + 4, "-l", ledger.root, "-o", out)

@@ -25,6 +25,8 @@ from markdown_it import MarkdownIt
 from tests.support import ROOT
 
 KINDS: Final = (
+    (re.compile(r"\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44}(?![A-Za-z0-9+/=])"), "+<verifier-key>"),
+    (re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{102}=="), "<base64-76>"),
     (re.compile(r"\b[0-9a-f]{64}\b"), "<sha256>"),
     (re.compile(r"\b[0-9a-f]{8,32}(?:…|\.\.\.)"), "<short-sha256>"),
     (re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{43}="), "<base64-32>"),

@@ -109,6 +109,14 @@ def test_lines_on_a_kept_copy_of_the_newest_head_count_for_it() -> None:
     assert (report.exit_code, report.bounds[0].timestamp) == (ExitCode.VERIFIED, NOON)
 
 
+def test_a_kept_copy_of_the_newest_head_is_not_counted_again() -> None:
+    note = cosigned(HEAD, (W1, NOON))
+    report = check(note, policy(1, W1), kept=((f"checkpoints/{SIZE:012d}.note", note),))
+    assert (report.exit_code, step(report).checked) == (ExitCode.VERIFIED, 1)
+    report = check(cosigned(HEAD, (W1, NOON), (W1, LATER)), policy(1, W1), kept=(("checkpoints/1.note", note),))
+    assert [f.position.source for f in report.findings if f.code is Code.COSIGNATURE_REPEATED] == ["checkpoint"]
+
+
 def test_a_proof_file_carries_its_time_bound() -> None:
     source = MemorySource(small_ledger().data, checkpoint=cosigned(HEAD, (W1, NOON)))
     data = format_proof(prove_entry(source, 5))

@@ -231,6 +231,7 @@ def add_log(
 
 def list_logs(state: StateOption, as_json: JsonOption = False) -> None:
     """List what a witness knows."""
+    from k3_ledger.ledger.core.note import format_verifier_key
     from k3_ledger.ledger.witness.state import WitnessState
     from k3_ledger.verify.witnesses import show_time
 
@@ -246,7 +247,7 @@ def list_logs(state: StateOption, as_json: JsonOption = False) -> None:
             }
             for log in logs
         ]
-        print_json({"witness": witness.verifier.name, "logs": rows})
+        print_json({"verifier_key": format_verifier_key(witness.verifier), "logs": rows})
         return
     for log in logs:
         when = f"cosigned at {show_time(log.timestamp)}" if log.timestamp else "never cosigned"

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from k3_ledger.ledger.core import chain, checkpoint, endorsement, framing, merkle, note, proof
+from k3_ledger.ledger.core import chain, checkpoint, consistency, endorsement, framing, merkle, note, proof
 from k3_ledger.ledger.core.ed25519 import check_public_key, check_signature
 from tests.ledgers import LOG, ORIGIN, ROOT
 from tests.support import ROOT as TREE
@@ -97,3 +97,12 @@ def test_largest_numbers_of_the_page_are_those_of_the_code():
     assert checkpoint.MAX_SIZE == 2**53 - 1
     assert "at most 2^63-1, and an Ed25519 signature" in PAGE
     assert note.MAX_TIMESTAMP == 2**63 - 1
+
+
+def test_limits_of_a_consistency_file_are_those_of_the_page():
+    limits = consistency.LIMITS
+    said = re.search(r"A consistency file has at most ([\d,]+) bytes, a depth of (\d+) and ([\d,]+) values", PAGE)
+    assert [int(figure.replace(",", "")) for figure in said.groups()] == [
+        limits.max_bytes, limits.max_depth, limits.max_items,
+    ]  # fmt: skip
+    assert f'"schema":"{consistency.SCHEMA}"' in PAGE

@@ -82,7 +82,7 @@ def check_witnesses(
     witnesses = _independent(scan, policy.witnesses)
     newest = next((head.checkpoint.size for head in heads if head.newest), None)
     by_size: dict[int, dict[Witness, Cosigned]] = {}
-    for head in good:
+    for head in {head.raw: head for head in reversed(list(good))}.values():  # a kept copy says nothing new
         held = by_size.setdefault(head.checkpoint.size, {})
         cosigned = _check_head(scan, head, witnesses)
         if head.checkpoint.size == newest:
