@@ -112,6 +112,13 @@ def test_a_quiet_log_that_is_cosigned_again_is_fresh() -> None:
     assert check(witnessed(), Clock(NOON + 32 * DAY), old[0][1], kept=swapped).exit_code == 0
 
 
+def test_a_newer_word_beside_an_older_one_keeps_a_head_fresh() -> None:
+    both = cosigned(HEAD, (W1, NOON), (W2, NOON), (W1, NOON + 30 * DAY), (W2, NOON + 31 * DAY))
+    report = check(witnessed(), Clock(NOON + 32 * DAY), both)
+    assert (report.exit_code, report.bounds[0].timestamp) == (0, NOON)
+    assert frozen(check(witnessed(), Clock(NOON + 38 * DAY), both)).startswith("2026-01-31T12:00:00Z")
+
+
 def test_one_witness_of_two_does_not_keep_a_head_fresh() -> None:
     note = cosigned(HEAD, (W1, NOON), (W2, NOON + 30 * DAY))
     assert frozen(check(witnessed(), Clock(NOON + 30 * DAY), note)).startswith("2026-01-01T12:00:00Z")

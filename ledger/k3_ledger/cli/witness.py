@@ -22,8 +22,8 @@ StateOption = Annotated[Path, typer.Option("--state", "-s", help="Directory of t
 COSIGN_HELP = """Ask witnesses to cosign the newest checkpoint, and keep their cosignatures with it.
 
 Needs no key. Each witness is named by its verifier key, which its operator publishes, and its address. A witness that
-has cosigned the checkpoint already is not asked again. When one refuses, the others are asked all the same, and the
-exit code says so.
+has cosigned the checkpoint already is not asked again, unless --again wants a newer word for a head that has not moved.
+When one refuses, the others are asked all the same, and the exit code says so.
 """
 INIT_HELP = """Make the state of a new witness. Prints its verifier key, which readers put into their trust policy.
 
@@ -76,6 +76,7 @@ def cosign(
         ),
     ],
     ledger: LedgerOption = Path(),
+    again: Annotated[bool, typer.Option("--again", help="Ask those too who have cosigned the checkpoint.")] = False,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for a witness.")] = 10.0,
     wait: WaitOption = 30.0,
     as_json: JsonOption = False,
@@ -98,8 +99,8 @@ def cosign(
     rows, codes = [], []
     for verifier, address in asked:
         given = read_cosignatures(parse_note(note), [Witness(verifier, verifier.name)]).good
-        time, problem = (given[0].timestamp if given else 0), None
-        if not given:
+        time, problem, asking = (given[0].latest if given else 0), None, again or not given
+        if asking:
             try:
                 answer = ask_witness(
                     address,
@@ -112,17 +113,17 @@ def cosign(
                 note, time = keep_cosignatures(opened, note, [answer.signature], lock_timeout_s=wait), answer.timestamp
             except LedgerError as error:
                 codes.append(fail(error))
-                problem = error.code.id
+                time, problem = 0, error.code.id
         rows.append(
             {
                 "witness": verifier.name,
                 "time": show_time(time) if time else None,
-                "added": not given and not problem,
+                "added": asking and not problem,
                 "problem": problem,
             }
         )
         if not as_json and not problem:
-            typer.echo(f"{verifier.name}: cosigned {'already, ' if given else ''}at {show_time(time)}")
+            typer.echo(f"{verifier.name}: cosigned {'' if asking else 'already, '}at {show_time(time)}")
     if as_json:
         print_json({"cosignatures": rows})
     raise typer.Exit(1 if 1 in codes else max(codes, default=0))  # a refusal says more than a silence

@@ -398,8 +398,8 @@ class Code(enum.Enum):
         "ask the witness to cosign again",
     )  # fmt: skip
     COSIGNATURE_REPEATED = CodeInfo(
-        Area.WITNESS, N, "witness counted once",
-        "Several cosignatures are by one witness, or by witnesses of one operator. They count as one.",
+        Area.WITNESS, N, "operator counted once",
+        "Cosignatures are by several witnesses of one operator. They count as one.",
         "name more witnesses, of different operators, in the trust policy",
     )  # fmt: skip
     WITNESS_NOT_INDEPENDENT = CodeInfo(

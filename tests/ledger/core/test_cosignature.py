@@ -45,7 +45,9 @@ def test_another_implementation_takes_ours() -> None:
 def test_one_witness_counts_once_with_its_earliest_time() -> None:
     note = cosign(cosign(cosign(NOTE, KEYS[0], 9), KEYS[0], 7), KEYS[0], 8)
     found = read(note, witness(KEYS[0]))
-    assert ([given.timestamp for given in found.good], found.repeated) == ([7], 2)
+    assert ([(given.timestamp, given.latest) for given in found.good], found.repeated) == ([(7, 9)], 2)
+    once = read(cosign(NOTE, KEYS[0], 9), witness(KEYS[0])).good[0]
+    assert (once.timestamp, once.again, once.latest) == (9, 0, 9)
 
 
 def test_nobody_who_is_not_asked_for_counts() -> None:

@@ -98,9 +98,19 @@ def test_cosignatures_are_added_wherever_the_head_is_kept(ledger):
     note = keep_cosignatures(ledger, made.note, [second])
     assert kept.read_bytes() == ledger.checkpoint_path.read_bytes() == note
     assert parse_note(note).sigs == (*parse_note(made.note).sigs, first, second)
-    newer = NoteSignature("w1.example", 7, b"\1" * 72)
-    assert parse_note(keep_cosignatures(ledger, made.note, [newer])).sigs[1:] == (second, newer)
     assert make_checkpoint(ledger, LOG).note == kept.read_bytes()
+
+
+def test_of_cosignatures_by_one_witness_the_first_and_the_last_stay(ledger):
+    made = make_checkpoint(ledger, LOG)
+    lines = {time: NoteSignature("w1.example", 7, time.to_bytes(8, "big") + bytes(64)) for time in (3, 5, 7, 9)}
+    other = NoteSignature("w2.example", 7, bytes(72))
+    for time, left in ((5, [5]), (7, [5, 7]), (3, [3, 7]), (9, [3, 9]), (9, [3, 9]), (7, [3, 9])):
+        note = keep_cosignatures(ledger, made.note, [lines[time]])
+        assert parse_note(note).sigs[1:] == tuple(lines[one] for one in left)
+    note = keep_cosignatures(ledger, made.note, [other])
+    assert set(parse_note(note).sigs[1:]) == {lines[3], lines[9], other}
+    assert ledger.checkpoint_path.read_bytes() == note
 
 
 def test_cosignatures_of_an_older_head_go_to_that_one_alone(ledger):

@@ -87,11 +87,11 @@ def check_freshness(scan: Scan, policy: TrustPolicy | None, clock: Clock | None)
 def _last_sign_of_life(scan: Scan, policy: TrustPolicy, clock: Clock) -> tuple[int, str] | None:
     """(time, whose it is) of the newest trustworthy word for the newest head; None where there is none."""
     latest: dict[str, Cosigned] = {}
-    for given in sorted(scan.newest_cosigned, key=lambda given: given.timestamp):
+    for given in sorted(scan.newest_cosigned, key=lambda given: given.latest):
         latest[given.witness.operator] = given
-    quorum = sorted(latest.values(), key=lambda given: -given.timestamp)[: policy.quorum]
+    quorum = sorted(latest.values(), key=lambda given: -given.latest)[: policy.quorum]
     if policy.quorum and len(quorum) == policy.quorum:
-        return quorum[-1].timestamp, ", ".join(given.witness.name for given in quorum)
+        return quorum[-1].latest, ", ".join(given.witness.name for given in quorum)
     if clock.unmoved_size is None:
         return None
     moved = scan.newest_size is not None and scan.newest_size > clock.unmoved_size

@@ -140,12 +140,12 @@ def _check_head(scan: Scan, head: SignedHead, witnesses: Iterable[Witness]) -> t
         scan.findings.add(replace(error.finding, code=code))
     tally.checked += len(found.good) + len(found.bad) + found.repeated
     operators = {given.witness.operator for given in found.good}
-    again = found.repeated + len(found.good) - len(operators)
+    again = len(found.good) - len(operators)
     if again:
         scan.findings.add(
             Finding(
                 Code.COSIGNATURE_REPEATED,
-                f"{again} of the cosignatures are by a witness or an operator that has cosigned the head already",
+                f"{again} of the cosignatures are by an operator that has cosigned the head already",
                 place,
             )
         )

@@ -9,7 +9,8 @@ Whom to believe is the reader's to say, as :class:`Witness` values; who runs a w
 of one operator are one opinion. :func:`read_cosignatures` counts nothing twice:
 
 1. lines by keys that are not among the witnesses are unknown and prove nothing;
-2. several lines by one key are one cosignature, the earliest;
+2. several lines by one key are one cosignature: the earliest says when the head existed, the latest that it still was
+   the log's;
 3. a time of 0 is no time, and such a line vouches for nothing;
 4. a line under a witness's name and key hash that does not verify makes the note a bad one.
 
@@ -59,11 +60,18 @@ class Cosigned:
 
     Attributes:
         witness: who gave it.
-        timestamp: when, in seconds since the Epoch, by that witness's clock. Never 0.
+        timestamp: when first, in seconds since the Epoch, by that witness's clock. Never 0.
+        again: when last, where it gave its word more than once; else 0.
     """
 
     witness: Witness
     timestamp: int
+    again: int = 0
+
+    @property
+    def latest(self) -> int:
+        """When the witness last gave its word."""
+        return max(self.timestamp, self.again)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +79,7 @@ class Cosignatures:
     """What the signature lines of one note come to.
 
     Attributes:
-        good: one for each witness whose cosignature verified: its earliest.
+        good: one for each witness whose cosignatures verified.
         bad: why lines under a witness's name and key hash were refused.
         repeated: further good lines by a witness that has one already.
         unknown: lines by other keys, the log's own among them.
@@ -94,7 +102,7 @@ def read_cosignatures(
         position: where the note stands; used in errors only.
     """
     known = {(witness.verifier.name, witness.verifier.key_hash): witness for witness in witnesses}
-    earliest: dict[Witness, int] = {}
+    times: dict[Witness, list[int]] = {}
     bad: list[SignatureError] = []
     repeated = unknown = 0
     for sig in note.sigs:
@@ -116,9 +124,9 @@ def read_cosignatures(
                 )
             )
             continue
-        repeated += witness in earliest
-        earliest[witness] = min(timestamp, earliest.get(witness, timestamp))
-    good = tuple(Cosigned(witness, timestamp) for witness, timestamp in earliest.items())
+        repeated += witness in times
+        times.setdefault(witness, []).append(timestamp)
+    good = tuple(Cosigned(witness, min(given), max(given) if len(given) > 1 else 0) for witness, given in times.items())
     return Cosignatures(good, tuple(bad), repeated, unknown)
 
 

@@ -115,8 +115,9 @@ def keep_cosignatures(
 ) -> bytes:
     """Add signature lines of witnesses to a signed head, wherever it is kept. The caller has checked them.
 
-    A line by a key that has one already replaces it. A head that is not kept any more, or stands there with another
-    text, is left alone.
+    Of several lines by one key the one with the earliest time stays, because it says when the head existed, and the one
+    with the latest, because it says that the head still stood. A head that is not kept any more, or stands there with
+    another text, is left alone.
 
     Args:
         ledger: the ledger.
@@ -131,7 +132,7 @@ def keep_cosignatures(
         StoreError: the storage refused.
         MalformedError: a kept head cannot be read.
     """
-    text, added = parse_note(note).text, {(sig.name, sig.key_hash): sig for sig in sigs}
+    text, added = parse_note(note).text, tuple(sigs)
     kept = ledger.checkpoints_path / f"{parse_checkpoint(text).size:012d}.note"
     log = LogFile(ledger.disk, ledger.log_path, lock_timeout_s=lock_timeout_s)
     try:
@@ -141,12 +142,23 @@ def keep_cosignatures(
                     continue
                 old = parse_note(path.read_bytes(), position=Position(source=str(path)))
                 if old.text == text:
-                    stay = [sig for sig in old.sigs if (sig.name, sig.key_hash) not in added]
-                    note = format_note(text, [*stay, *added.values()])
+                    note = format_note(text, _first_and_last(old.sigs, added))
                     ledger.publish(path, note)
     finally:
         log.close()
     return note
+
+
+def _first_and_last(sigs: Iterable[NoteSignature], added: Iterable[NoteSignature]) -> list[NoteSignature]:
+    """Lines of a note, and the first and the last in time by each key that has added lines: a time is eight bytes."""
+    by_key: dict[tuple[str, int], list[NoteSignature]] = {}
+    for sig in (*sigs, *added):
+        by_key.setdefault((sig.name, sig.key_hash), []).append(sig)
+    keys = {(sig.name, sig.key_hash) for sig in added}
+    for key in keys:
+        ordered = sorted(by_key[key], key=lambda sig: sig.signature[:8])
+        by_key[key] = list(dict.fromkeys((ordered[0], ordered[-1])))
+    return [sig for lines in by_key.values() for sig in lines]
 
 
 def head_files(ledger: Ledger) -> Iterator[Path]:
