@@ -25,6 +25,7 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "trust_commands": ("trust",),
     "publish": ("tiles",),
     "export": ("export",),
+    "timestamp": ("timestamp",),
     "audit": ("audit",),
     "import_": ("import",),
     "rules": ("rules",),

@@ -119,10 +119,14 @@ def with_witness(policy: TrustPolicy, witness: Witness, quorum: int | None) -> T
     )  # fmt: skip
 
 
+_NOT_PINNED = ("witnesses", "quorum", "timestamp_roots")
+"""What no ledger says of itself."""
+
+
 def _plain(policy: TrustPolicy) -> dict[str, Any]:
     """Top-level keys of a policy file, without what the policy leaves open."""
     values = policy.as_dict()
-    return {name: value for name, value in values.items() if value and name not in ("witnesses", "quorum")}
+    return {name: value for name, value in values.items() if value and name not in _NOT_PINNED}
 
 
 def _allowed(meant: Callable[[TrustPolicy], TrustPolicy], old: TrustPolicy, path: Path) -> TrustPolicy:

@@ -55,8 +55,8 @@ def _lines(report: Report) -> Iterator[tuple[str, Outcome | Severity | None]]:
     yield f"origin     {report.origin or 'unknown'}", None
     if report.head is not None:
         yield f"head       {report.head.size} entries, root {report.head.root}", None
-    if report.bounds:
-        yield f"existed    {report.bounds[0].sentence}", None
+    for bound in (*report.bounds[:1], *report.stamps[:1]):
+        yield f"existed    {bound.sentence}", None
     yield f"policy     {report.policy}", None
     if report.policy_digest is not None:
         yield f"policy id  {report.policy_digest}", None

@@ -40,6 +40,7 @@ def register(app: typer.Typer) -> None:
     add.command("size", help="Set the smallest signed head that is acceptable.")(add_size)
     add.command("age", help="Set for how many seconds the newest head may stand still.")(add_age)
     add.command("require", help="Add steps for which 'not checked' is not accepted.")(add_require)
+    add.command("timestamps", help="Add a timestamp authority, by its root certificate.")(add_timestamps)
     group.add_typer(add, name="add")
     app.add_typer(group, name="trust")
 
@@ -191,6 +192,35 @@ def add_require(
 
     policy = edit(trust, change, lambda old: replace(old, require=old.require | frozenset(steps)))
     _print(trust, policy, None, as_json=as_json)
+
+
+def add_timestamps(
+    certificate: Annotated[Path, typer.Argument(help="Root certificate, a PEM file.", show_default=False)],
+    trust: FileOption = Path("trust.toml"),
+    as_json: JsonOption = False,
+) -> None:
+    """Add a timestamp authority."""
+    import tomlkit
+
+    from k3_ledger.cli.policy_file import edit, put
+    from k3_ledger.cli.sources import read_small
+    from k3_ledger.verify.policy import parse_certificate
+
+    text = read_small(certificate, 1 << 16).decode("ascii", errors="replace").strip() + "\n"
+    der = parse_certificate(text)
+    if der is None:
+        raise typer.BadParameter(f"{certificate} does not hold one PEM certificate", param_hint="CERTIFICATE")
+
+    def change(document: Any) -> None:
+        listed = [str(item) for item in document.get("timestamp_roots", [])]
+        kept = listed if text in listed else [*listed, text]
+        put(document, "timestamp_roots", [tomlkit.string(item, multiline=True) for item in kept])
+
+    def meant(old: TrustPolicy) -> TrustPolicy:
+        roots = old.timestamp_roots
+        return replace(old, timestamp_roots=roots if der in roots else (*roots, der))
+
+    _print(trust, edit(trust, change, meant), None, as_json=as_json)
 
 
 def _set(trust: Path, name: str, value: object, spelled: str | int, *, replacing: bool, as_json: bool) -> None:

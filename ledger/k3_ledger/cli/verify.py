@@ -102,6 +102,12 @@ def verify(
         heads.append((str(memory), known.note))
     clock = memories.clock_of(present, kept=known is not None, known=known)
     options = Options(processes=processes, artifacts=artifacts, expected_heads=tuple(heads), clock=clock)
+    if policy is not None and policy.timestamp_roots:
+        import rfc3161_client  # noqa: F401 - says now that the extra is missing, if it is
+
+        from k3_ledger.cli.tokens import read_token
+
+        options = replace(options, read_token=read_token)
     shown = None
     with opened(path, cache) as named:
         if isinstance(named, ProofNamed):

@@ -28,6 +28,7 @@ class Area(enum.StrEnum):
     WITNESS = "witnesses"
     PROOF = "proofs"
     MIRROR = "tiles, mirrors and archives"
+    TIMESTAMP = "timestamps"
     ARTIFACT = "artifacts"
     RECEIPT = "receipt semantics"
     STORE = "store"
@@ -572,6 +573,28 @@ class Code(enum.Enum):
         Area.MIRROR, N, "packed under another trust policy",
         "The offline bundle names the digest of the trust policy that its maker verified it under; yours is another.",
         "ask its maker for the policy, and decide for yourself whether you share it",
+    )  # fmt: skip
+
+    # -- timestamps ----------------------------------------------------------------------------------------
+    TIMESTAMP_UNREADABLE = CodeInfo(
+        Area.TIMESTAMP, W, "timestamp cannot be read",
+        "A file in timestamps/ is no RFC 3161 response over a SHA-256 digest that can be read. It bounds nothing.",
+        "ask the authority again: `k3-ledger timestamp request`",
+    )  # fmt: skip
+    TIMESTAMP_UNTRUSTED = CodeInfo(
+        Area.TIMESTAMP, N, "timestamp by an authority that is not named",
+        "The certificate of a timestamp leads to none of the roots in the trust policy, so it was not checked.",
+        "if you trust that authority, add its root: `k3-ledger trust add timestamps ROOT.pem`",
+    )  # fmt: skip
+    TIMESTAMP_BAD = CodeInfo(
+        Area.TIMESTAMP, E, "timestamp does not hold",
+        "A timestamp names an authority that the trust policy trusts, and is not what that authority signed.",
+        "remove the file, or obtain it again: somebody changed it, or its signer's certificate is not for timestamps",
+    )  # fmt: skip
+    TIMESTAMP_ELSEWHERE = CodeInfo(
+        Area.TIMESTAMP, N, "timestamp of something else",
+        "A timestamp holds, and is of a digest that is none of the signed heads that are here. It bounds nothing.",
+        "keep the signed head that it is of in checkpoints/",
     )  # fmt: skip
 
     # -- canonical JSON ------------------------------------------------------------------------------------

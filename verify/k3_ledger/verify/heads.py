@@ -132,6 +132,7 @@ def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None, clock: Clo
         )
     if not scan.tallies["memory"].checked:
         scan.tallies["memory"].detail = "no head of this log was remembered: a rollback would not be noticed"
+    scan.good_heads = tuple(good)
     check_witnesses(scan, heads.heads, good, policy)
     scan.newest_size = next((head.checkpoint.size for head in good if head.newest), None)
     check_freshness(scan, policy, clock)

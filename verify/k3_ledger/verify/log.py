@@ -25,6 +25,7 @@ from k3_ledger.verify.references import check_references
 from k3_ledger.verify.report import FindingLog, Report, VerificationError
 from k3_ledger.verify.scan import ChunkMark, Scan, scan_log
 from k3_ledger.verify.settle import check_demands, check_keys, count_unchecked, make_report
+from k3_ledger.verify.timestamps import check_timestamps
 from k3_ledger.verify.work import LOG_NAME
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from k3_ledger.verify.freshness import Clock
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.source import LogSource
+    from k3_ledger.verify.timestamps import TokenReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class Options:
         artifacts: whether to re-hash artifacts; when False they are counted as not checked.
         expected_heads: (name, note bytes) of heads seen earlier that this log must extend.
         clock: what the reader's clock says, for a policy that limits the age of the newest head.
+        read_token: verifies timestamps; None leaves them unchecked.
         progress: called with (bytes read so far) now and then.
         chunk_bytes: aimed-at chunk size in bytes.
     """
@@ -52,6 +55,7 @@ class Options:
     artifacts: bool = True
     expected_heads: tuple[tuple[str, bytes], ...] = ()
     clock: Clock | None = None
+    read_token: TokenReader | None = None
     progress: Callable[[int], None] | None = None
     chunk_bytes: int = CHUNK_BYTES
 
@@ -239,6 +243,8 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
         check_references(scan, source)
         # 11 verdicts, 12 pins, 13 attestations are checked by other rooms: here they are counted, never passed.
         count_unchecked(scan)
+        # 14 timestamps: by when the heads existed.
+        check_timestamps(scan, source, policy, options.read_token)
         check_demands(scan, policy)
     except LedgerError as error:  # not a ledger at all, or the medium failed
         findings.add(error.finding)

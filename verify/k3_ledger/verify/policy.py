@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from base64 import b64decode
 from dataclasses import dataclass
 from hashlib import sha256
 from operator import itemgetter
@@ -20,7 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _STEP_NAMES = tuple(name for name, _ in STEPS)
+_KEYS = frozenset({
+    "root_public_key", "origin", "minimum_size", "maximum_head_age_seconds", "require", "quorum", "witness",
+    "timestamp_roots",
+})  # fmt: skip
 _HEX = frozenset("0123456789abcdef")
+_CERTIFICATE = re.compile(
+    r"\s*-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]{4,20000})-----END CERTIFICATE-----\s*", re.ASCII
+)
 _T = TypeVar("_T")
 
 
@@ -38,6 +47,7 @@ class TrustPolicy:
         require: names of steps (:data:`k3_ledger.verify.report.STEPS`) for which ``not-checked`` is not accepted.
         witnesses: whose cosignatures count. No two have one public key: what a witness signs does not name it.
         quorum: how many of their operators must have cosigned the newest head; 0 only without witnesses.
+        timestamp_roots: root certificates (DER) of the timestamp authorities that are believed.
     """
 
     root_public_key: bytes | None = None
@@ -47,6 +57,7 @@ class TrustPolicy:
     witnesses: tuple[Witness, ...] = ()
     quorum: int = 0
     maximum_head_age_seconds: int | None = None
+    timestamp_roots: tuple[bytes, ...] = ()
 
     def __post_init__(self) -> None:
         if self.root_public_key is not None and len(self.root_public_key) != 32:
@@ -83,6 +94,8 @@ class TrustPolicy:
             demands.append(f"a newest head that moved or was cosigned within {self.maximum_head_age_seconds} seconds")
         if self.quorum:
             demands.append(f"cosignatures by {self.quorum} of {len(self.witnesses)} witnesses")
+        if self.timestamp_roots:
+            demands.append(f"{len(self.timestamp_roots)} timestamp authorities believed")
         if self.require:
             demands.append("required steps: " + ", ".join(n for n in _STEP_NAMES if n in self.require))
         return "; ".join([who, *demands])
@@ -95,6 +108,7 @@ class TrustPolicy:
             "origin": self.origin,
             "quorum": self.quorum,
             "require": sorted(self.require),
+            "timestamp_roots": sorted(sha256(root).hexdigest() for root in self.timestamp_roots),
             "root_public_key": None if self.root_public_key is None else self.root_public_key.hex(),
             "witnesses": sorted(
                 ({"key": format_verifier_key(w.verifier), "operator": w.operator} for w in self.witnesses),
@@ -119,7 +133,8 @@ def parse_policy(data: bytes, name: str = "trust.toml") -> TrustPolicy:
 
     Keys, all optional: ``root_public_key`` (64 hexadecimal digits), ``origin`` (text), ``minimum_size`` and
     ``maximum_head_age_seconds`` (integers), ``require`` (list of step names), ``quorum`` (integer), ``witness`` (tables
-    with ``key``, a verifier key, and optionally ``operator``, the key's name when left out).
+    with ``key``, a verifier key, and optionally ``operator``, the key's name when left out),
+    ``timestamp_roots`` (list of certificates, as PEM text).
 
     Raises:
         PolicyError: not TOML, an unknown key, or a value of the wrong form; the position names the key.
@@ -130,10 +145,9 @@ def parse_policy(data: bytes, name: str = "trust.toml") -> TrustPolicy:
         raise PolicyError(
             Code.POLICY_MALFORMED, f"the trust policy is not TOML: {error}"[:300], position=Position(source=name)
         ) from None
-    known = {"root_public_key", "origin", "minimum_size", "maximum_head_age_seconds", "require", "quorum", "witness"}
     for key in table:
-        if key not in known:
-            raise _wrong(name, key, "one of " + ", ".join(sorted(known)), f"key {key!r}")
+        if key not in _KEYS:
+            raise _wrong(name, key, "one of " + ", ".join(sorted(_KEYS)), f"key {key!r}")
     try:
         return TrustPolicy(
             root_public_key=_root_key(table, name),
@@ -143,6 +157,7 @@ def parse_policy(data: bytes, name: str = "trust.toml") -> TrustPolicy:
             require=_require(table, name),
             witnesses=_witnesses(table, name),
             quorum=_typed(table, "quorum", int, name) or 0,
+            timestamp_roots=_timestamp_roots(table, name),
         )
     except ValueError as error:
         raise PolicyError(Code.POLICY_MALFORMED, str(error), position=Position(source=name)) from None
@@ -181,6 +196,29 @@ def _require(table: Mapping[str, object], name: str) -> frozenset[str]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise _wrong(name, "require", "a list of step names", repr(value))
     return frozenset(value)
+
+
+def parse_certificate(text: str) -> bytes | None:
+    """The bytes of one certificate in PEM text; None when it is something else. What they say is not looked at."""
+    match = _CERTIFICATE.fullmatch(text)
+    try:
+        return None if match is None else b64decode(re.sub(r"\s", "", match[1]), validate=True)
+    except ValueError:
+        return None
+
+
+def _timestamp_roots(table: Mapping[str, object], name: str) -> tuple[bytes, ...]:
+    listed = table.get("timestamp_roots", [])
+    if not isinstance(listed, list):
+        raise _wrong(name, "timestamp_roots", "a list of certificates", repr(listed))
+    roots = []
+    for number, text in enumerate(listed):
+        der = parse_certificate(text) if isinstance(text, str) else None
+        if der is None:
+            expected = "one certificate as PEM text, from BEGIN to END CERTIFICATE"
+            raise _wrong(name, f"timestamp_roots[{number}]", expected, repr(text)[:80])
+        roots.append(der)
+    return tuple(roots)
 
 
 def _witnesses(table: Mapping[str, object], name: str) -> tuple[Witness, ...]:

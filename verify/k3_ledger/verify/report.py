@@ -32,6 +32,7 @@ STEPS: tuple[tuple[str, str], ...] = (
     ("verdicts", "verdicts follow from rule, receipt and pins"),
     ("pins", "pins trace to receipts"),
     ("attestations", "enclave quotes verify"),
+    ("timestamps", "timestamps of signed heads are by authorities that the policy names"),
 )
 """Name and promise of each step, in the order they are numbered from 1."""
 
@@ -175,6 +176,7 @@ class Report:
         findings: findings spelled out, by line.
         counts: how often each code occurred, including findings not spelled out.
         bounds: by when entries existed according to the policy's witnesses, largest tree first; see there.
+        stamps: the same according to the policy's timestamp authorities.
     """
 
     subject: str
@@ -187,6 +189,7 @@ class Report:
     findings: tuple[Finding, ...]
     counts: dict[Code, int] = field(default_factory=dict)
     bounds: tuple[TimeBound, ...] = ()
+    stamps: tuple[TimeBound, ...] = ()
 
     @property
     def exit_code(self) -> ExitCode:
@@ -206,6 +209,7 @@ class Report:
             "origin": self.origin,
             "head": None if head is None else {"size": head.size, "root": head.root, "last": head.last},
             "existed": [bound.as_dict() for bound in self.bounds],
+            "timestamped": [bound.as_dict() for bound in self.stamps],
             "steps": [step.as_dict() for step in self.steps],
             "findings": [finding.as_dict() for finding in self.findings],
             "counts": {code.id: n for code, n in sorted(self.counts.items(), key=lambda item: item[0].id)},

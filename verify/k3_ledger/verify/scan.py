@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from k3_ledger.ledger.core.cosignature import Cosigned
     from k3_ledger.ledger.core.lines import Tail
+    from k3_ledger.verify.heads import SignedHead
     from k3_ledger.verify.source import LogSource
     from k3_ledger.verify.witnesses import TimeBound
 
@@ -71,6 +72,8 @@ class Scan:
         bounds: by when entries existed according to witnesses, largest tree first.
         newest_size: size of the newest head, where it is a good one.
         newest_cosigned: cosignatures by trusted witnesses on that head.
+        good_heads: the log's own heads that held: signed by a log key, and with the root of these entries.
+        stamps: by when entries existed according to timestamp authorities, largest tree first.
     """
 
     findings: FindingLog = field(default_factory=FindingLog)
@@ -92,6 +95,8 @@ class Scan:
     bounds: tuple[TimeBound, ...] = ()
     newest_size: int | None = None
     newest_cosigned: tuple[Cosigned, ...] = ()
+    good_heads: tuple[SignedHead, ...] = ()
+    stamps: tuple[TimeBound, ...] = ()
 
 
 def scan_log(

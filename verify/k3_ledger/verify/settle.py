@@ -127,4 +127,5 @@ def make_report(subject: str, policy: TrustPolicy | None, scan: Scan) -> Report:
         findings=scan.findings.kept(),
         counts=dict(scan.findings.counts),
         bounds=scan.bounds,
+        stamps=scan.stamps,
     )

@@ -1,0 +1,127 @@
+"""RFC 3161: makes requests for timestamp authorities, and verifies what they answer, offline.
+
+Parsing, chain and signature are rfc3161-client's (which hands them to OpenSSL); it is optional and imported here only.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.verify.timestamps import Token
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MAX_TOKEN = 1 << 20
+"""Longest token that is read, in bytes."""
+_SHA256 = "2.16.840.1.101.3.4.2.1"
+
+
+def read_token(data: bytes, roots: Sequence[bytes]) -> Token:
+    """Verify a timestamp response against root certificates (DER): a TokenReader.
+
+    The chain is judged at the token's own time: a certificate that has expired since does not undo what it signed.
+
+    Raises:
+        LedgerError: see :class:`k3_ledger.verify.timestamps.TokenReader`.
+    """
+    from cryptography import x509
+    from rfc3161_client import VerifierBuilder
+
+    response = parse_token(data)
+    info = response.tst_info
+    try:
+        anchors = [x509.load_der_x509_certificate(root) for root in roots]
+        carried = [x509.load_der_x509_certificate(der) for der in response.signed_data.certificates]
+        signer = next(iter(response.signed_data.signer_infos), None)
+        leaf = next(
+            (c for c in carried if signer and (c.issuer, c.serial_number) == (signer.issuer, signer.serial_number)),
+            None,
+        )
+    except Exception as error:  # noqa: BLE001 - cryptography raises several kinds, not all of them ValueErrors
+        raise _unreadable(error) from None
+    if leaf is None or not _leads_to(leaf, carried, anchors):
+        raise LedgerError(
+            Code.TIMESTAMP_UNTRUSTED,
+            "the timestamp is by an authority that the trust policy does not name",
+            found="no certificate of its signer" if leaf is None else leaf.subject.rfc4514_string()[:200],
+        )
+    verifier = VerifierBuilder(roots=anchors).build()
+    try:
+        verifier.verify(response, info.message_imprint.message)
+    except Exception as error:  # noqa: BLE001 - a refusal, or what cryptography raises about a certificate
+        raise LedgerError(
+            Code.TIMESTAMP_BAD,
+            "the timestamp does not hold",
+            expected="a signature by the authority",
+            found=str(error)[:200],
+        ) from None
+    latest = info.gen_time
+    if info.accuracy is not None:
+        latest += timedelta(
+            seconds=info.accuracy.seconds,
+            milliseconds=info.accuracy.millis or 0,
+            microseconds=info.accuracy.micros or 0,
+        )
+    seconds = int(latest.timestamp()) + (latest.microsecond > 0)
+    return Token(info.message_imprint.message, seconds, leaf.subject.rfc4514_string())
+
+
+def parse_token(data: bytes) -> Any:
+    """A timestamp response that was granted, over a SHA-256 digest. Nothing in it is verified.
+
+    Raises:
+        LedgerError: with ``TIMESTAMP_UNREADABLE``.
+    """
+    from rfc3161_client import decode_timestamp_response
+
+    if len(data) > MAX_TOKEN:
+        raise _unreadable(ValueError(f"longer than {MAX_TOKEN} bytes"))
+    try:
+        response = decode_timestamp_response(data)
+        algorithm = response.tst_info.message_imprint.hash_algorithm.dotted_string
+    except ValueError as error:
+        raise _unreadable(error) from None
+    if algorithm != _SHA256:
+        raise _unreadable(ValueError(f"over a digest of the kind {algorithm}, not SHA-256"))
+    return response
+
+
+def make_request(text: bytes) -> bytes:
+    """A request for a token over the SHA-256 of ``text`` that carries its signer's certificate, with a nonce."""
+    from rfc3161_client import TimestampRequestBuilder
+    from rfc3161_client.base import HashAlgorithm
+
+    builder = TimestampRequestBuilder().data(text).hash_algorithm(HashAlgorithm.SHA256)
+    request: bytes = builder.cert_request(cert_request=True).build().as_bytes()
+    return request
+
+
+def _leads_to(leaf: Any, carried: Sequence[Any], anchors: Sequence[Any]) -> bool:
+    """Whether names and signatures lead from a certificate to one of the anchors. Whether they may is asked later."""
+    at, seen = leaf, 0
+    while seen <= len(carried):
+        if at in anchors or any(_issued(anchor, at) for anchor in anchors):
+            return True
+        above = next((c for c in carried if c != at and _issued(c, at)), None)
+        if above is None:
+            return False
+        at, seen = above, seen + 1
+    return False
+
+
+def _issued(above: Any, below: Any) -> bool:
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+
+    try:
+        below.verify_directly_issued_by(above)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
+
+
+def _unreadable(error: Exception) -> LedgerError:
+    return LedgerError(Code.TIMESTAMP_UNREADABLE, f"not a timestamp that can be read: {error}"[:300])
