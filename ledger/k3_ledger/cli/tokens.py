@@ -5,7 +5,7 @@ Parsing, chain and signature are rfc3161-client's (which hands them to OpenSSL);
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from k3_ledger.schemas.errors import LedgerError
@@ -41,13 +41,15 @@ def read_token(data: bytes, roots: Sequence[bytes]) -> Token:
             (c for c in carried if signer and (c.issuer, c.serial_number) == (signer.issuer, signer.serial_number)),
             None,
         )
+        authority = "" if leaf is None else leaf.subject.rfc4514_string()
+        known = leaf is not None and _leads_to(leaf, carried, anchors)
     except Exception as error:  # noqa: BLE001 - cryptography raises several kinds, not all of them ValueErrors
         raise _unreadable(error) from None
-    if leaf is None or not _leads_to(leaf, carried, anchors):
+    if not known:
         raise LedgerError(
             Code.TIMESTAMP_UNTRUSTED,
             "the timestamp is by an authority that the trust policy does not name",
-            found="no certificate of its signer" if leaf is None else leaf.subject.rfc4514_string()[:200],
+            found=authority[:200] or "no certificate of its signer",
         )
     verifier = VerifierBuilder(roots=anchors).build()
     try:
@@ -59,15 +61,20 @@ def read_token(data: bytes, roots: Sequence[bytes]) -> Token:
             expected="a signature by the authority",
             found=str(error)[:200],
         ) from None
-    latest = info.gen_time
+    return Token(info.message_imprint.message, _latest(info), authority)
+
+
+def _latest(info: Any) -> int:
+    """The clock reading in a token, and the accuracy that it states, in whole seconds since the Epoch, rounded up."""
+    latest: datetime = info.gen_time
     if info.accuracy is not None:
         latest += timedelta(
             seconds=info.accuracy.seconds,
             milliseconds=info.accuracy.millis or 0,
             microseconds=info.accuracy.micros or 0,
         )
-    seconds = int(latest.timestamp()) + (latest.microsecond > 0)
-    return Token(info.message_imprint.message, seconds, leaf.subject.rfc4514_string())
+    seconds = int(latest.timestamp())
+    return seconds + 1 if latest.microsecond else seconds
 
 
 def parse_token(data: bytes) -> Any:
