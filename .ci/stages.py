@@ -59,6 +59,11 @@ STAGES = (
         "engine/k3_ledger/engine/__init__.py",
     ),
     Stage("engine-unit", "a test of the engine or of a kernel failed: see above", "tests/engine"),
+    Stage(
+        "demo-engine",
+        "a measurement from model file to verdict did not go through: the command that failed is the last one above",
+        "docs/examples/demo_engine.py",
+    ),
 )
 
 

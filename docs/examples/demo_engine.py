@@ -1,7 +1,8 @@
 """The whole way of a measurement on two cores: python demo_engine.py. ``make demo-engine`` is this.
 
-A model with random weights is written, run, graded against llama.cpp, sealed with keys that are thrown away, verified,
-scored and reconciled. Each command is shown and must end with the exit code that stands beside it.
+A model with random weights is written and run twice, on the path that is bit-identical and on the fast one; both runs
+are graded against llama.cpp, sealed with keys that are thrown away, verified, scored and reconciled. Each command is
+shown and must end with the exit code that stands beside it; at the end both metrics must have a verdict.
 """
 
 from __future__ import annotations
@@ -13,11 +14,30 @@ import tempfile
 import time
 from pathlib import Path
 
+HERE = Path(__file__).resolve().parent
+RUN = (
+    "k3-ledger run --model model.gguf --node demo --round demo --repetitions 3 --signal 10"
+    " --context 64 --depth 4 --depth 64 --prompts 4"
+)
+HOUSE = (
+    "for metric in decode prefill; do k3-ledger rules show house-1.$metric --toml |"
+    """ sed -e '/^name/s/house-1/demo/' -e '/^scope.context/s/".*"/"64"/' -e '/^guard.context/s/".*"/"64"/'"""
+    """ -e '/^correctness.depths/s/".*"/"4, 64"/' >$metric.toml; k3-ledger rules show $metric.toml --json |"""
+    " python $EXAMPLES/bodies.py rule | k3-ledger append rule --body - --ledger speed --key judge.pem; done"
+)
+PINS = (
+    "for metric in decode prefill; do k3-ledger frontier speed --metric $metric --json |"
+    " python $EXAMPLES/bodies.py pin | k3-ledger append pin --body - --ledger speed --key judge.pem; done"
+)
+SCORE = (
+    "for metric in decode prefill; do"
+    " k3-ledger rescore speed --rule $metric.toml --metric $metric --all --seal judge.pem; done"
+)
 STEPS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
     ("A K3-shaped model with random weights.", "k3-ledger model synth model.gguf --preset tiny", (0,)),
     (
-        "Timed from outside, its outputs and logits compared with llama.cpp on the same file.",
-        "k3-ledger run --model model.gguf --node demo --out bundle --repetitions 3 --depth 4 --depth 64",
+        "What is to be beaten: timed from outside, outputs and logits compared with llama.cpp on the same file.",
+        f"{RUN} --out main --role frontier",
         (0,),
     ),
     ("Keys, a ledger, and the receipt.", "k3-ledger keygen root.pem log.pem runner.pem judge.pem", (0,)),
@@ -29,35 +49,46 @@ STEPS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
         ),
         (0,),
     ),
-    ("", "k3-ledger seal bundle --ledger speed --key runner.pem", (0,)),
+    ("", "k3-ledger seal main --ledger speed --key runner.pem", (0,)),
+    ("The rules of this project, for a context of 64 tokens.", HOUSE, (0,)),
+    ("What was measured becomes what others are held against.", PINS, (0,)),
+    ("A change: the path that is not bit-identical.", f"{RUN} --out change --flag deterministic=0", (0,)),
+    ("", "k3-ledger seal change --ledger speed --key runner.pem", (0,)),
+    ("Both metrics judged, exactly, with the reason.", SCORE, (0,)),
+    ("", 'test $(k3-ledger ls --ledger speed --kind verdict --json | grep -c \'"kind": "verdict"\') -eq 2', (0,)),
     ("", "k3-ledger checkpoint --ledger speed --key log.pem", (0,)),
     ("Anybody can check all of it.", "k3-ledger verify speed --root-key root.pub.pem", (0,)),
-    (
-        "A rule over the history: this run is at another context than it scores, and it says so.",
-        "k3-ledger rescore speed --rule v0.2.2",
-        (0,),
-    ),
-    ("Pins against the newest measurements: there is no pin yet.", "k3-ledger reconcile speed", (0,)),
+    ("Pins against the newest measurements.", "k3-ledger reconcile speed", (0, 1)),
 )
+WIDTH = 40
 
 
 def main() -> int:
     """Run every step in a folder of its own; stop at the first that does not end as it must."""
     begin = time.monotonic()
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    environment = os.environ | {"PATH": path, "EXAMPLES": str(HERE)}
     with tempfile.TemporaryDirectory(prefix="k3-ledger-demo-") as folder:
         for number, (says, command, ends) in enumerate(STEPS, 1):
             if says:
                 print(f"\n# {says}")
             print(f"[{number}/{len(STEPS)}] $ {command}", flush=True)
             status = subprocess.run(
-                ["bash", "-c", command], cwd=folder, env=os.environ | {"PATH": path}, check=False
+                ["bash", "-o", "pipefail", "-c", command], cwd=folder, env=environment, check=False
             ).returncode
             if status not in ends:
                 print(f"error: that ended with exit code {status} and must end with {ends[0]}", file=sys.stderr)
                 return 1
+            bar(number, time.monotonic() - begin)
     print(f"\ndone in {time.monotonic() - begin:.0f} seconds")
     return 0
+
+
+def bar(number: int, seconds: float) -> None:
+    """How far it is, on a terminal alone."""
+    if sys.stderr.isatty():
+        full = WIDTH * number // len(STEPS)
+        print(f"[{'#' * full}{'.' * (WIDTH - full)}] {seconds:.0f} s", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -111,7 +111,15 @@ def run(
         list[int] | None,
         typer.Option(min=1, help="Context length to grade; may be repeated.", show_default="4, 16, 64 and 128"),
     ] = None,
-    rows: Annotated[int, typer.Option(min=1, help="Positions graded at each depth.")] = 4,
+    rows: Annotated[int, typer.Option(min=1, help="Positions graded at each depth, in prefill and in decode.")] = 4,
+    prompts: Annotated[int, typer.Option(min=1, help="Prompts graded at each depth.")] = 1,
+    signal: Annotated[
+        int, typer.Option(min=1, help="How many times the jitter of short runs the extra tokens are made to take.")
+    ] = 4,
+    round_: Annotated[
+        str | None,
+        typer.Option("--round", help="Round of this run: a candidate is scored against the frontier of its round."),
+    ] = None,
     role: Annotated[Role, typer.Option(help="Role of the receipt.")] = Role.CANDIDATE,
     own_reference: Annotated[
         bool, typer.Option("--own-reference", help="Grade against our own float64: such a receipt earns no tier.")
@@ -143,6 +151,7 @@ def run(
         decode_tokens=decode_tokens,
         repetitions=repetitions,
         most_repetitions=max(25, repetitions),
+        signal_to_jitter=signal,
     )
     with tempfile.TemporaryDirectory(prefix="k3-ledger-") as folder, _progress() as progress:
         try:
@@ -160,6 +169,8 @@ def run(
             plan=plan,
             depths=tuple(sorted(set(depth or (4, 16, 64, 128)))),
             rows=rows,
+            prompts=prompts,
+            round=round_,
             own_reference=own_reference,
             role=role.value,
             command=("k3-ledger", *sys.argv[1:]),

@@ -59,6 +59,8 @@ class Request:
         plan: how much to measure.
         depths: context lengths at which parity is graded, ascending.
         rows: positions graded at each.
+        prompts: prompts graded at each.
+        round: the round that the run belongs to; a candidate is scored against the frontier run of its round.
         own_reference: grade against this project's float64 instead of llama.cpp; such a receipt earns no tier.
         role: role of the receipt.
         command: the command line that asked for this, for the record; paths of this machine are replaced in it.
@@ -74,6 +76,8 @@ class Request:
     plan: Plan = field(default_factory=Plan)
     depths: tuple[int, ...] = (4, 16, 64, 128)
     rows: int = 4
+    prompts: int = 1
+    round: str | None = None
     own_reference: bool = False
     role: Literal["candidate", "frontier", "reference"] = "candidate"
     command: tuple[str, ...] = ("k3-ledger", "run")
@@ -151,6 +155,7 @@ class _Started:
             plan=request.plan,
             depths=request.depths,
             rows=request.rows,
+            prompts=request.prompts,
             chunk=chunk,
             timeout_s=request.timeout_s,
         )
@@ -226,7 +231,7 @@ class _Started:
             "subject": subject,
             "model": self.model,
             "machine": self.machine,
-            "round": None,
+            "round": self.request.round,
             "artifacts": artifacts,
         }
 

@@ -46,7 +46,7 @@ class Task:
         usable: ids that prompts may hold.
         reference: makes the engine that is taken as right, for prompts of up to so many tokens.
         plan: how much is timed.
-        depths, rows: what parity grades.
+        depths, rows, prompts: what parity grades.
         chunk: the engine's chunk width, for the record; None where it is not known.
         timeout_s: longest wait for one answer, in seconds.
     """
@@ -57,6 +57,7 @@ class Task:
     plan: Plan = field(default_factory=Plan)
     depths: tuple[int, ...] = (4, 16, 64, 128)
     rows: int = 4
+    prompts: int = 1
     chunk: int | None = None
     timeout_s: float = 600.0
 
@@ -128,7 +129,7 @@ class Session:
         longest = max(len(walk.prompt) + 1 + len(walk.output) for walk in found.walks)
         reference = task.reference(max(*task.depths, longest))
         source = ProcessSource(channel, self.name, self.version, task.vocabulary, folder)
-        suite = Suite(depths=task.depths, rows=task.rows, seed=found.seed)
+        suite = Suite(depths=task.depths, rows=task.rows, prompts=task.prompts, seed=found.seed)
         self.graded = grade(
             source,
             reference,
