@@ -12,7 +12,8 @@ HELP = """Audit a run log of the polaris family, offline, with no GPU.
 
 DIR holds runs/<id>/ with receipts, results and log texts, and may hold ledger.jsonl, index.json and rounds/. Every
 digest and signature is recomputed, every field that two records share is compared, and every field is listed with what
-it rests on. Nothing in DIR is trusted, and where a quote comes from is not checked (see docs/audit.md).
+it rests on. Nothing in DIR is trusted. Where quotes come from is checked where you say whose certificates count:
+--trust-dir names a folder of your own with Intel's root and TCB signing certificates (see docs/attestation.md).
 
 Exit codes: 0 nothing is contradicted, 1 something is contradicted, fails or cannot be read, 2 usage, 3 not a run log.
 """
@@ -33,14 +34,35 @@ def polaris(
         list[str] | None,
         typer.Option(help="Ed25519 key of a signer that you trust: hex, base64 or a file; may be repeated."),
     ] = None,
+    trust_dir: Annotated[
+        Path | None,
+        typer.Option(help="Folder with your certificates (.pem): Intel's root and TCB signing.", show_default=False),
+    ] = None,
+    at: Annotated[
+        str, typer.Option(help="When quotes must be valid: receipt, now, or a time such as 2026-08-02T00:00:00Z.")
+    ] = "receipt",
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(help="Platform property that you accept: dynamic-platform, cached-keys, smt; may be repeated."),
+    ] = None,
+    tcb_status: Annotated[
+        list[str] | None, typer.Option(help="TCB status that you accept besides UpToDate; may be repeated.")
+    ] = None,
+    pin: Annotated[
+        list[str] | None,
+        typer.Option(help="Register and value that you accept, such as mrtd=HEX; may be repeated.", show_default=False),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Run the audit and end with its exit code."""
     from k3_ledger.cli.foreign import ForeignDirectory, signer_key
+    from k3_ledger.cli.trust_dir import quote_policy
     from k3_ledger.verify.polaris import AuditOptions, audit, render
 
+    policy = quote_policy(trust_dir, at, allow or [], tcb_status or [], pin or [])
     files = ForeignDirectory(directory)
-    report = audit(files, AuditOptions(public_keys=tuple(signer_key(text) for text in public_key or ())))
+    keys = tuple(signer_key(text) for text in public_key or ())
+    report = audit(files, AuditOptions(public_keys=keys, attestation=policy))
     if files.passed_over:
         typer.echo(f"note: {files.passed_over} links, hidden folders or special files were not looked into", err=True)
     if as_json:

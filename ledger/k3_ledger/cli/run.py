@@ -125,6 +125,12 @@ def run(
         bool, typer.Option("--own-reference", help="Grade against our own float64: such a receipt earns no tier.")
     ] = False,
     timeout: Annotated[float, typer.Option(min=0.1, help="Longest wait for one answer, in seconds.")] = 600.0,
+    collateral: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="What a TDX quote of this machine is checked with, kept with it."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure, write the bundle, print rates; exit 1 when the run is refused."""
@@ -175,6 +181,7 @@ def run(
             role=role.value,
             command=("k3-ledger", *sys.argv[1:]),
             timeout_s=timeout,
+            collateral=collateral,
         )
         outcome = measure(request, progress)
     _show(outcome, out, as_json=as_json)

@@ -43,6 +43,10 @@ def load_policy(trust: Path | None, root_key: str | None, require: list[str]) ->
                 found=key.hex(),
             )
         policy = replace(policy, root_public_key=key)
+    if policy.attestation is not None and trust is not None:
+        from k3_ledger.cli.trust_dir import complete
+
+        policy = replace(policy, attestation=complete(policy.attestation, trust.parent))
     try:
         return replace(policy, require=policy.require | frozenset(require))
     except ValueError as error:

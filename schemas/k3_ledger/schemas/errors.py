@@ -135,3 +135,7 @@ class RescoreError(LedgerError):
 
 class RunError(LedgerError):
     """A measurement that cannot be taken or believed: engine ended, protocol broken, clock and claim at odds."""
+
+
+class AttestationError(LedgerError):
+    """A quote, a token or its collateral that cannot be verified as it stands, or that an enclave could not give."""

@@ -9,12 +9,12 @@ import nacl.signing
 import pytest
 
 from k3_ledger.schemas.errors import MalformedError
+from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Outcome
 from k3_ledger.verify.polaris import AuditOptions, audit, parse_log
 from k3_ledger.verify.polaris.audit import check_receipt
 from k3_ledger.verify.polaris.foreign_json import Number, read
 from k3_ledger.verify.polaris.hashes import Bound, Check, Record
-from k3_ledger.verify.polaris.quote import parse_quote
 from k3_ledger.verify.polaris.spelling import (
     MAX_INTEGER_DIGITS,
     decode_base64,
@@ -23,6 +23,7 @@ from k3_ledger.verify.polaris.spelling import (
     rounded_text,
     sha256_hex,
 )
+from k3_ledger.verify.tee.quote import parse_quote
 from tests.verify.polaris import make_log
 from tests.verify.polaris.cases import edit, path_of, receipt, signed
 
@@ -89,7 +90,7 @@ def test_a_quote_is_taken_apart_at_the_right_places() -> None:
     quote = parse_quote(make_log.quote(1, bytes(range(64))))
     assert quote.report_data == bytes(range(64))
     assert (quote.mrtd, quote.mrseam, quote.rtmr) == ("11" * 48, "00" * 48, ("00" * 48,) * 4)
-    assert (quote.key_type, quote.signature_size, quote.trailing) == (2, 64, bytes(16))
+    assert (quote.integer("header.attestation_key_type"), quote.signature_size, quote.trailing) == (2, 64, bytes(16))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,7 @@ def test_a_quote_is_taken_apart_at_the_right_places() -> None:
 def test_a_quote_of_another_structure_is_refused(at: int, value: bytes, words: str) -> None:
     data = make_log.quote(1, bytes(64))
     with pytest.raises(MalformedError, match=words) as caught:
-        parse_quote(data[:at] + value + data[at + len(value) :])
+        parse_quote(data[:at] + value + data[at + len(value) :], code=Code.FOREIGN_QUOTE)
     assert caught.value.code.name == "FOREIGN_QUOTE"
 
 

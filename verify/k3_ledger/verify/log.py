@@ -24,7 +24,7 @@ from k3_ledger.verify.heads import check_heads, read_heads, wanted_sizes
 from k3_ledger.verify.references import check_references
 from k3_ledger.verify.report import FindingLog, Report, VerificationError
 from k3_ledger.verify.scan import ChunkMark, Scan, scan_log
-from k3_ledger.verify.settle import check_demands, check_keys, count_unchecked, make_report
+from k3_ledger.verify.settle import check_attested, check_demands, check_keys, count_unchecked, make_report
 from k3_ledger.verify.timestamps import check_timestamps
 from k3_ledger.verify.work import LOG_NAME
 
@@ -241,8 +241,10 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
         check_artifacts(scan, source if options.artifacts else None)
         # 10 references between entries.
         check_references(scan, source)
-        # 11 verdicts, 12 pins, 13 attestations are checked by other rooms: here they are counted, never passed.
+        # 11 verdicts, 12 pins are checked by another room: here they are counted, never passed.
         count_unchecked(scan)
+        # 13 attestations, with the auditor's certificates.
+        check_attested(scan, source, policy)
         # 14 timestamps: by when the heads existed.
         check_timestamps(scan, source, policy, options.read_token)
         check_demands(scan, policy)

@@ -21,10 +21,12 @@ from k3_ledger.verify.report import STEPS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from k3_ledger.verify.attestation import AttestationPolicy
+
 _STEP_NAMES = tuple(name for name, _ in STEPS)
 _KEYS = frozenset({
     "root_public_key", "origin", "minimum_size", "maximum_head_age_seconds", "require", "quorum", "witness",
-    "timestamp_roots",
+    "timestamp_roots", "attestation",
 })  # fmt: skip
 _HEX = frozenset("0123456789abcdef")
 _CERTIFICATE = re.compile(
@@ -48,6 +50,7 @@ class TrustPolicy:
         witnesses: whose cosignatures count. No two have one public key: what a witness signs does not name it.
         quorum: how many of their operators must have cosigned the newest head; 0 only without witnesses.
         timestamp_roots: root certificates (DER) of the timestamp authorities that are believed.
+        attestation: what is demanded of attestations; None leaves evidence unchecked.
     """
 
     root_public_key: bytes | None = None
@@ -58,6 +61,7 @@ class TrustPolicy:
     quorum: int = 0
     maximum_head_age_seconds: int | None = None
     timestamp_roots: tuple[bytes, ...] = ()
+    attestation: AttestationPolicy | None = None
 
     def __post_init__(self) -> None:
         if self.root_public_key is not None and len(self.root_public_key) != 32:
@@ -98,12 +102,15 @@ class TrustPolicy:
             demands.append(f"{len(self.timestamp_roots)} timestamp authorities believed")
         if self.require:
             demands.append("required steps: " + ", ".join(n for n in _STEP_NAMES if n in self.require))
+        if self.attestation is not None:
+            demands.append(self.attestation.sentence)
         return "; ".join([who, *demands])
 
     def as_dict(self) -> dict[str, object]:
         """Everything the policy says, as the values of canonical JSON; what it leaves open is null or empty."""
         return {
             "maximum_head_age_seconds": self.maximum_head_age_seconds,
+            "attestation": None if self.attestation is None else self.attestation.as_dict(),
             "minimum_size": self.minimum_size,
             "origin": self.origin,
             "quorum": self.quorum,
@@ -134,7 +141,8 @@ def parse_policy(data: bytes, name: str = "trust.toml") -> TrustPolicy:
     Keys, all optional: ``root_public_key`` (64 hexadecimal digits), ``origin`` (text), ``minimum_size`` and
     ``maximum_head_age_seconds`` (integers), ``require`` (list of step names), ``quorum`` (integer), ``witness`` (tables
     with ``key``, a verifier key, and optionally ``operator``, the key's name when left out),
-    ``timestamp_roots`` (list of certificates, as PEM text).
+    ``timestamp_roots`` (list of certificates, as PEM text), ``attestation`` (a table, see
+    :func:`k3_ledger.verify.attestation.read_table`).
 
     Raises:
         PolicyError: not TOML, an unknown key, or a value of the wrong form; the position names the key.
@@ -158,6 +166,7 @@ def parse_policy(data: bytes, name: str = "trust.toml") -> TrustPolicy:
             witnesses=_witnesses(table, name),
             quorum=_typed(table, "quorum", int, name) or 0,
             timestamp_roots=_timestamp_roots(table, name),
+            attestation=_attestation(table, name),
         )
     except ValueError as error:
         raise PolicyError(Code.POLICY_MALFORMED, str(error), position=Position(source=name)) from None
@@ -239,3 +248,19 @@ def _witnesses(table: Mapping[str, object], name: str) -> tuple[Witness, ...]:
             raise _wrong(name, f"{field}.key", "the line that `k3-ledger witness init` prints", str(error)) from None
         witnesses.append(Witness(verifier, operator or verifier.name))
     return tuple(witnesses)
+
+
+def _attestation(table: Mapping[str, object], name: str) -> AttestationPolicy | None:
+    value = table.get("attestation")
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise _wrong(name, "attestation", "a table", repr(value))
+    from k3_ledger.verify.attestation import read_table  # noqa: PLC0415 - most policies have no such table
+
+    try:
+        return read_table(value)
+    except ValueError as error:
+        raise PolicyError(
+            Code.POLICY_MALFORMED, f"attestation.{error}"[:300], position=Position(source=name, field="attestation")
+        ) from None

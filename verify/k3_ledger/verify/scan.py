@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from k3_ledger.ledger.core.cosignature import Cosigned
     from k3_ledger.ledger.core.lines import Tail
+    from k3_ledger.verify.attested import Attested
     from k3_ledger.verify.heads import SignedHead
     from k3_ledger.verify.source import LogSource
     from k3_ledger.verify.witnesses import TimeBound
@@ -67,7 +68,8 @@ class Scan:
         artifacts: by digest, (position, name, size) of the entry that first named it.
         references: by target identity, (position, field) of the entries that name it.
         head: what state the verdict is about, set when the log or proof was read.
-        attested: receipts that carry an enclave quote.
+        attested: what step 13 needs of receipts that say they are attested.
+        imported: foreign receipts that say so.
         tail: what stands after the last LF.
         bounds: by when entries existed according to witnesses, largest tree first.
         newest_size: size of the newest head, where it is a good one.
@@ -90,7 +92,8 @@ class Scan:
     artifacts: dict[str, tuple[int, str, int]] = field(default_factory=dict)
     references: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     head: Head | None = None
-    attested: int = 0
+    attested: list[Attested] = field(default_factory=list)
+    imported: int = 0
     tail: Tail | None = None
     bounds: tuple[TimeBound, ...] = ()
     newest_size: int | None = None
@@ -190,6 +193,7 @@ class Joiner:
         scan.marks.append(ChunkMark(len(chunk.data), chunk.offset, chunk.first_line, result.digest))
         scan.shaped += result.shaped
         scan.attested += result.attested
+        scan.imported += result.imported
         for name, (checked, failed, not_checked) in result.counts.items():
             tally = scan.tallies[name]
             tally.checked += checked

@@ -15,8 +15,10 @@ from k3_ledger.verify.report import Report
 from k3_ledger.verify.work import LOG_NAME
 
 if TYPE_CHECKING:
+    from k3_ledger.verify.attested import Attested
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.scan import Scan
+    from k3_ledger.verify.source import LogSource
 
 
 def check_keys(scan: Scan, policy: TrustPolicy | None) -> None:
@@ -69,7 +71,7 @@ def check_keys(scan: Scan, policy: TrustPolicy | None) -> None:
 
 
 def count_unchecked(scan: Scan) -> None:
-    """Steps 11 to 13 as far as this room goes: how many items wait for another room."""
+    """Steps 11 and 12 as far as this room goes: how many items wait for another room."""
     by_kind: dict[str, int] = {}
     for (_, kind), positions in scan.keyring.uses.items():
         by_kind[kind] = by_kind.get(kind, 0) + len(positions)
@@ -80,13 +82,46 @@ def count_unchecked(scan: Scan) -> None:
         count = by_kind.get(kind, 0)
         scan.tallies[step].not_checked += count
         scan.tallies[step].detail = f"{count} {kind} entries, {owner}" if count else f"no {kind} entries"
-    attested = scan.attested
-    scan.tallies["attestations"].not_checked += attested
-    scan.tallies["attestations"].detail = (
-        f"{attested} receipts carry an enclave quote; quotes are not checked by this version"
-        if attested
-        else "no enclave quotes"
-    )
+
+
+def check_attested(scan: Scan, source: LogSource, policy: TrustPolicy | None) -> None:
+    """Step 13. Evidence of attested receipts, where the policy says whose certificates count; else it is counted."""
+    tally = scan.tallies["attestations"]
+    disowned = scan.keyring.disowned()
+    attested = [receipt for receipt in scan.attested if receipt.position not in disowned]
+    demands = None if policy is None else policy.attestation
+    notes = []
+    if demands is not None and demands.kinds is not None:
+        _check_kinds(scan, attested, demands.kinds)
+    if attested and demands is not None and demands.anchors:
+        from k3_ledger.verify.tee.receipts import check_attestations  # noqa: PLC0415 - X.509, where a quote is
+
+        notes.append(f"{len(attested)} receipts are attested; {check_attestations(scan, attested, source, demands)}")
+    elif attested:
+        tally.not_checked += len(attested)
+        notes.append(f"{len(attested)} receipts are attested; no trust directory says whose certificates count")
+    if scan.imported:
+        tally.not_checked += scan.imported
+        notes.append(f"{scan.imported} imported receipts with foreign attestations, checked by the audit command")
+    tally.detail = "; ".join(notes) or "no enclave quotes"
+
+
+def _check_kinds(scan: Scan, attested: list[Attested], kinds: frozenset[str]) -> None:
+    """Every run receipt is attested in a way that the policy accepts."""
+    tally = scan.tallies["attestations"]
+    by_position = {receipt.position: receipt.kinds for receipt in attested}
+    runs = {at for (_, kind), positions in scan.keyring.uses.items() if kind == "run" for at in positions}
+    none = frozenset({"none"})
+    wrong = sorted(at for at in runs - scan.keyring.disowned() if not (by_position.get(at) or none) & kinds)
+    for at in wrong:
+        found = ", ".join(sorted(by_position.get(at) or none))
+        place = Position(LOG_NAME, at + 1, index=at, field="body.tee")
+        expected = ", ".join(sorted(kinds))
+        message = "the receipt is not attested in a way that the trust policy accepts"
+        scan.findings.add(Finding(Code.ATTESTATION_KIND, message, place, expected, found))
+    unattested = [at for at in wrong if at not in by_position]
+    tally.checked += len(unattested)
+    tally.failed += len(wrong)
 
 
 def check_demands(scan: Scan, policy: TrustPolicy | None) -> None:

@@ -22,12 +22,14 @@ from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position, Severity
 from k3_ledger.schemas.structs import decode_entry
+from k3_ledger.verify.attested import is_attested, read_attested
 from k3_ledger.verify.receipts import check_bundle, check_run
 from k3_ledger.verify.report import FindingLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from k3_ledger.verify.attested import Attested
     from k3_ledger.verify.chunks import Chunk
 
 LOG_NAME = "ledger.jsonl"
@@ -76,7 +78,8 @@ class ChunkResult:
         special: (position, identity, kind, signer, body) of genesis entries and root actions whose signature verified.
         artifacts: (position, name, digest, size) that entries name.
         references: (position, field, target) of entries that name an earlier entry.
-        attested: how many receipts carry an enclave quote.
+        attested: what later steps need of receipts that say they are attested.
+        imported: how many foreign receipts say so.
     """
 
     lines: int = 0
@@ -92,7 +95,8 @@ class ChunkResult:
     special: list[tuple[int, str, str, str, Any]] = field(default_factory=list)
     artifacts: list[tuple[int, str, str, int]] = field(default_factory=list)
     references: list[tuple[int, str, str]] = field(default_factory=list)
-    attested: int = 0
+    attested: list[Attested] = field(default_factory=list)
+    imported: int = 0
 
 
 class _Worker:
@@ -227,7 +231,8 @@ class _Worker:
         self.receipts[0] += 1
         faults = list(check_bundle(data, kind, body.bundle))
         if kind == "run":
-            self.result.attested += body.tee.kind != "none"
+            if is_attested(body):
+                self.result.attested.append(read_attested(position, data))
             faults += check_run(body)
         if faults:
             self.receipts[1] += 1
@@ -240,7 +245,7 @@ class _Worker:
     def _collect(self, kind: str, body: Any, position: int) -> None:
         """Keep what later steps need: artifacts that must hash right, entries that must exist."""
         if kind == "import":
-            self.result.attested += body.attestation != "none"
+            self.result.imported += body.attestation != "none"
         for artifact in getattr(body, "artifacts", ()):
             self.result.artifacts.append((position, artifact.name, artifact.sha256, artifact.size))
         for where in REFERENCES.get(kind, ()):

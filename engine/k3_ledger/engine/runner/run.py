@@ -28,8 +28,9 @@ from k3_ledger.engine.runner.measure import Plan
 from k3_ledger.engine.runner.record import plan_flags, timing_of
 from k3_ledger.engine.runner.replies import printable
 from k3_ledger.engine.runner.session import Session, Task
+from k3_ledger.engine.tsm import Module, attest
 from k3_ledger.engine.weights import joined, open_weights
-from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.errors import AttestationError, LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.measurement import FailedMeasurement, RunMeasurement, Subject, Tee, WeightsRef
 from k3_ledger.schemas.outcomes import Severity
@@ -65,6 +66,8 @@ class Request:
         role: role of the receipt.
         command: the command line that asked for this, for the record; paths of this machine are replaced in it.
         timeout_s: longest wait for one answer, in seconds.
+        collateral: file with what a quote of this machine can be checked with, kept beside the quote.
+        module: access to the machine's security module.
     """
 
     model: Path
@@ -82,6 +85,8 @@ class Request:
     role: Literal["candidate", "frontier", "reference"] = "candidate"
     command: tuple[str, ...] = ("k3-ledger", "run")
     timeout_s: float = 600.0
+    collateral: Path | None = None
+    module: Module = field(default_factory=Module)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +140,7 @@ class _Started:
 
     def __init__(self, request: Request, resolved: Resolved, weights: Weights, progress: Callable[[str], None]) -> None:
         self.request = request
+        self.collateral = None if request.collateral is None else request.collateral.read_bytes()
         self.flags = () if request.engine else resolved.record
         self.weights = weights
         self.progress = progress
@@ -194,7 +200,11 @@ class _Started:
             expert_load=session.load,
             tee=Tee(kind="none", report_data_sha256=None),
         )
-        return self._write(measurement, findings)
+        try:
+            measurement, evidence = attest(measurement, self.collateral, self.request.module)
+        except AttestationError as error:
+            findings, evidence = [*findings, error.finding], {}
+        return self._write(measurement, findings, evidence)
 
     def fail(self, *findings: Finding) -> Outcome:
         """Write a bundle of kind ``failed``."""
@@ -209,8 +219,13 @@ class _Started:
         )
         return self._write(measurement, list(findings))
 
-    def _write(self, measurement: RunMeasurement | FailedMeasurement, findings: list[Finding]) -> Outcome:
-        blobs = {hashlib.sha256(data).hexdigest(): data for data, _ in self.files.values()}
+    def _write(
+        self,
+        measurement: RunMeasurement | FailedMeasurement,
+        findings: list[Finding],
+        evidence: Mapping[str, bytes] | None = None,
+    ) -> Outcome:
+        blobs = {hashlib.sha256(data).hexdigest(): data for data, _ in self.files.values()} | dict(evidence or {})
         kind: Literal["run", "failed"] = "run" if isinstance(measurement, RunMeasurement) else "failed"
         return Outcome(write_bundle(self.request.out, measurement, blobs), kind, tuple(findings), measurement)
 

@@ -2,8 +2,8 @@
 
 :func:`audit` promises that everything it says was computed from the bytes it was given, that what it did not check is
 listed and counted, and that it raises nothing but a :class:`~k3_ledger.schemas.errors.LedgerError`, and that only for
-what is no run log at all. It does not verify where a quote comes from, it has no repository to look commits up in, and
-it re-derives no tier: rules are the rescore room's.
+what is no run log at all. Where a quote comes from it verifies only with certificates that the caller holds, it has no
+repository to look commits up in, and it re-derives no tier: rules are the rescore room's.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from k3_ledger.verify.polaris.identity import check_identity
 from k3_ledger.verify.polaris.kinds import Trouble, trouble
 from k3_ledger.verify.polaris.listing import check_listing
 from k3_ledger.verify.polaris.meanings import check_meanings
+from k3_ledger.verify.polaris.origin import open_origin
 from k3_ledger.verify.polaris.parse import INDEX, LEDGER, parse_log, row_id
 from k3_ledger.verify.polaris.provenance import check_clock, check_provenance, missing_for_rescore, timed_metrics
 from k3_ledger.verify.polaris.rounds import check_rounds
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from k3_ledger.schemas.outcomes import Position
+    from k3_ledger.verify.attestation import AttestationPolicy
     from k3_ledger.verify.polaris.facts import RunFacts
+    from k3_ledger.verify.polaris.origin import Origin
     from k3_ledger.verify.polaris.parse import Files, Run, RunLog
 
 BEYOND: Final = (
@@ -52,9 +55,12 @@ class AuditOptions:
 
     Attributes:
         public_keys: raw Ed25519 keys of signers that the caller trusts; without any, a signature shows integrity only.
+        attestation: whose certificates count for quotes, at what time, and what is acceptable; None leaves where a
+            quote comes from unchecked.
     """
 
     public_keys: tuple[bytes, ...] = ()
+    attestation: AttestationPolicy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +119,9 @@ class AuditReport:
         fields: every field and what it rests on.
         missing: what a re-score would need and how many runs lack it.
         by_run: codes of the findings at each run's records.
+        attestation: how quotes were checked, in words; empty where they were not.
+        quotes: what became of quotes, with counts.
+        measured: registers of genuine quotes and their values, with counts.
     """
 
     inventory: tuple[tuple[str, int], ...]
@@ -124,6 +133,9 @@ class AuditReport:
     fields: tuple[FieldRow, ...]
     missing: tuple[tuple[str, int], ...]
     by_run: dict[str, tuple[Code, ...]] = field(repr=False)
+    attestation: str = ""
+    quotes: tuple[tuple[str, int], ...] = ()
+    measured: tuple[tuple[str, str, int], ...] = ()
 
     @property
     def checked(self) -> int:
@@ -190,6 +202,13 @@ class AuditReport:
                 for row in self.fields
             ],
             "missing_for_rescore": dict(self.missing),
+            "attestation": {
+                "policy": self.attestation,
+                "quotes": dict(self.quotes),
+                "measurements": [
+                    {"register": register, "value": value, "quotes": count} for register, value, count in self.measured
+                ],
+            },
             "beyond_this_audit": list(BEYOND),
         }
 
@@ -203,15 +222,17 @@ def audit(files: Files, options: AuditOptions | None = None) -> AuditReport:
 
     Raises:
         MalformedError: with ``K3L-NOT-A-RUN-LOG`` when nothing in ``files`` has the shape of a run log.
+        PolicyError: the trust directory of ``options.attestation`` holds what is no certificate.
     """
     log = parse_log(files)
-    keys = (options or AuditOptions()).public_keys
+    options = options or AuditOptions()
+    origin = None if options.attestation is None else open_origin(options.attestation)
     facts = view(log)
     findings = list(log.problems)
     cross = CrossChecks()
     hashes: list[RunHashes] = []
     for run in facts:
-        found = check_receipt(run.run, keys)
+        found = check_receipt(run.run, options.public_keys, origin)
         hashes.append(found)
         findings.extend(found.findings)
         check_run(run, found, cross)
@@ -245,10 +266,13 @@ def audit(files: Files, options: AuditOptions | None = None) -> AuditReport:
         ),
         missing=_missing(facts),
         by_run={name: tuple(sorted(codes, key=lambda code: code.id)) for name, codes in by_run.items()},
+        attestation="" if origin is None else origin.sentence,
+        quotes=() if origin is None else tuple(sorted(origin.statuses.items())),
+        measured=() if origin is None else tuple((*name, count) for name, count in sorted(origin.measured.items())),
     )
 
 
-def check_receipt(run: Run, public_keys: tuple[bytes, ...]) -> RunHashes:
+def check_receipt(run: Run, public_keys: tuple[bytes, ...], origin: Origin | None = None) -> RunHashes:
     """Recompute everything that a run's receipt states: the form it has decides, not the form it says it has."""
     receipt = run.receipt
     if receipt is None:
@@ -256,7 +280,7 @@ def check_receipt(run: Run, public_keys: tuple[bytes, ...]) -> RunHashes:
     keys = receipt.object.keys()
     parts = []
     if "tdx" in keys or receipt.text("attestation_type") == "tdx-quote":
-        parts.append(check_tdx(run, receipt))
+        parts.append(check_tdx(run, receipt, origin))
     if keys & {"signature", "public_key"}:
         parts.append(check_signed(run, receipt, public_keys))
     out = RunHashes(run)

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Final
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Outcome, Position
-from k3_ledger.verify.polaris.quote import Quote, parse_quote
 from k3_ledger.verify.polaris.spelling import decode_base64, python_json, sha256_hex
+from k3_ledger.verify.tee.quote import Quote, parse_quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from k3_ledger.verify.polaris.foreign_json import Document, JsonTree
+    from k3_ledger.verify.polaris.origin import Origin
     from k3_ledger.verify.polaris.parse import Run
 
 WORKLOAD: Final = "python3 /submission/score.py"
@@ -84,6 +85,8 @@ class Check(enum.Enum):
     SCORER = "_expected.scoring_sha256", "SHA-256 of the scorer's source, which the log does not carry"
     QUOTE = "tdx.quote_b64 (structure)", "version 4 quote of a trust domain"
     DCAP = "tdx.quote_b64 (origin)", "signature, certificates, collateral and revocation of the quote"
+    PLATFORM = "tdx.quote_b64 (policy)", "TCB status, advisories, debug bit and platform are what the caller accepts"
+    MEASUREMENTS = "tdx.quote_b64 (measurements)", "registers have the values that the caller pins"
     SIGNED_ID = "receipt_id (ed25519)", "SHA-256 of the signed form of the attestation"
     SIGNATURE = "signature", "Ed25519 over the signed form: keys sorted, compact, floats rounded to 6 places"
     SIGNER = "public_key", "one of the keys that were given"
@@ -152,8 +155,8 @@ class RunHashes:
         return False
 
 
-def check_tdx(run: Run, receipt: Document) -> RunHashes:
-    """Recompute the tree of digests of a TDX receipt."""
+def check_tdx(run: Run, receipt: Document, origin: Origin | None = None) -> RunHashes:
+    """Recompute the tree of digests of a TDX receipt, and verify its quote where the caller holds certificates."""
     out = RunHashes(run)
     for path in REQUIRED:
         if receipt.text(path) is None:
@@ -179,7 +182,12 @@ def check_tdx(run: Run, receipt: Document) -> RunHashes:
     form = _expected(out, expected)
     out.add(Check.BOUND_DIGEST, Outcome.NOT_CHECKED, "it cannot be recomputed, only pinned")
     out.add(Check.SCORER, Outcome.NOT_CHECKED, "the scorer's source is not in the log")
-    out.add(Check.DCAP, Outcome.NOT_CHECKED, "needs Intel's certificates, which are not part of this audit")
+    if origin is None:
+        out.add(Check.DCAP, Outcome.NOT_CHECKED, "needs Intel's certificates in a trust directory of the caller")
+    elif out.quote is not None:
+        origin.check(out, receipt)
+    else:
+        out.add(Check.DCAP, Outcome.NOT_CHECKED, "there is no quote that can be read")
     bound_nonce = _nonce(out, receipt, nonce) and nonce_ok
 
     bound = out.bound
@@ -210,7 +218,7 @@ def _quote(out: RunHashes, receipt: Document, text: str | None) -> Quote | None:
     at = receipt.at("tdx.quote_b64")
     data = decode_base64(text)
     try:
-        quote = parse_quote(data or b"", at)
+        quote = parse_quote(data or b"", at, Code.FOREIGN_QUOTE)
     except LedgerError as error:
         out.findings.append(error.finding)
         out.add(Check.QUOTE, Outcome.FAIL, error.finding.message)

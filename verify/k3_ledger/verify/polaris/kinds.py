@@ -46,10 +46,13 @@ TROUBLE: Final[dict[Code, Trouble]] = {
     Code[f"FOREIGN_{name}"]: trouble for trouble, names in _CLASSES.items() for name in names.split()
 }
 """Class of every code that speaks of what records say; the rest say that bytes cannot be read."""
+_UNBOUND_QUOTES: Final = frozenset({Code.QUOTE_MALLEABLE, Code.QUOTE_TIME_UNBOUND})
 
 
 def trouble(code: Code) -> Trouble:
     """Class of a finding code."""
+    if code.info.area is Area.ATTESTATION:
+        return Trouble.UNBOUND if code in _UNBOUND_QUOTES else Trouble.DIGEST
     return TROUBLE.get(code, Trouble.UNREADABLE)
 
 

@@ -36,6 +36,7 @@ def _render(report: AuditReport, *, verbose: bool) -> Iterator[str]:
     for name, count in report.inventory:
         yield f"  {count:>6}  {name}"
     yield from _hashes(report)
+    yield from _quotes(report)
     yield ""
     yield "fields that two records share"
     for agreement, count in report.agreements:
@@ -75,6 +76,20 @@ def _hashes(report: AuditReport) -> Iterator[str]:
     yield f"  {'':<{width}}  verified  failed  not checked"
     for row in report.hashes:
         yield f"  {row.check.title:<{width}}  {row.passed:>8}  {row.failed:>6}  {row.not_checked:>11}"
+
+
+def _quotes(report: AuditReport) -> Iterator[str]:
+    if not report.attestation:
+        return
+    yield ""
+    yield "where the quotes come from"
+    yield from _wrapped(report.attestation, "  ")
+    for text, count in report.quotes:
+        yield from _wrapped(f"{count:>6}  {text}", "  ")
+    if report.measured:
+        yield "  registers of the genuine ones (pin what you know)"
+        for register, value, count in report.measured:
+            yield f"  {count:>6}  {register} {value}"
 
 
 def _kinds(report: AuditReport, *, verbose: bool) -> Iterator[str]:

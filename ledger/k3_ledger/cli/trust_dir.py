@@ -1,0 +1,89 @@
+"""Reads the auditor's trust directory, and what the command line says about attestations."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from k3_ledger.cli.sources import read_small, unreadable
+from k3_ledger.schemas.errors import PolicyError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Position
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from k3_ledger.verify.attestation import AttestationPolicy
+
+SUFFIXES: Final = (".pem", ".json")
+"""Files of a trust directory that are read: certificates, and key sets of token services."""
+MAX_FILES: Final = 64
+
+
+def read_trust_dir(folder: Path) -> tuple[tuple[str, bytes], ...]:
+    """Name and contents of every certificate and key set of a folder, in order of name.
+
+    Raises:
+        PolicyError: none is there, or far too many are.
+        StoreError: one cannot be read.
+    """
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES)
+    except OSError as error:
+        raise unreadable(folder, error) from None
+    if not 0 < len(paths) <= MAX_FILES:
+        raise PolicyError(
+            Code.POLICY_MALFORMED,
+            "the trust directory is not a folder of certificates",
+            position=Position(source=str(folder)),
+            expected=f"1 to {MAX_FILES} files that end in {' or '.join(SUFFIXES)}",
+            found=str(len(paths)),
+        )
+    return tuple((path.name, read_small(path)) for path in paths)
+
+
+def complete(policy: AttestationPolicy, base: Path) -> AttestationPolicy:
+    """A policy with the contents of its trust directory and, where it asks for that, the time of this machine's clock.
+
+    Args:
+        policy: what a trust policy says.
+        base: folder that a relative trust directory is relative to.
+    """
+    from dataclasses import replace
+
+    anchors = policy.anchors if policy.trust_dir is None else read_trust_dir(base / policy.trust_dir)
+    return replace(policy, anchors=anchors).at_time(int(time.time()))
+
+
+def quote_policy(
+    trust_dir: Path | None, at: str, allow: list[str], tcb_status: list[str], pins: list[str]
+) -> AttestationPolicy | None:
+    """The policy that flags describe; None without a trust directory.
+
+    Raises:
+        typer.BadParameter: a flag is malformed, or needs a trust directory.
+        PolicyError, StoreError: see :func:`read_trust_dir`.
+    """
+    from k3_ledger.verify.attestation import AttestationPolicy, read_at
+
+    if trust_dir is None:
+        if at != "receipt" or allow or tcb_status or pins:
+            raise typer.BadParameter("without certificates no quote is checked: give --trust-dir", param_hint="--at")
+        return None
+    measurements: dict[str, set[str]] = {}
+    for pin in pins:
+        register, _, value = pin.partition("=")
+        measurements.setdefault(register, set()).add(value)
+    try:
+        policy = AttestationPolicy(
+            at=read_at(at),
+            allow=frozenset(allow),
+            tcb_status=frozenset({"UpToDate", *tcb_status}),
+            measurements=tuple((register, frozenset(values)) for register, values in sorted(measurements.items())),
+            anchors=read_trust_dir(trust_dir),
+        )
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    return policy.at_time(int(time.time()))

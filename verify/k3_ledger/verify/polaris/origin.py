@@ -1,0 +1,94 @@
+"""Where a foreign receipt's quote comes from: the auditor's certificates, the receipt's own collateral, a chosen time.
+
+The time that a receipt states is not covered by its quote. It is used only where the caller asks for receipt time, and
+the report says that nothing binds it; a forger could choose any time within the collateral's own period.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Outcome
+from k3_ledger.verify.attestation import REGISTERS, show_time
+from k3_ledger.verify.polaris.hashes import Check
+from k3_ledger.verify.polaris.spelling import decode_base64
+
+if TYPE_CHECKING:
+    from k3_ledger.verify.attestation import AttestationPolicy
+    from k3_ledger.verify.polaris.foreign_json import Document
+    from k3_ledger.verify.polaris.hashes import RunHashes
+    from k3_ledger.verify.tee.certificates import Anchors
+
+STATED: Final = "attestation.timestamp_utc"
+
+
+class Origin:
+    """Checks quotes of one log under one policy, and counts what they showed.
+
+    Attributes:
+        sentence: under which policy and whose root.
+        statuses: quotes by what became of them: TCB status and advisories, or the step that failed.
+        measured: register and value, by how many quotes have it.
+    """
+
+    def __init__(self, policy: AttestationPolicy, anchors: Anchors) -> None:
+        self._policy = policy
+        self._anchors = anchors
+        self.sentence = f"{policy.sentence}; {anchors.sentence}"
+        self.statuses: Counter[str] = Counter()
+        self.measured: Counter[tuple[str, str]] = Counter()
+
+    def check(self, out: RunHashes, receipt: Document) -> None:
+        """Verify the quote of one receipt, and note what came of it."""
+        from k3_ledger.verify.tee.check import ORIGIN, Step, check_quote  # noqa: PLC0415 - brings X.509
+
+        stated = receipt.text(STATED)
+        try:
+            at = self._policy.judged_at(stated or "")
+        except ValueError:
+            out.add(Check.DCAP, Outcome.NOT_CHECKED, "the receipt states no time at which to check it")
+            return
+        at_quote = receipt.at("tdx.quote_b64")
+        if self._policy.at == "receipt":
+            message = f"{out.run.run_id}: judged at {show_time(at)}, which is the receipt's own word"
+            out.report(Code.QUOTE_TIME_UNBOUND, message, receipt.at(STATED))
+        collateral = receipt.text("tdx.collateral_b64")
+        report = check_quote(
+            decode_base64(receipt.text("tdx.quote_b64") or "") or b"",
+            None if collateral is None else decode_base64(collateral) or b"",
+            self._anchors,
+            self._policy,
+            at,
+            position=at_quote,
+        )
+        out.findings += report.findings
+        origin = report.outcome(ORIGIN)
+        first = next((result for result in report.results if result.outcome is not Outcome.PASS), None)
+        if origin is Outcome.PASS:
+            assert report.level is not None
+            detail = ", ".join((report.level.status, *report.level.advisories))
+        else:
+            assert first is not None
+            detail = f"{first.step.title}: {first.detail}"
+        out.add(Check.DCAP, origin, detail)
+        self.statuses[f"{origin}: {detail}"] += 1
+        for check, step in ((Check.PLATFORM, Step.PLATFORM), (Check.MEASUREMENTS, Step.MEASUREMENTS)):
+            result = next(result for result in report.results if result.step is step)
+            out.add(check, result.outcome, result.detail)
+        if origin is Outcome.PASS:
+            assert report.quote is not None
+            registers = {register: report.quote.field(f"body.{register}").hex() for register in REGISTERS}
+            self.measured.update(registers.items())
+
+
+def open_origin(policy: AttestationPolicy) -> Origin:
+    """Read the policy's trust directory.
+
+    Raises:
+        PolicyError: a file in it holds no certificate.
+    """
+    from k3_ledger.verify.tee.certificates import load_anchors  # noqa: PLC0415 - brings X.509
+
+    return Origin(policy, load_anchors((name, data) for name, data in policy.anchors if name.endswith(".pem")))

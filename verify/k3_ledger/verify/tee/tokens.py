@@ -1,0 +1,175 @@
+"""Verifies NVIDIA attestation tokens, offline, with keys that the auditor holds.
+
+The attestation service answers with ``[["JWT", overall], {"GPU-0": device, …}]``: JSON web tokens (RFC 7519) signed
+with ES384. NVIDIA's own package fetches the keys while it verifies and has no other way, so the check is made here:
+the keys come from ``nvidia-jwks.json`` (RFC 7517) in the trust directory.
+
+1. each token has three parts, ES384 in its header, and a signature that verifies under the key of its name;
+2. the overall token names the digest of every device's token, and no device is left over;
+3. the chosen time lies in each token's period;
+4. the service says that the evidence held: overall, and for each device;
+5. every nonce is the digest of the receipt's bare bundle.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA384
+
+from k3_ledger.schemas.errors import AttestationError, PolicyError
+from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.outcomes import NOWHERE, Outcome, Position
+from k3_ledger.verify.attestation import show_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+KEY_SET: Final = "nvidia-jwks.json"
+"""File of the trust directory that holds the service's keys."""
+MAX_BYTES: Final = 1 << 20
+_PART: Final = re.compile(r"[A-Za-z0-9_-]+")
+_HELD: Final = frozenset({"success", "comparison-successful"})
+"""Words of the service for measurements that held, by version of its claims."""
+_COORDINATE: Final = 48
+
+
+Keys: TypeAlias = "Mapping[str, ec.EllipticCurvePublicKey]"
+"""Keys of an attestation service, by name."""
+
+
+def load_keys(data: bytes) -> Keys:
+    """Keys on P-384 of a key set, by name; others are left out.
+
+    Raises:
+        PolicyError: it is no key set, or one of those keys cannot be used.
+    """
+    try:
+        found = {}
+        for key in json.loads(data)["keys"]:
+            if key.get("kty") == "EC" and key.get("crv", "P-384") == "P-384":
+                found[str(key["kid"])] = _key(key)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise PolicyError(
+            Code.POLICY_MALFORMED,
+            f"no set of keys that can be used: {type(error).__name__} {error}"[:200],
+            position=Position(source=KEY_SET),
+        ) from None
+    return found
+
+
+def _key(key: Mapping[str, Any]) -> ec.EllipticCurvePublicKey:
+    if "x" in key:
+        return ec.EllipticCurvePublicKey.from_encoded_point(
+            ec.SECP384R1(),
+            b"\x04" + _decode(key["x"]).rjust(_COORDINATE, b"\0") + _decode(key["y"]).rjust(_COORDINATE, b"\0"),
+        )
+    public = x509.load_der_x509_certificate(base64.b64decode(key["x5c"][0], validate=True)).public_key()
+    if not isinstance(public, ec.EllipticCurvePublicKey) or not isinstance(public.curve, ec.SECP384R1):
+        raise ValueError("a certificate's key is not on P-384")  # noqa: TRY004 - about the data
+    return public
+
+
+def _decode(text: str) -> bytes:
+    """The one base64url spelling without padding (RFC 7515, section 2)."""
+    if _PART.fullmatch(text) is None:
+        raise ValueError("not base64url")
+    data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    if base64.urlsafe_b64encode(data).rstrip(b"=").decode() != text:
+        raise ValueError("not the one spelling of base64url")
+    return data
+
+
+def check_tokens(
+    data: bytes, keys: Keys, at: int, digest: bytes, position: Position = NOWHERE
+) -> tuple[Outcome, list[Finding]]:
+    """Verify the service's answer.
+
+    Args:
+        data: the answer, JSON.
+        keys: the auditor's keys, by name.
+        at: seconds since 1970 at which the tokens must be valid.
+        digest: what the nonces must be.
+        position: where the answer stands, for findings.
+    """
+    findings: list[Finding] = []
+    try:
+        overall, devices = _split(data)
+        findings += _check(overall, devices, keys, at, digest)
+    except AttestationError as error:
+        findings.append(error.finding)
+    placed = [Finding(f.code, f.message, position, f.expected, f.found) for f in findings]
+    if any(finding.code is Code.TOKEN_NO_KEY for finding in placed):
+        return Outcome.NOT_CHECKED, placed
+    return (Outcome.FAIL if placed else Outcome.PASS), placed
+
+
+def _split(data: bytes) -> tuple[str, dict[str, str]]:
+    try:
+        value = json.loads(data) if len(data) <= MAX_BYTES else None
+    except (ValueError, RecursionError):
+        value = None
+    match value:
+        case [["JWT", str(overall)], dict(devices)] if devices and all(isinstance(t, str) for t in devices.values()):
+            return overall, devices
+        case _:
+            raise AttestationError(Code.TOKEN_MALFORMED, "not an overall token and a token for each device")
+
+
+def _check(overall: str, devices: Mapping[str, str], keys: Keys, at: int, digest: bytes) -> Iterator[Finding]:
+    claims = {"overall": _open(overall, keys), **{name: _open(token, keys) for name, token in devices.items()}}
+    named = claims["overall"].get("submods")
+    wanted = {name: ["DIGEST", ["SHA-256", sha256(token.encode()).hexdigest()]] for name, token in devices.items()}
+    if named != wanted:
+        yield Finding(Code.TOKEN_SIGNATURE, "the devices' tokens are not those that the overall token names")
+    for name, claim in claims.items():
+        first, last = claim.get("nbf", claim.get("iat")), claim.get("exp")
+        if not isinstance(first, int) or not isinstance(last, int) or not first <= at <= last:
+            yield Finding(
+                Code.TOKEN_EXPIRED, f"token {name} is not valid then", f"{first} to {last}"[:80], show_time(at)
+            )
+        held = claim.get("x-nvidia-overall-att-result") is True if name == "overall" else claim.get("measres") in _HELD
+        if not held:
+            yield Finding(Code.TOKEN_REFUSED, f"token {name} says that the evidence did not hold")
+        if str(claim.get("eat_nonce")).lower() != digest.hex():
+            found = str(claim.get("eat_nonce"))[:80]
+            yield Finding(
+                Code.TOKEN_BINDING,
+                f"the nonce of token {name} is not the receipt's digest",
+                NOWHERE,
+                digest.hex(),
+                found,
+            )
+
+
+def _open(token: str, keys: Keys) -> dict[str, Any]:
+    """The claims of one token whose signature verifies.
+
+    Raises:
+        AttestationError: it is malformed, its key is not there, or its signature does not verify.
+    """
+    try:
+        head, body, signature = token.split(".")
+        header, claims, raw = json.loads(_decode(head)), json.loads(_decode(body)), _decode(signature)
+        algorithm, name = header["alg"], str(header["kid"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise AttestationError(Code.TOKEN_MALFORMED, f"no token: {type(error).__name__} {error}"[:200]) from None
+    if algorithm != "ES384" or len(raw) != 2 * _COORDINATE or not isinstance(claims, dict):
+        found = f"{algorithm}, {len(raw)} bytes"[:80]
+        raise AttestationError(Code.TOKEN_MALFORMED, "no ES384 token", expected="ES384, 96 bytes", found=found)
+    if name not in keys:
+        raise AttestationError(Code.TOKEN_NO_KEY, f"no key named {name[:80]} in {KEY_SET}")
+    numbers = int.from_bytes(raw[:_COORDINATE], "big"), int.from_bytes(raw[_COORDINATE:], "big")
+    try:
+        keys[name].verify(encode_dss_signature(*numbers), f"{head}.{body}".encode(), ec.ECDSA(SHA384()))
+    except InvalidSignature:
+        raise AttestationError(Code.TOKEN_SIGNATURE, "a token's signature does not verify") from None
+    return claims
