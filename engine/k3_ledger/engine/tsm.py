@@ -12,6 +12,7 @@ fetched by others beforehand: this module opens no connection.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import time
@@ -132,7 +133,8 @@ def take_quote(wanted: bytes, module: Module) -> bytes | None:
     except OSError as error:
         raise _none(f"the security module failed: {error}") from None
     finally:
-        module.close(report)
+        with contextlib.suppress(OSError):  # a folder left behind is no reason to lose a run
+            module.close(report)
 
 
 def _ask(wanted: bytes, module: Module, report: Path) -> bytes:

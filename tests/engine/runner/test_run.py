@@ -16,13 +16,21 @@ from k3_ledger.engine.runner import run as runner
 from k3_ledger.engine.runner.channel import python_command
 from k3_ledger.engine.runner.measure import Plan
 from k3_ledger.engine.runner.run import Request
+from k3_ledger.engine.tsm import Module
 from k3_ledger.rescore.native import read_run
 from k3_ledger.schemas.errors import RunError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.measurement import FailedMeasurement, RunMeasurement
 from k3_ledger.schemas.validate import parse_bundle
+from k3_ledger.verify.attestation import AttestationPolicy
+from k3_ledger.verify.log import check_log
+from k3_ledger.verify.policy import TrustPolicy
 from k3_ledger.verify.receipts import check_run
+from k3_ledger.verify.source import MemorySource
+from tests.engine.simulated_tsm import SimulatedModule
+from tests.ledgers import RUNNER, small_ledger
 from tests.support import ROOT
+from tests.verify.tee.world import AT, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +64,7 @@ def test_a_run_holds_raw_times_parity_flags_and_provenance(synthetic: Callable[.
             plan=Plan(context=32, decode_tokens=8, repetitions=3),
             depths=(4, 16),
             rows=2,
+            module=Module(reports=tmp_path / "no trusted security module"),
         )
     )
     assert outcome.kind == "run", outcome.findings
@@ -65,6 +74,7 @@ def test_a_run_holds_raw_times_parity_flags_and_provenance(synthetic: Callable[.
     assert scored.keys() == {"prefill@32", "decode@32"}
     assert all(scored[name].speed and scored[name].clock for name in ("prefill@32", "decode@32"))
     assert isinstance(body, RunMeasurement)
+    assert (body.tee.kind, body.tee.report_data_sha256) == ("none", None)
     assert body == parse_bundle((tmp_path / "b" / "bundle.json").read_bytes()).body
     assert list(check_run(body)) == []
     assert {(one.metric, one.observer) for one in body.timing} == {
@@ -87,6 +97,51 @@ def test_a_run_holds_raw_times_parity_flags_and_provenance(synthetic: Callable[.
     assert len(graded) == 16
     assert set(graded) < set(range(512))
     assert not [name for name in json.loads(kept["environment.json"]) if name.startswith(("K3_", "PYTEST"))]
+
+
+def quick(synthetic: Callable[..., Path], folder: Path, **how: Any) -> Request:
+    return Request(
+        model=synthetic("tiny"), model_name="synth-tiny", out=folder / "b", node="here", flags={"chunk": "16"},
+        plan=Plan(context=32, decode_tokens=8, repetitions=3), depths=(4,), rows=1, own_reference=True, **how,
+    )  # fmt: skip
+
+
+def test_a_run_in_a_trust_domain_is_bound_to_it_in_full(synthetic: Callable[..., Path], tmp_path: Path) -> None:
+    """From the machine's quote to the verifier's verdict; one figure changed afterwards is found."""
+    pytest.importorskip("dcap_qvl")
+    world = World()
+    (tmp_path / "tsm").mkdir()
+    (tmp_path / "collateral.json").write_bytes(world.collateral())
+    module = SimulatedModule(reports=tmp_path / "tsm", make=world.quote)
+    request = quick(synthetic, tmp_path, module=module, collateral=tmp_path / "collateral.json")
+    assert runner.run(request).kind == "run"
+    body = json.loads((tmp_path / "b" / "bundle.json").read_bytes())["body"]
+    assert body["tee"]["kind"] == "tdx"
+    assert {"tdx-quote.bin", "tdx-collateral.json"} <= set(artifacts(tmp_path / "b"))
+    blobs = {path.name: path.read_bytes() for path in (tmp_path / "b" / "blobs").iterdir()}
+    pins = (("mrtd", frozenset({"c1" * 48})),)
+    demands = AttestationPolicy(at=AT, measurements=pins, kinds=frozenset({"tdx"}), anchors=world.anchors())
+
+    def verdict(sealed: dict[str, Any]) -> set[Code]:
+        ledger = small_ledger(0)
+        ledger.add("run", sealed, RUNNER)
+        source = MemorySource(ledger.data, checkpoint=ledger.head(), artifacts=blobs)
+        policy = TrustPolicy(require=frozenset({"attestations"}), attestation=demands)
+        return {code for code in check_log(source, policy).counts if code.info.exit}
+
+    assert verdict(body) == set()
+    body["timing"][0]["samples"][0]["duration_ns"] += 1
+    assert verdict(body) == {Code.QUOTE_BINDING, Code.REQUIRED_NOT_CHECKED}
+
+
+def test_a_trust_domain_that_gives_no_quote_costs_no_run(synthetic: Callable[..., Path], tmp_path: Path) -> None:
+    (tmp_path / "tsm").mkdir()
+    outcome = runner.run(quick(synthetic, tmp_path, module=SimulatedModule(reports=tmp_path / "tsm", fault="read")))
+    assert outcome.kind == "run"
+    assert Code.RUN_NO_QUOTE in {finding.code for finding in outcome.findings}
+    body = parse_bundle((tmp_path / "b" / "bundle.json").read_bytes()).body
+    assert isinstance(body, RunMeasurement)
+    assert body.tee.kind == "none"
 
 
 def test_a_run_that_fails_is_kept_and_exits_1(

@@ -8,6 +8,7 @@ Dates are looked at apart, because whether something has expired depends on a ch
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +24,7 @@ from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
 INTEL_ROOT_SHA256: Final = "44a0196b2b99f889b8e149e95b807a350e7424964399e885a7cbb8ccfab674d3"
@@ -231,17 +232,14 @@ def check_revocation(chain: tuple[x509.Certificate, ...], signer: x509.Certifica
             raise AttestationError(Code.QUOTE_REVOKED, f"revoked: {name}", found=found)
 
 
-def periods(certificates: Iterable[x509.Certificate], lists: Lists) -> Iterable[tuple[str, datetime, datetime | None]]:
-    """Name, first and last moment of everything that expires."""
+def periods(certificates: Iterable[x509.Certificate], lists: Lists) -> Iterator[tuple[str, datetime, datetime]]:
+    """Name, first and last moment of everything that expires. At its next update a list is stale."""
     for certificate in certificates:
-        name = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
-        yield (
-            str(name[0].value) if name else "certificate",
-            certificate.not_valid_before_utc,
-            certificate.not_valid_after_utc,
-        )
-    yield "PCK revocation list", lists.pck.last_update_utc, lists.pck.next_update_utc
-    yield "root revocation list", lists.root.last_update_utc, lists.root.next_update_utc
+        name = certificate.subject.rfc4514_string()
+        yield name, certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    for name, found in (("PCK revocation list", lists.pck), ("root revocation list", lists.root)):
+        last = found.next_update_utc or found.last_update_utc
+        yield name, found.last_update_utc, last - timedelta(seconds=1)
 
 
 def check_p256(

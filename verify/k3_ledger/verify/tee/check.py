@@ -282,6 +282,8 @@ class _Run:
         self.level = None
         level = levels.shaped("the TCB info", lambda: levels.platform_level(self._info, platform, quote))
         self.level = level.worsened_by(own)
+        if self.level.status == "Revoked":
+            self._report(Code.QUOTE_REVOKED, "Intel has revoked the TCB level of this platform")
         return self.level.status
 
     def _dates(self) -> None:
@@ -291,9 +293,9 @@ class _Run:
         for name, info in (("TCB info", self._info), ("QE identity", self._identity)):
             spans.append((name, *levels.shaped(name, partial(levels.period, info))))
         for name, first, last in spans:
-            if last is None or not first <= self.at <= last:
+            if not first <= self.at <= last:
                 when = "not valid yet" if self.at < first else "expired"
-                shown = f"{first:%Y-%m-%dT%H:%M:%SZ} to {last or first:%Y-%m-%dT%H:%M:%SZ}"
+                shown = f"{first:%Y-%m-%dT%H:%M:%SZ} to {last:%Y-%m-%dT%H:%M:%SZ}"
                 self._report(Code.QUOTE_EXPIRED, f"{name} is {when}", shown, show_time(int(self.at.timestamp())))
 
     def _second(self) -> str:

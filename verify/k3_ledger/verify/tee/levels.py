@@ -102,11 +102,9 @@ def platform_level(info: Mapping[str, Any], platform: Platform, quote: Quote) ->
         AttestationError: with ``K3L-QUOTE-COLLATERAL``: the TCB info is about another platform; with
             ``K3L-QUOTE-TCB``: it reaches none.
     """
-    found = (info["fmspc"].lower(), info["pceId"].lower())
-    if found != (platform.fmspc.hex(), platform.pce_id.hex()):
-        raise wrong(
-            "the TCB info is about another platform", f"{platform.fmspc.hex()}, {platform.pce_id.hex()}", str(found)
-        )
+    expected, found = (platform.fmspc.hex(), platform.pce_id.hex()), (info["fmspc"].lower(), info["pceId"].lower())
+    if found != expected:
+        raise wrong("the TCB info is about another platform", ", ".join(expected), ", ".join(found)[:80])
     module = quote.field("body.tee_tcb_svn")
     first = 2 if module[1] else 0  # a module with a version has levels of its own for the first two
     for level in info["tcbLevels"]:

@@ -47,7 +47,8 @@ def check_attestations(scan: Scan, attested: list[Attested], source: LogSource, 
     tally = scan.tallies["attestations"]
     for receipt in attested:
         place = _Place(receipt, source)
-        outcomes, findings = [], []
+        outcomes: list[Outcome] = []
+        findings: list[Finding] = []
         if "tdx" in receipt.kinds:
             outcomes.append(_check_quote(receipt, place, anchors, policy, findings))
         if "nvidia" in receipt.kinds:

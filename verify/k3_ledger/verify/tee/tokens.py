@@ -125,29 +125,23 @@ def _split(data: bytes) -> tuple[str, dict[str, str]]:
 
 
 def _check(overall: str, devices: Mapping[str, str], keys: Keys, at: int, digest: bytes) -> Iterator[Finding]:
-    claims = {"overall": _open(overall, keys), **{name: _open(token, keys) for name, token in devices.items()}}
-    named = claims["overall"].get("submods")
+    top = _open(overall, keys)
+    opened = [("overall", top), *((name, _open(token, keys)) for name, token in devices.items())]
     wanted = {name: ["DIGEST", ["SHA-256", sha256(token.encode()).hexdigest()]] for name, token in devices.items()}
-    if named != wanted:
+    if top.get("submods") != wanted:
         yield Finding(Code.TOKEN_SIGNATURE, "the devices' tokens are not those that the overall token names")
-    for name, claim in claims.items():
-        first, last = claim.get("nbf", claim.get("iat")), claim.get("exp")
+    for name, claims in opened:
+        first, last = claims.get("nbf", claims.get("iat")), claims.get("exp")
         if not isinstance(first, int) or not isinstance(last, int) or not first <= at <= last:
-            yield Finding(
-                Code.TOKEN_EXPIRED, f"token {name} is not valid then", f"{first} to {last}"[:80], show_time(at)
-            )
-        held = claim.get("x-nvidia-overall-att-result") is True if name == "overall" else claim.get("measres") in _HELD
+            message, period = f"token {name} is not valid then", f"{first} to {last}"[:80]
+            yield Finding(Code.TOKEN_EXPIRED, message, expected=period, found=show_time(at))
+        held = claims.get("x-nvidia-overall-att-result") is True if claims is top else claims.get("measres") in _HELD
         if not held:
             yield Finding(Code.TOKEN_REFUSED, f"token {name} says that the evidence did not hold")
-        if str(claim.get("eat_nonce")).lower() != digest.hex():
-            found = str(claim.get("eat_nonce"))[:80]
-            yield Finding(
-                Code.TOKEN_BINDING,
-                f"the nonce of token {name} is not the receipt's digest",
-                NOWHERE,
-                digest.hex(),
-                found,
-            )
+        found = str(claims.get("eat_nonce"))[:80]
+        if found.lower() != digest.hex():
+            message = f"the nonce of token {name} is not the receipt's digest"
+            yield Finding(Code.TOKEN_BINDING, message, expected=digest.hex(), found=found)
 
 
 def _open(token: str, keys: Keys) -> dict[str, Any]:

@@ -1,0 +1,99 @@
+"""The [attestation] table of a trust policy: typed, strict, and stated in the report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from k3_ledger.schemas.errors import PolicyError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.verify.attestation import AttestationPolicy, read_at, read_table, read_time
+from k3_ledger.verify.policy import parse_policy
+
+MRTD = "ab" * 48
+
+
+def test_a_table_is_read() -> None:
+    text = f"""
+        [attestation]
+        kinds = ["tdx"]
+        trust_dir = "intel"
+        at = "2026-08-02T00:00:00Z"
+        allow = ["smt", "dynamic-platform"]
+        tcb_status = ["UpToDate", "SWHardeningNeeded"]
+        refuse_advisories = ["INTEL-SA-00001"]
+        [attestation.measurements]
+        mrtd = ["{MRTD}"]
+    """
+    policy = parse_policy(text.encode()).attestation
+    assert policy is not None
+    assert policy.trust_dir == "intel"
+    assert policy.measurements == (("mrtd", frozenset({MRTD})),)
+    assert policy.sentence == (
+        "attestations at 2026-08-02T00:00:00Z (kinds tdx) (allowing dynamic-platform, smt) "
+        "(TCB status UpToDate, SWHardeningNeeded) (refusing INTEL-SA-00001) (pinned mrtd)"
+    )
+    assert policy.sentence in parse_policy(text.encode()).sentence
+
+
+def test_an_empty_table_asks_for_receipt_time_and_accepts_only_what_is_up_to_date() -> None:
+    policy = read_table({})
+    assert policy == AttestationPolicy()
+    assert policy.sentence == "attestations at receipt time"
+    assert policy.tcb_status == {"UpToDate"}
+    assert parse_policy(b"").attestation is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "attestation = 7",
+        "[attestation]\nkind = []",
+        "[attestation]\nkinds = ['sgx']",
+        "[attestation]\nkinds = 'tdx'",
+        "[attestation]\nkinds = [7]",
+        "[attestation]\nat = 7",
+        "[attestation]\nat = 'yesterday'",
+        "[attestation]\nat = '2026-08-02T00:00:00'",
+        "[attestation]\nat = '0001-01-01T00:00:00Z'",
+        "[attestation]\ntrust_dir = 7",
+        "[attestation]\nallow = ['everything']",
+        "[attestation]\ntcb_status = ['Revoked']",
+        "[attestation]\nmeasurements = 7",
+        "[attestation.measurements]\nrtmr9 = []",
+        "[attestation.measurements]\nmrtd = ['AB']",
+        f"[attestation.measurements]\nmrtd = ['{MRTD.upper()}']",
+    ],
+)
+def test_a_table_with_a_mistake_is_refused(text: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        parse_policy(text.encode(), "my.toml")
+    finding = caught.value.finding
+    assert (finding.code, finding.position.field) == (Code.POLICY_MALFORMED, "attestation")
+
+
+def test_times_name_their_zone() -> None:
+    assert read_at("receipt") == "receipt"
+    assert read_at("now") == "now"
+    assert read_at("2026-08-02T03:55:27+00:00") == read_time("2026-08-02T03:55:27Z") == 1785642927
+
+
+def test_the_readers_time_is_filled_in_from_outside() -> None:
+    policy = AttestationPolicy(at="now")
+    with pytest.raises(TypeError, match="at_time"):
+        policy.judged_at("2026-08-02T00:00:00Z")
+    assert policy.at_time(7).judged_at("") == 7
+    assert AttestationPolicy().at_time(7).judged_at("1970-01-01T00:01:00Z") == 60
+    with pytest.raises(ValueError, match="Invalid isoformat"):
+        AttestationPolicy().judged_at("")
+
+
+def test_the_digest_of_a_trust_directory_covers_names_and_contents() -> None:
+    def digest(*files: tuple[str, bytes]) -> Any:
+        return AttestationPolicy(anchors=files).digest
+
+    one = digest(("a.pem", b"1"), ("b.pem", b"2"))
+    assert one == digest(("b.pem", b"2"), ("a.pem", b"1"))
+    assert len({one, digest(("a.pem", b"2"), ("b.pem", b"1")), digest(("a.pem", b"1"))}) == 3
+    assert f"trust directory {one[:16]}…" in AttestationPolicy(anchors=(("a.pem", b"1"), ("b.pem", b"2"))).sentence

@@ -1,0 +1,151 @@
+"""NVIDIA attestation tokens: the ones that hold, and every way in which one does not."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+
+from k3_ledger.schemas.errors import PolicyError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Outcome, Position
+from k3_ledger.verify.tee.tokens import MAX_BYTES, check_tokens, load_keys
+from tests.verify.tee.tokens import answer, b64url, claims, key_set, token
+from tests.verify.tee.world import AT, NOW, key
+
+DIGEST = bytes(range(32))
+
+
+def checked(given: Any, at: int = AT, keys: bytes | None = None, digest: bytes = DIGEST) -> tuple[Outcome, set[Code]]:
+    data = given if isinstance(given, bytes) else json.dumps(given).encode()
+    outcome, findings = check_tokens(data, load_keys(keys or key_set()), at, digest, Position(source="t"))
+    assert {finding.position.source for finding in findings} <= {"t"}
+    return outcome, {finding.code for finding in findings}
+
+
+@pytest.mark.parametrize("certificate", [False, True])
+def test_tokens_that_hold_pass(certificate: bool) -> None:
+    assert checked(answer(DIGEST), keys=key_set(certificate=certificate)) == (Outcome.PASS, set())
+    assert checked(answer(DIGEST, device={"measres": "comparison-successful"})) == (Outcome.PASS, set())
+
+
+def test_a_token_without_a_beginning_begins_when_it_was_issued() -> None:
+    given = answer(DIGEST, overall={"nbf": AT - 5})
+    assert checked(given)[0] is Outcome.PASS
+    one = claims(DIGEST)
+    del one["nbf"]
+    assert one["iat"] <= AT
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ({"overall": {"x-nvidia-overall-att-result": False}}, Code.TOKEN_REFUSED),
+        ({"overall": {"x-nvidia-overall-att-result": "true"}}, Code.TOKEN_REFUSED),
+        ({"device": {"measres": "failure"}}, Code.TOKEN_REFUSED),
+        ({"overall": {"submods": {}}}, Code.TOKEN_SIGNATURE),
+        ({"overall": {"eat_nonce": "00" * 32}}, Code.TOKEN_BINDING),
+        ({"device": {"eat_nonce": None}}, Code.TOKEN_BINDING),
+        ({"overall": {"exp": AT - 1}}, Code.TOKEN_EXPIRED),
+        ({"device": {"nbf": AT + 1}}, Code.TOKEN_EXPIRED),
+        ({"device": {"exp": "never"}}, Code.TOKEN_EXPIRED),
+        ({"device": {"nbf": None}}, Code.TOKEN_EXPIRED),
+        ({"signer": key(32, ec.SECP384R1())}, Code.TOKEN_SIGNATURE),
+        ({"alg": "none"}, Code.TOKEN_MALFORMED),
+        ({"alg": "HS256"}, Code.TOKEN_MALFORMED),
+    ],
+)
+def test_tokens_that_do_not_hold_fail(how: dict[str, Any], code: Code) -> None:
+    assert checked(answer(DIGEST, **how)) == (Outcome.FAIL, {code})
+
+
+def test_tokens_of_another_receipt_fail() -> None:
+    assert checked(answer(DIGEST), digest=bytes(32)) == (Outcome.FAIL, {Code.TOKEN_BINDING})
+
+
+def test_a_device_left_out_or_added_shows() -> None:
+    whole = answer(DIGEST)
+    fewer = [whole[0], {"GPU-0": whole[1]["GPU-0"]}]
+    more = [whole[0], whole[1] | {"GPU-2": whole[1]["GPU-0"]}]
+    for given in (fewer, more):
+        assert checked(given) == (Outcome.FAIL, {Code.TOKEN_SIGNATURE})
+
+
+def test_a_device_called_overall_hides_nothing() -> None:
+    refused = answer(DIGEST, overall={"x-nvidia-overall-att-result": False}, names=("overall",))
+    assert checked(refused) == (Outcome.FAIL, {Code.TOKEN_REFUSED})
+
+
+def test_without_the_key_of_its_name_a_token_is_not_checked() -> None:
+    assert checked(answer(DIGEST, kid="made-up-2")) == (Outcome.NOT_CHECKED, {Code.TOKEN_NO_KEY})
+
+
+GOOD = token(claims(DIGEST))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[",
+        b"{}",
+        b"[" * 100_000,
+        b" " * (MAX_BYTES + 1),
+        json.dumps([["JWT", GOOD], {}]).encode(),
+        json.dumps([["JWT", GOOD], {"GPU-0": 7}]).encode(),
+        json.dumps([["CWT", GOOD], {"GPU-0": GOOD}]).encode(),
+        json.dumps([["JWT", "a.b"], {"GPU-0": GOOD}]).encode(),
+        json.dumps([["JWT", GOOD + "="], {"GPU-0": GOOD}]).encode(),
+        json.dumps([["JWT", GOOD[:-1] + "\u00e9"], {"GPU-0": GOOD}]).encode(),
+        json.dumps([["JWT", ".".join(["W10", *GOOD.split(".")[1:]])], {"GPU-0": GOOD}]).encode(),
+        json.dumps([["JWT", ".".join([GOOD.split(".")[0], "W10", GOOD.split(".")[2]])], {"GPU-0": GOOD}]).encode(),
+        json.dumps([["JWT", ".".join([*GOOD.split(".")[:2], "AAAA"])], {"GPU-0": GOOD}]).encode(),
+        json.dumps([["JWT", ".".join([*GOOD.split(".")[:2], "AB"])], {"GPU-0": GOOD}]).encode(),
+        json.dumps([["JWT", f"{b64url(b'{}')}.{GOOD.partition('.')[2]}"], {"GPU-0": GOOD}]).encode(),
+    ],
+    ids=range(16),
+)  # fmt: skip
+def test_what_is_no_token_is_malformed(data: bytes) -> None:
+    assert checked(data) == (Outcome.FAIL, {Code.TOKEN_MALFORMED})
+
+
+def other_certificate() -> str:
+    named = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "x")])
+    private = key(33)
+    made = x509.CertificateBuilder(named, named, private.public_key(), 7, NOW, NOW.replace(year=2030)).sign(
+        private, SHA256()
+    )
+    return base64.b64encode(made.public_bytes(Encoding.DER)).decode()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"keys":[7]}',
+        b'{"keys":[{"kty":"EC"}]}',
+        key_set(x="AA", y="AA"),
+        key_set(x=7),
+        key_set(certificate=True, x5c=["%%"]),
+        key_set(certificate=True, x5c=[other_certificate()]),
+    ],
+    ids=range(9),
+)
+def test_what_is_no_set_of_keys_is_refused(data: bytes) -> None:
+    with pytest.raises(PolicyError) as caught:
+        load_keys(data)
+    assert caught.value.finding.position.source == "nvidia-jwks.json"
+
+
+def test_keys_of_other_kinds_are_left_out() -> None:
+    assert set(load_keys(key_set())) == {"made-up-1"}
+    assert load_keys(b'{"keys":[{"kty":"EC","crv":"P-256","kid":"a"}]}') == {}
