@@ -40,7 +40,7 @@ ENVIRONMENTS = {
     "test": Environment("tests, linters and type checkers; no torch", ".[dev,tee]"),
     "engine": Environment(
         "engine and kernel tests, with torch: the largest download",
-        ".[test]",
+        ".[test,tee]",
         (
             ("torch==2.13.0",),
             ("--constraint=constraints-engine.txt", "triton", "gguf", "numpy", "xllamacpp", "mypy"),

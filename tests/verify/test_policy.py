@@ -12,6 +12,7 @@ from k3_ledger.ledger.core.note import KeyType, Verifier
 from k3_ledger.schemas.errors import PolicyError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import ExitCode
+from k3_ledger.verify.attestation import AttestationPolicy
 from k3_ledger.verify.policy import TrustPolicy, parse_policy
 from tests.ledgers import LOG, ROOT, canonical
 
@@ -87,6 +88,8 @@ def test_every_part_of_a_policy_is_in_its_digest() -> None:
         TrustPolicy(witnesses=(Witness(other, "a"),), quorum=1),
         TrustPolicy(witnesses=(Witness(key, "a"), Witness(other, "b")), quorum=1),
         TrustPolicy(witnesses=(Witness(key, "a"), Witness(other, "b")), quorum=2),
+        TrustPolicy(attestation=AttestationPolicy()),
+        TrustPolicy(attestation=AttestationPolicy(at="now")),
     ]
     assert len({policy.digest for policy in policies}) == len(policies)
     assert len(fields(TrustPolicy)) == len(TrustPolicy().as_dict())

@@ -279,7 +279,8 @@ class Tee(Model):
     kind: Literal["none", "tdx"]
     """Which; `none` when there was none."""
     report_data_sha256: Hex64 | None
-    """SHA-256 of the quote's report data; null when there is no quote."""
+    """SHA-256 of the quote's 64 bytes of report data (docs/attestation.md derives them from the receipt); null when
+    there is no quote."""
 
 
 class Measured(Model):

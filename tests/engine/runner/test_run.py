@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import typer
+from docs.examples.made_up_intel import AT, World
 from typer.testing import CliRunner
 
 from k3_ledger.cli import run as command
@@ -30,7 +31,6 @@ from k3_ledger.verify.source import MemorySource
 from tests.engine.simulated_tsm import SimulatedModule
 from tests.ledgers import RUNNER, small_ledger
 from tests.support import ROOT
-from tests.verify.tee.world import AT, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from docs.examples.made_up_intel import World
 
 from k3_ledger.schemas.findings import Code
 from k3_ledger.verify.attestation import AttestationPolicy
 from k3_ledger.verify.polaris import AuditOptions, AuditReport, audit, render
 from k3_ledger.verify.polaris.hashes import Check
 from tests.verify.polaris import make_log
-from tests.verify.tee.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,10 +7,11 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from docs.examples.made_up_intel import World
+
 from k3_ledger.verify.source import MemorySource
 from tests.ledgers import RUNNER, Builder, canonical, run_body, small_ledger
 from tests.verify.tee.tokens import answer
-from tests.verify.tee.world import World
 
 DOMAIN = hashlib.sha256(b"k3-ledger/report-data/1\n").digest()
 STARTED = "2026-06-01T00:00:00Z"

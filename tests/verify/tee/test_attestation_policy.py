@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from k3_ledger.schemas.errors import PolicyError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.verify.attestation import AttestationPolicy, read_at, read_table, read_time
-from k3_ledger.verify.policy import parse_policy
+from k3_ledger.verify.policy import TrustPolicy, parse_policy
 
 MRTD = "ab" * 48
 
@@ -87,6 +88,22 @@ def test_the_readers_time_is_filled_in_from_outside() -> None:
     assert AttestationPolicy().at_time(7).judged_at("1970-01-01T00:01:00Z") == 60
     with pytest.raises(ValueError, match="Invalid isoformat"):
         AttestationPolicy().judged_at("")
+
+
+def test_everything_that_is_demanded_is_in_the_digest_of_a_policy_and_where_the_files_lie_is_not() -> None:
+    policies = [
+        AttestationPolicy(),
+        AttestationPolicy(kinds=frozenset({"tdx"})),
+        AttestationPolicy(at=7),
+        AttestationPolicy(allow=frozenset({"smt"})),
+        AttestationPolicy(tcb_status=frozenset({"OutOfDate"})),
+        AttestationPolicy(refuse_advisories=frozenset({"x"})),
+        AttestationPolicy(measurements=(("mrtd", frozenset({MRTD})),)),
+        AttestationPolicy(anchors=(("a.pem", b"1"),)),
+    ]
+    assert len({TrustPolicy(attestation=policy).digest for policy in policies}) == len(policies)
+    assert len(fields(AttestationPolicy)) == len(AttestationPolicy().as_dict()) + 1 == len(policies)
+    assert AttestationPolicy(trust_dir="a").as_dict() == AttestationPolicy(trust_dir="b").as_dict()
 
 
 def test_the_digest_of_a_trust_directory_covers_names_and_contents() -> None:

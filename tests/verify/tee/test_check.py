@@ -11,6 +11,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
+from docs.examples.made_up_intel import AT, FLAGS, SGX, World, days, der, key, pair, sgx_extension, tcb
 
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Outcome, Position
@@ -19,7 +20,6 @@ from k3_ledger.verify.tee import check as checking
 from k3_ledger.verify.tee.certificates import load_anchors
 from k3_ledger.verify.tee.check import ORIGIN, QuoteReport, Step, check_quote, worst
 from k3_ledger.verify.tee.second import Opinion
-from tests.verify.tee.world import AT, FLAGS, SGX, World, days, der, key, pair, sgx_extension, tcb
 
 if TYPE_CHECKING:
     from collections.abc import Callable

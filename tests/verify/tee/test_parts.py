@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
+from docs.examples.made_up_intel import AT, World
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +22,6 @@ from k3_ledger.verify.tee.check import check_quote
 from k3_ledger.verify.tee.collateral import MAX_BYTES, parse_collateral, read_json
 from k3_ledger.verify.tee.layout import LAYOUT, Cover
 from k3_ledger.verify.tee.quote import parse_quote, parse_signature
-from tests.verify.tee.world import AT, World
 
 QUOTE = World().quote(bytes(range(64)), padding=bytes(7))
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
+from docs.examples.made_up_intel import World
 
 from k3_ledger.schemas.attested import bare_bundle, bare_digest, report_data
 from k3_ledger.schemas.errors import StoreError
@@ -18,7 +19,6 @@ from k3_ledger.verify.source import MemorySource
 from tests.ledgers import LOG, ROOT, RUNNER, canonical, key_body
 from tests.verify.tee.receipts import Attested, artifact, ledger, source
 from tests.verify.tee.tokens import key_set
-from tests.verify.tee.world import World
 
 if TYPE_CHECKING:
     from k3_ledger.verify.report import Report, StepResult

@@ -12,13 +12,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
+from docs.examples.made_up_intel import AT, NOW, key
 
 from k3_ledger.schemas.errors import PolicyError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Outcome, Position
 from k3_ledger.verify.tee.tokens import MAX_BYTES, check_tokens, load_keys
 from tests.verify.tee.tokens import answer, b64url, claims, key_set, token
-from tests.verify.tee.world import AT, NOW, key
 
 DIGEST = bytes(range(32))
 

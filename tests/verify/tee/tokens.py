@@ -13,8 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA384
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import NameOID
-
-from tests.verify.tee.world import AT, NOW, key
+from docs.examples.made_up_intel import AT, NOW, key
 
 SERVICE = key(31, ec.SECP384R1())
 

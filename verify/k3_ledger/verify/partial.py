@@ -24,7 +24,7 @@ from k3_ledger.verify.chunks import Chunk
 from k3_ledger.verify.heads import Heads, check_heads, head_faults, read_heads, wanted_sizes
 from k3_ledger.verify.report import FindingLog, Head
 from k3_ledger.verify.scan import Joiner, Scan
-from k3_ledger.verify.settle import check_demands, check_keys, count_unchecked, make_report
+from k3_ledger.verify.settle import check_attested, check_demands, check_keys, count_unchecked, make_report
 from k3_ledger.verify.timestamps import check_timestamps
 from k3_ledger.verify.work import check_chunk
 
@@ -73,6 +73,7 @@ def check_partial(source: TileSource, policy: TrustPolicy | None, options: Optio
         waiting = sum(map(len, scan.references.values()))
         scan.tallies["receipts"].not_checked += waiting
         count_unchecked(scan)
+        check_attested(scan, source, policy)
         check_timestamps(scan, source, policy, options.read_token)
         check_demands(scan, policy)
     except LedgerError as error:  # the head cannot be read, its border is missing, or a tile is wrong

@@ -1,7 +1,9 @@
-"""A made-up Intel: root, platform authority, PCK and TCB signing certificates, lists, collateral, and quotes.
+"""A made-up Intel, to try attestations on: python made_up_intel.py DIR.
 
-Written from Intel's published formats and with none of the code under test. Every part can be made wrong on purpose.
-The keys are derived from small numbers and worth nothing.
+Writes a trust directory (root and TCB signing certificate), a trust policy, and a bundle of a run that was attested by
+a made-up platform under that root: quote and collateral are genuine by those certificates and by no others. Written
+from Intel's published formats and docs/attestation.md, without the product. Every part can be made wrong on purpose:
+the tests do. The keys are derived from small numbers and worth nothing.
 """
 
 from __future__ import annotations
@@ -9,8 +11,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from cryptography import x509
@@ -29,20 +33,23 @@ FLAGS = {"dynamic": b"\x00", "cached": b"\x00", "smt": b"\x00"}
 
 
 def key(number: int, curve: ec.EllipticCurve | None = None) -> ec.EllipticCurvePrivateKey:
+    """A private key that is always the same."""
     return ec.derive_private_key(number, curve or ec.SECP256R1())
 
 
 def sign(private: ec.EllipticCurvePrivateKey, data: bytes) -> bytes:
-    """r and s, 32 bytes each."""
+    """R and s, 32 bytes each."""
     numbers = decode_dss_signature(private.sign(data, ec.ECDSA(SHA256(), deterministic_signing=True)))
     return b"".join(number.to_bytes(32, "big") for number in numbers)
 
 
 def point(private: ec.EllipticCurvePrivateKey) -> bytes:
+    """Both coordinates of a public key."""
     return private.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)[1:]
 
 
 def der(tag: int, contents: bytes) -> bytes:
+    """One DER element."""
     if len(contents) < 0x80:
         return bytes((tag, len(contents))) + contents
     size = (len(contents).bit_length() + 7) // 8
@@ -50,6 +57,7 @@ def der(tag: int, contents: bytes) -> bytes:
 
 
 def identifier(dotted: str) -> bytes:
+    """A DER object identifier."""
     first, second, *rest = map(int, dotted.split("."))
     out = bytearray()
     for arc in (first * 40 + second, *rest):
@@ -61,14 +69,17 @@ def identifier(dotted: str) -> bytes:
 
 
 def pair(name: str, value: bytes) -> bytes:
+    """A value of the SGX extension under its number."""
     return der(0x30, identifier(f"{SGX}.{name}") + value)
 
 
 def integer(number: int) -> bytes:
+    """A DER integer."""
     return der(0x02, number.to_bytes(number.bit_length() // 8 + 1, "big"))
 
 
 def sgx_extension(components: tuple[int, ...], pce_svn: int, flags: dict[str, bytes] | None) -> bytes:
+    """What a PCK certificate says of its platform."""
     tcb = b"".join(pair(f"2.{n}", integer(svn)) for n, svn in enumerate(components, start=1))
     tcb += pair("2.17", integer(pce_svn)) + pair("2.18", der(0x04, bytes(components)))
     parts = [
@@ -85,6 +96,7 @@ def sgx_extension(components: tuple[int, ...], pce_svn: int, flags: dict[str, by
 
 
 def name(common: str) -> x509.Name:
+    """A distinguished name."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
 
 
@@ -121,6 +133,7 @@ class World:
         signing: ec.EllipticCurvePrivateKey,
         **changes: Any,
     ) -> x509.Certificate:
+        """A certificate; ``changes`` says what is unusual about it."""
         how: dict[str, Any] = {
             "serial": int.from_bytes(hashlib.sha256(subject.encode()).digest()[:8], "big") >> 1,
             "first": datetime(2026, 1, 1, tzinfo=UTC),
@@ -146,12 +159,14 @@ class World:
 
     @property
     def root(self) -> x509.Certificate:
+        """The root certificate."""
         private = key(self.root_key)
         how = {"ca": True, "depth": 1, "key_cert_sign": True, "digital_signature": False} | self.top
         return self.certificate("Made-up SGX Root CA", private.public_key(), "Made-up SGX Root CA", private, **how)
 
     @property
     def platform_authority(self) -> x509.Certificate:
+        """The authority that signs PCK certificates."""
         how = {"ca": True, "depth": 0, "key_cert_sign": True, "digital_signature": False} | self.authority
         return self.certificate(
             "Made-up PCK Platform CA", key(12).public_key(), "Made-up SGX Root CA", key(self.root_key), **how
@@ -159,6 +174,7 @@ class World:
 
     @property
     def pck(self) -> x509.Certificate:
+        """The platform's certificate."""
         own = sgx_extension(self.components, self.pce_svn, self.flags)
         sgx = x509.UnrecognizedExtension(x509.ObjectIdentifier(SGX), self.leaf.get("extension", own))
         how = {"more": ((sgx, False),)} | {k: v for k, v in self.leaf.items() if k not in ("extension", "public")}
@@ -167,6 +183,7 @@ class World:
 
     @property
     def tcb_signer(self) -> x509.Certificate:
+        """The certificate that signs TCB info and QE identity."""
         return self.certificate(
             "Made-up TCB Signing", key(14).public_key(), "Made-up SGX Root CA", key(self.root_key), **self.signer
         )
@@ -180,6 +197,7 @@ class World:
     # -- collateral -----------------------------------------------------------------------------------------------
 
     def revocation_list(self, issuer: str, number: int, serials: tuple[int, ...]) -> bytes:
+        """A list, DER."""
         how: dict[str, Any] = {
             "first": datetime(2026, 5, 20, tzinfo=UTC), "last": datetime(2026, 6, 20, tzinfo=UTC), "more": (),
             "issuer": issuer, "key": number,
@@ -197,6 +215,7 @@ class World:
         return builder.sign(key(how["key"]), SHA256(), ecdsa_deterministic=True).public_bytes(Encoding.DER)
 
     def tcb_info(self) -> bytes:
+        """What Intel says about platforms of this kind."""
         level = {"tcb": tcb(), "tcbDate": "2026-01-01T00:00:00Z", "tcbStatus": "UpToDate"}
         own = {"tcb": {"isvsvn": 5}, "tcbDate": "2026-01-01T00:00:00Z", "tcbStatus": "UpToDate"}
         seam = {"mrsigner": "00" * 48, "attributes": "00" * 8, "attributesMask": "FF" * 8}
@@ -210,6 +229,7 @@ class World:
         return json.dumps(value, separators=(",", ":")).encode()
 
     def qe_identity(self) -> bytes:
+        """What Intel says about its quoting enclave."""
         value = {
             "id": "TD_QE", "version": 2, "issueDate": "2026-05-26T00:00:00Z", "nextUpdate": "2026-06-26T00:00:00Z",
             "tcbEvaluationDataNumber": 19, "miscselect": "00000000", "miscselectMask": "FFFFFFFF",
@@ -235,6 +255,7 @@ class World:
         }
 
     def collateral(self) -> bytes:
+        """Everything that a quote is checked with, as this project keeps it."""
         items = {address: base64.b64encode(data).decode() for address, data in self.answers().items()}
         return json.dumps({"items": items, "urls": sorted(items), "v": 1}).encode()
 
@@ -251,6 +272,7 @@ class World:
     # -- quotes ---------------------------------------------------------------------------------------------------
 
     def quote(self, report_data: bytes = bytes(64), padding: bytes = b"", chain: bytes | None = None) -> bytes:
+        """A quote with these report data."""
         head = bytearray(632)
         head[0:8] = bytes.fromhex("0400020081000000")
         head[12:28] = bytes.fromhex("939a7233f79c4ca9940a0db3957f0607")
@@ -298,3 +320,77 @@ def tcb(sgx: int = 8, tdx: int = 0, pce: int = 11) -> dict[str, Any]:
 def days(count: int) -> int:
     """Seconds since 1970 of so many days after the quote was made."""
     return int((NOW + timedelta(days=count)).timestamp())
+
+
+def attested_bundle(world: World) -> tuple[bytes, list[bytes]]:
+    """``bundle.json`` of a run that ran in a trust domain, and its artifacts."""
+    node = {
+        "name": "made-up-node", "cpu": "made up", "logical_cores": 8, "memory_bytes": 1 << 34, "os": "Linux",
+        "kernel": "6.12", "accelerators": [],
+    }  # fmt: skip
+    series = {
+        "metric": "decode", "unit": "token", "actor": "subject", "observer": "controller", "context": 128,
+        "context_filled": 128, "batch": 1, "processes": 1, "warmup": 1, "inputs": "fresh", "cache": "none",
+        "samples": [{"start_ns": n * 10**9, "duration_ns": 8 * 10**8 + n, "count": 16} for n in range(5)],
+    }  # fmt: skip
+    log = b"what the engine said\n"
+    bare: dict[str, Any] = {
+        "role": "candidate", "model": None, "round": None, "parity": None, "memory": [], "flags": [],
+        "expert_load": None, "timing": [series],
+        "subject": {"name": "made-up-engine", "version": "1", "source": None, "build_sha256": None},
+        "machine": {"node": node, "software": [], "command": ["engine"], "started": NOW.strftime("%Y-%m-%dT%H:%M:%SZ")},
+        "artifacts": [artifact("stderr.txt", log, "text/plain")],
+        "tee": {"kind": "tdx", "report_data_sha256": None},
+    }  # fmt: skip
+    domain = hashlib.sha256(b"k3-ledger/report-data/1\n").digest()
+    report_data = hashlib.sha256(spell_bundle(bare)).digest() + domain
+    quote, collateral = world.quote(report_data), world.collateral()
+    evidence = [
+        artifact("tdx-quote.bin", quote, "application/octet-stream"),
+        artifact("tdx-collateral.json", collateral, "application/json"),
+    ]
+    tee = {"kind": "tdx", "report_data_sha256": hashlib.sha256(report_data).hexdigest()}
+    return spell_bundle({**bare, "tee": tee, "artifacts": [*bare["artifacts"], *evidence]}), [log, quote, collateral]
+
+
+def spell_bundle(body: dict[str, Any]) -> bytes:
+    """The canonical form of a bundle."""
+    bundle = {"body": body, "kind": "run", "schema": "k3-ledger/bundle/1"}
+    return json.dumps(bundle, sort_keys=True, separators=(",", ":")).encode()
+
+
+def artifact(called: str, data: bytes, media_type: str) -> dict[str, Any]:
+    """How a receipt names a file."""
+    digest = hashlib.sha256(data).hexdigest()
+    return {"name": called, "sha256": digest, "size": len(data), "media_type": media_type}
+
+
+POLICY = """\
+require = ["attestations"]
+
+[attestation]
+trust_dir = "certificates"      # beside this file: your own, never out of a ledger
+kinds = ["tdx"]                 # every run receipt must carry a quote
+at = "receipt"                  # or "now", or a time
+
+[attestation.measurements]
+mrtd = ["{mrtd}"]
+"""
+
+
+def main() -> None:
+    """Write everything into the folder that the command line names."""
+    folder, world = Path(sys.argv[1]), World()
+    (folder / "certificates").mkdir(parents=True)
+    for called, data in world.anchors():
+        (folder / "certificates" / called).write_bytes(data)
+    (folder / "trust.toml").write_text(POLICY.format(mrtd="c1" * 48))
+    bundle, files = attested_bundle(world)
+    (folder / "bundle" / "blobs").mkdir(parents=True)
+    (folder / "bundle" / "bundle.json").write_bytes(bundle)
+    for data in files:
+        (folder / "bundle" / "blobs" / hashlib.sha256(data).hexdigest()).write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()
