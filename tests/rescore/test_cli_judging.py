@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,6 +33,15 @@ def book(tmp_path: Path) -> Path:
     folder = tmp_path / "book"
     folder.mkdir()
     return builder.write(folder)
+
+
+def invented(folder: Path, role: str, decode: int) -> None:
+    """A bundle of invented figures in ``folder/role``."""
+    old, sys.argv = sys.argv, ["invented.py", str(folder / role), role, str(decode), "500"]
+    try:
+        runpy.run_path(str(ROOT / "docs" / "examples" / "invented.py"), run_name="__main__")
+    finally:
+        sys.argv = old
 
 
 @pytest.fixture
@@ -107,12 +118,8 @@ def test_verdicts_are_sealed_once(command: Callable[..., Done], tmp_path: Path) 
     command("keygen", "root.pem", "log.pem", "runner.pem", "judge.pem")
     roles = [word for role in ("log", "runner", "judge") for word in ("--enrol", f"{role}={role}.pub.pem")]
     assert command("init", "own", "--origin", "example.org/x", "--key", "root.pem", *roles).code == 0
-    import runpy
-    import sys
-
     for role, decode in (("reference", 40), ("frontier", 50), ("candidate", 60)):
-        sys.argv = ["invented.py", str(tmp_path / role), role, str(decode), "500"]
-        runpy.run_path(str(ROOT / "docs" / "examples" / "invented.py"), run_name="__main__")
+        invented(tmp_path, role, decode)
         assert command("seal", role, "--ledger", "own", "--key", "runner.pem").code == 0
     words = ("rescore", "own", "--rule", "house-1.decode", "--seal", "judge.pem", "--processes", "1")
     assert command(*words).err == "1 verdicts sealed, 0 were there already\n"
@@ -377,6 +384,47 @@ def test_unsealed_figures_pass_unless_they_may_not(command: Callable[..., Done],
     (tmp_path / "one.toml").write_text("[[claim]]" + text.split("[[claim]]")[1])
     assert command("claims", "check", "one.toml", "--against", real).code == 0
     assert command("claims", "check", "one.toml", "--against", real, "--sealed").code == 1
+
+
+def test_proofs_of_what_a_decision_rests_on_verify_alone(command: Callable[..., Done], tmp_path: Path) -> None:
+    command("keygen", "root.pem", "log.pem", "runner.pem")
+    roles = [word for role in ("log", "runner") for word in ("--enrol", f"{role}={role}.pub.pem")]
+    assert command("init", "own", "--origin", "example.org/x", "--key", "root.pem", *roles).code == 0
+    for role, decode in (("reference", 40), ("candidate", 60)):
+        invented(tmp_path, role, decode)
+        assert command("seal", role, "--ledger", "own", "--key", "runner.pem").code == 0
+    (tmp_path / "claims.toml").write_text(CLAIM.replace("k3-slice/bf16/node", "slice/bf16/node"))
+    words = ("claims", "check", "claims.toml", "--against", "own", "--processes", "1", "--proofs", "kept")
+    done = command(*words)
+    assert (done.code, done.out) == (1, "")
+    assert "K3L-NOT-CHECKPOINTED" in done.err
+    assert command("checkpoint", "--ledger", "own", "--key", "log.pem").code == 0
+    done = command(*words)
+    assert done.code == 0
+    assert [line for line in done.out.splitlines() if "proof" in line] == [
+        "  proof: kept/entry-4.proof", "  proof: kept/entry-3.proof",
+    ]  # fmt: skip
+    assert command(*words, "--json").json[0]["proofs"] == ["kept/entry-4.proof", "kept/entry-3.proof"]
+    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["entry-3.proof", "entry-4.proof"]
+    (tmp_path / "own" / "ledger.jsonl").unlink()
+    for proof in (tmp_path / "kept").iterdir():
+        assert command("verify", proof, "--root-key", "root.pub.pem").code == 0
+
+
+def test_what_no_ledger_holds_cannot_be_proved(command: Callable[..., Done], real: Path, tmp_path: Path) -> None:
+    path = ROOT / "docs" / "examples" / "claims" / "sparkinfer.toml"
+    done = command("claims", "check", path, "--against", real, "--proofs", "kept")
+    assert done.code == 2
+    assert "only what is sealed in a ledger can be proved" in done.err
+    assert not (tmp_path / "kept").exists()
+
+
+def test_proofs_that_cannot_be_written_are_named(command: Callable[..., Done], book: Path, tmp_path: Path) -> None:
+    (tmp_path / "claims.toml").write_text(CLAIM)
+    (tmp_path / "kept").write_text("a file")
+    done = command("claims", "check", "claims.toml", "--against", book, "--processes", "1", "--proofs", "kept")
+    assert (done.code, done.out) == (3, "")
+    assert "kept" in done.err
 
 
 def test_a_typo_in_a_claims_file_is_exit_3_with_its_line(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from k3_ledger.rescore.rules.registry import RULES, find_rule
+from k3_ledger.rescore.sealing import rule_body
+from tests.ledgers import JUDGE, Builder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,3 +120,71 @@ def test_a_broken_rule_file_is_exit_3(command: Callable[..., Done], tmp_path: Pa
     done = command("rules", "lint", "broken.toml")
     assert done.code == 3
     assert "scope.metric is missing" in done.err
+
+
+def published(tmp_path: Path, *bodies: dict[str, Any]) -> Path:
+    """A ledger on disk that has published rules."""
+    builder = Builder().open()
+    for body in bodies:
+        builder.add("rule", body, JUDGE)
+    (tmp_path / "book").mkdir()
+    return builder.write(tmp_path / "book")
+
+
+def test_the_rules_of_a_ledger_are_known_by_their_digest(command: Callable[..., Done], tmp_path: Path) -> None:
+    house, old = find_rule("house-1.decode"), find_rule("v0.2.1")
+    forged = replace(old, name="v0.2.2")
+    pinned = replace(house, name="mine", pins=(("frontier:decode@131072/m/q/n", Fraction(50)),))
+    own = replace(house, name="strict", tiers=replace(house.tiers, significance=Fraction(1, 10)))
+    renamed = replace(old, name="ours")
+    published(tmp_path, *map(rule_body, (house, forged, pinned, own, renamed)))
+    rows = command("rules", "list", "book", "--json").json
+    assert [(row["entry"], row["rule"], row["stands_for"]) for row in rows] == [
+        (4, "house-1.decode", "registered"),
+        (5, "v0.2.2", "registered as v0.2.1"),
+        (6, "mine", "house-1.decode with other pins"),
+        (7, "strict", "its own"),
+        (8, "ours", "registered as v0.2.1"),
+    ]
+    assert rows[0]["sha256"] == house.sha256
+    done = command("rules", "list", "book")
+    assert done.out.splitlines()[2].split()[:1] == ["5"]
+    assert done.out.splitlines()[2].endswith("decode@131072  registered as v0.2.1")
+    assert command("rules", "list", "book", "--changes").code == 2
+
+
+def test_a_rule_that_took_another_ones_name_is_named(command: Callable[..., Done], tmp_path: Path) -> None:
+    house = find_rule("house-1.decode")
+    lax = replace(house, tiers=replace(house.tiers, significance=Fraction(0)))
+    published(tmp_path, rule_body(lax))
+    assert "not the registered rule of its name" in command("rules", "list", "book").out
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("rule_sha256", find_rule("house-1.prefill").sha256), ("arithmetic", "anchored-gain/1")]
+)
+def test_a_rule_entry_that_states_another_digest_is_refused(
+    command: Callable[..., Done], tmp_path: Path, field: str, value: str
+) -> None:
+    """Whoever reads the digest would believe in another rule than the one that judges."""
+    published(tmp_path, {**rule_body(find_rule("house-1.decode")), field: value})
+    for words in (("rules", "list", "book"), ("rescore", "book", "--rule", "in-force"), ("frontier", "book")):
+        done = command(*words)
+        assert done.code == 1
+        assert "K3L-RULE-DIGEST" in done.err
+        assert f"body.{field}" in done.err
+    assert command("verify", "book", "--processes", "1").code == 1
+
+
+def test_a_ledger_without_rules_says_so(command: Callable[..., Done], tmp_path: Path) -> None:
+    published(tmp_path)
+    done = command("rules", "list", "book")
+    assert (done.code, done.out, done.err) == (0, "", "book has published no rule\n")
+
+
+def test_a_rule_is_published_as_it_is_shown(command: Callable[..., Done]) -> None:
+    shown = command("rules", "show", "v0.2.1", "--body").json
+    assert shown == rule_body(find_rule("v0.2.1"))
+    both = command("rules", "show", "v0.2.1", "--body", "--toml")
+    assert both.code == 2
+    assert "choose one form" in both.err

@@ -231,4 +231,12 @@ def test_the_frontier_that_runs_carried_is_carried_again() -> None:
     for body in bodies:
         builder.add("verdict", body, JUDGE)
     report = settled(builder)
-    assert (step(report, "verdicts").outcome, step(report, "verdicts").checked) == (Outcome.PASS, 3)
+    assert (step(report, "verdicts").outcome, step(report, "verdicts").checked) == (Outcome.PASS, 4)
+    assert step(report, "verdicts").detail == "3 derived again, 1 rules read"
+
+
+def test_a_published_rule_is_read_though_nothing_was_judged_by_it() -> None:
+    builder, _ = house_ledger()
+    builder.add("rule", rule_body(HOUSE), JUDGE)
+    found = step(settled(builder), "verdicts")
+    assert (found.outcome, found.checked, found.detail) == (Outcome.PASS, 1, "1 rules read")

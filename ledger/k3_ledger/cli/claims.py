@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 HELP = """Check a claims file, or the claims blocks of a document, against a ledger or a foreign run log.
 
 Each claim is decided part by part, with the evidence it rests on: supported by a receipt, only by an unsealed figure,
-stale, without a receipt, ambiguous, or contradicted. Ratios are computed again from both sides.
+stale, without a receipt, ambiguous, or contradicted. Ratios are computed again from both sides. --proofs writes the
+proof file of every receipt that a decision rests on: it verifies with no ledger at hand.
 
 Exit codes: 0 every claim is supported or rests on an unsealed figure, 1 a claim is not, 2 usage, 3 a file that cannot
 be read. --sealed exits 1 for unsealed figures too.
@@ -42,6 +43,10 @@ def check(
         Path, typer.Option("--against", "-a", help="A ledger, or a foreign run log's directory.", show_default=False)
     ],
     sealed: Annotated[bool, typer.Option("--sealed", help="Accept nothing that no receipt holds.")] = False,
+    proofs: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the proof file of every receipt that a decision rests on."),
+    ] = None,
     processes: ProcessesOption = CORES,
     as_json: JsonOption = False,
 ) -> None:
@@ -52,34 +57,59 @@ def check(
     from k3_ledger.rescore.claims.status import Status
 
     claims = read_claims(read_small(file), source=str(file))
-    report = check_claims(claims, load_material(against, processes)[0])
+    material, native = load_material(against, processes)
+    if proofs is not None and not native:
+        raise typer.BadParameter("only what is sealed in a ledger can be proved", param_hint="--proofs")
+    report = check_claims(claims, material)
+    proved = {} if proofs is None else _prove(report, against, proofs)
     if as_json:
-        print_json([_decision(decision) for decision in report.decisions])
+        print_json([_decision(decision, proved) for decision in report.decisions])
     else:
-        _print(report, against)
+        _print(report, against, proved)
     loose = sealed and any(decision.status is Status.UNSEALED for decision in report.decisions)
     raise typer.Exit(1 if loose else int(report.exit_code))
 
 
-def _print(report: ClaimsReport, against: Path) -> None:
+def _indices(decision: Decision) -> list[int]:
+    """Positions of the receipts a decision rests on, each once."""
+    return list(dict.fromkeys(item.index for item in decision.evidence if item.index is not None))
+
+
+def _prove(report: ClaimsReport, ledger: Path, folder: Path) -> dict[int, Path]:
+    """Write a proof file for each receipt; its path by the receipt's position."""
+    from k3_ledger.cli.proofs import write_proof
+    from k3_ledger.cli.sources import unreadable
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unreadable(folder, error) from None
+    proved = {}
+    for index in sorted({index for decision in report.decisions for index in _indices(decision)}):
+        proved[index] = folder / f"entry-{index}.proof"
+        write_proof(ledger, index, proved[index])
+    return proved
+
+
+def _print(report: ClaimsReport, against: Path, proved: dict[int, Path]) -> None:
     from collections import Counter
 
     for decision in report.decisions:
         typer.echo(f"{decision.claim.id}: {decision.status}: {decision.claim.says}")
         for part in decision.parts:
             typer.echo(f"  {part.name}: {part.status}: {part.why}")
-        for evidence in decision.evidence:
-            if evidence.index is not None:
-                typer.echo(f"  proof: k3-ledger prove {evidence.index} --ledger {against}")
+        for index in _indices(decision):
+            typer.echo(f"  proof: {proved.get(index) or f'k3-ledger prove {index} --ledger {against}'}")
     counts = Counter(str(decision.status) for decision in report.decisions)
     typer.echo(f"{len(report.decisions)} claims: {', '.join(f'{count} {status}' for status, count in counts.items())}")
 
 
-def _decision(decision: Decision) -> dict[str, Any]:
+def _decision(decision: Decision, proved: dict[int, Path]) -> dict[str, Any]:
     return {
         "claim": decision.claim.id,
         "says": decision.claim.says,
         "status": str(decision.status),
+        "proofs": [str(proved[index]) for index in _indices(decision) if index in proved],
         "parts": [
             {
                 "part": part.name,

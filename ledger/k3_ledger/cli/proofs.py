@@ -67,6 +67,15 @@ def prove(
     typer.echo(f"{target}: {what}, {len(data)} bytes")
 
 
+def write_proof(ledger: Path, index: int, target: Path) -> None:
+    """Make the proof file of one entry, verify it, and write it in one step.
+
+    Raises:
+        LedgerError: there is no such entry, no checkpoint commits to it, or the file cannot be written.
+    """
+    _write(target, _inclusion(str(ledger), None, index, target.name))
+
+
 def _inclusion(ledger: str, cache: Path | None, index: int, name: str) -> bytes:
     from k3_ledger.cli.opening import opened_ledger
     from k3_ledger.ledger.core.proof import format_proof

@@ -1,4 +1,4 @@
-"""``k3-ledger rules``: list, show, compare and lint scoring rules. Needs no ledger."""
+"""``k3-ledger rules``: list, show, compare and lint scoring rules. Needs no ledger, and lists one's own rules."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ NameArgument = Annotated[
     str, typer.Argument(metavar="RULE", help="Release tag, interim id, or a rule file (*.toml).", show_default=False)
 ]
 
+LIST_HELP = """List every registered rule and the changes that made them, or the rules that a ledger has published.
+
+A ledger is verified first. Each of its rules is compared with the registered ones by digest: a rule may carry the
+name of another.
+"""
+
 LINT_HELP = """Find, from rules alone, the constraints that have expired or will.
 
 Each finding names the fault, the region of inputs it holds in and a smallest witness. An error is live at the values
@@ -31,7 +37,7 @@ Exit codes: 0 nothing live or reachable, 1 something is, 2 usage, 3 a rule file 
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     group = typer.Typer(no_args_is_help=True, help="List, show, compare and lint scoring rules.")
-    group.command("list", help="List every rule and the dated changes that made them.")(list_rules)
+    group.command("list", help=LIST_HELP)(list_rules)
     group.command("show", help="Print every parameter of a rule.")(show)
     group.command("diff", help="Print the parameters in which two rules differ. Exit 1 when they do.")(diff)
     group.command("lint", help=LINT_HELP)(lint_rules)
@@ -56,12 +62,22 @@ def load_rule(name: str) -> Rule:
 
 
 def list_rules(
+    ledger: Annotated[
+        Path | None,
+        typer.Argument(metavar="[LEDGER]", help="List the rules of this ledger instead.", show_default=False),
+    ] = None,
+    *,
     changes: Annotated[
         bool, typer.Option("--changes", help="Also the changes of pins and of process, which make no rule.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """List rules, oldest change first."""
+    if ledger is not None:
+        if changes:
+            raise typer.BadParameter("is about the registered rules: name no ledger", param_hint="--changes")
+        _list_published(ledger, as_json=as_json)
+        return
     from k3_ledger.cli.tables import print_table
     from k3_ledger.rescore.history.rules import CHANGES, RELEASES, released
     from k3_ledger.rescore.rules.house import HOUSE_RULES
@@ -124,18 +140,57 @@ def list_rules(
     )
 
 
+def _list_published(ledger: Path, *, as_json: bool) -> None:
+    from k3_ledger.cli.material import open_verified
+    from k3_ledger.cli.tables import print_table
+    from k3_ledger.rescore.replay import read_rule_entry
+    from k3_ledger.rescore.rules.registry import name_by_digest
+
+    rows: list[dict[str, Any]] = []
+    for entry in open_verified(ledger).select(b'"kind":"rule"'):
+        rule = read_rule_entry(entry.entry.body, entry.index)
+        rows.append(
+            {
+                "entry": entry.index,
+                "time": entry.entry.time,
+                "rule": rule.name,
+                "sha256": rule.sha256,
+                "scope": _scope(rule),
+                "stands_for": name_by_digest(rule),
+            }
+        )
+    if as_json:
+        print_json(rows)
+    elif not rows:
+        typer.echo(f"{ledger} has published no rule", err=True)
+    else:
+        cells = [
+            (str(row["entry"]), row["time"], row["rule"], row["sha256"][:12], row["scope"], row["stands_for"])
+            for row in rows
+        ]
+        print_table(("entry", "time", "rule", "sha256", "scores", "by its digest"), cells, right=(0,))
+
+
 def show(
     name: NameArgument,
     toml: Annotated[bool, typer.Option("--toml", help="Print a rule file: a start for a rule of your own.")] = False,
+    body: Annotated[
+        bool, typer.Option("--body", help="Print the body of a rule entry, for `append rule --body -`.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Print one rule."""
     from k3_ledger.cli.tables import print_table
     from k3_ledger.rescore.rules.reading import format_rule_file
+    from k3_ledger.rescore.sealing import rule_body
 
     rule = load_rule(name)
+    if toml + body + as_json > 1:
+        raise typer.BadParameter("choose one form", param_hint="--toml, --body, --json")
     if toml:
         typer.echo(format_rule_file(rule), nl=False)
+    elif body:
+        print_json(rule_body(rule))
     elif as_json:
         print_json(
             {

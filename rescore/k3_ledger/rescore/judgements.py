@@ -3,7 +3,8 @@
 A verdict passes when the rule of its digest, applied to the run it names and the pins it states, gives the same tier,
 the same binding term, the same intermediate values and the same list of what was not checked; and when every pin it
 states is what stands where the verdict says it stands. A pin passes when the entry it names measured its value on its
-slot. What cannot be decided (a rule nobody published, a pin from a file) is counted as not checked, never passed.
+slot. A rule passes when its digest is that of the parameters it carries, and is counted among the verdicts. What cannot
+be decided (a rule nobody published, a pin from a file) is counted as not checked, never passed.
 """
 
 from __future__ import annotations
@@ -70,6 +71,10 @@ def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Re
             else:
                 tally.not_checked += 1
         tally.detail = f"{tally.checked} {_WORDS[name]}" if tally.checked else f"no {name.removesuffix('s')} entries"
+    if material.rules:  # gathering them compared each with its digest
+        tally = tallies["verdicts"]
+        tally.detail = (f"{tally.detail}, " if tally.checked else "") + f"{len(material.rules)} rules read"
+        tally.checked += len(material.rules)
     if policy is not None:
         _demand(policy, tallies, findings)
     report = log.report

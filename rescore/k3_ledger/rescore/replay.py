@@ -19,6 +19,7 @@ from k3_ledger.rescore.reconcile import Measurement
 from k3_ledger.rescore.rules.reading import parse_parameters
 from k3_ledger.rescore.slots import parse_slot
 from k3_ledger.schemas.errors import RescoreError
+from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.log import VerifiedLog
 
@@ -186,9 +187,7 @@ class Gathering:
         elif kind == "merge":
             self._merge(body, _time(entry.entry.time))
         elif kind == "rule":
-            where = Position(index=entry.index, field="body.parameters")
-            parameters = [(step.name, step.value) for step in body.parameters]
-            rule = parse_parameters(body.rule, parameters, position=where)
+            rule = read_rule_entry(body, entry.index)
             self.material.rules.append((entry.index, rule))
             self.published = (*self.published, rule)
         elif kind == "verdict":
@@ -270,6 +269,30 @@ class Gathering:
         claimed = None if body.claimed is None else Fraction(body.claimed)
         value = won[0] if won else claimed
         self.material.merges.append(Merge(track, at, body.pull_request, body.commit, body.run, value, sealed=bool(won)))
+
+
+def read_rule_entry(body: Any, index: int) -> Rule:
+    """The rule that a ``rule`` entry publishes.
+
+    Raises:
+        RescoreError: ``K3L-RULE-PARAMETERS``, or ``K3L-RULE-DIGEST`` when it states another digest or arithmetic than
+            its parameters have.
+    """
+    parameters = [(step.name, step.value) for step in body.parameters]
+    rule = parse_parameters(body.rule, parameters, position=Position(index=index, field="body.parameters"))
+    for field_name, stated, found in (
+        ("rule_sha256", body.rule_sha256, rule.sha256),
+        ("arithmetic", body.arithmetic, rule.arithmetic),
+    ):
+        if stated != found:
+            raise RescoreError(
+                Code.RULE_DIGEST,
+                f"the {field_name} of rule {rule.name} is not that of its parameters",
+                position=Position(index=index, field=f"body.{field_name}"),
+                expected=found,
+                found=stated,
+            )
+    return rule
 
 
 def _time(text: str) -> datetime:

@@ -13,8 +13,19 @@ if TYPE_CHECKING:
 
     from k3_ledger.rescore.inputs import Figure
     from k3_ledger.rescore.rescore import RescoreReport
+    from k3_ledger.rescore.rules.parameters import Rule
 
 _IDENTITY: Final = re.compile(r"[0-9a-f]{64}")
+
+
+def rule_body(rule: Rule) -> dict[str, object]:
+    """Body of the ``rule`` entry that publishes a rule."""
+    return {
+        "rule": rule.name,
+        "rule_sha256": rule.sha256,
+        "arithmetic": rule.arithmetic,
+        "parameters": [{"name": name, "value": text} for name, text in rule.parameters()],
+    }
 
 
 def verdict_body(target: str, verdict: Verdict) -> dict[str, Any]:

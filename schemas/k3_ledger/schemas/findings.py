@@ -890,6 +890,12 @@ class Code(enum.Enum):
         "A parameter of a rule is missing, unknown, given twice or of the wrong kind. None is ever defaulted.",
         "`k3-ledger rules show NAME --toml` prints a complete rule to start from", ExitCode.UNREADABLE,
     )  # fmt: skip
+    RULE_DIGEST = CodeInfo(
+        Area.RULES, E, "a rule entry that states another rule's digest",
+        "The digest or the arithmetic that a `rule` entry states is not that of the parameters it carries. Whoever "
+        "reads the digest believes in another rule than the one that verdicts are derived by.",
+        "publish the rule again as `k3-ledger rules show NAME --body` prints it", ExitCode.FALSE,
+    )  # fmt: skip
     TOML_SYNTAX = CodeInfo(
         Area.RULES, E, "not TOML",
         "A file of pins, merges or claims is not TOML, or is not UTF-8.",

@@ -75,13 +75,14 @@ def count_unchecked(scan: Scan) -> None:
     by_kind: dict[str, int] = {}
     for (_, kind), positions in scan.keyring.uses.items():
         by_kind[kind] = by_kind.get(kind, 0) + len(positions)
-    for step, kind, owner in (
-        ("verdicts", "verdict", "re-derived by the rescore command"),
-        ("pins", "pin", "traced by the reconcile command"),
+    for step, kinds, owner in (
+        ("verdicts", ("verdict", "rule"), "re-derived by the rescore command"),
+        ("pins", ("pin",), "traced by the reconcile command"),
     ):
-        count = by_kind.get(kind, 0)
-        scan.tallies[step].not_checked += count
-        scan.tallies[step].detail = f"{count} {kind} entries, {owner}" if count else f"no {kind} entries"
+        counts = {kind: by_kind[kind] for kind in kinds if kind in by_kind}
+        scan.tallies[step].not_checked += sum(counts.values())
+        said = " and ".join(f"{count} {kind} entries" for kind, count in counts.items())
+        scan.tallies[step].detail = f"{said}, {owner}" if said else f"no {kinds[0]} entries"
 
 
 def check_attested(scan: Scan, source: LogSource, policy: TrustPolicy | None) -> None:

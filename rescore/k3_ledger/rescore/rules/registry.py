@@ -52,6 +52,25 @@ def find_rule(name: str) -> Rule:
     return rule
 
 
+def name_by_digest(rule: Rule) -> str:
+    """How a rule stands to the registered ones: by its digest, which no name can change.
+
+    Returns:
+        ``registered``, ``registered as NAME``, ``NAME with other pins``, ``not the registered rule of its name``, or
+        ``its own``.
+    """
+    same = [known.name for known in RULES.values() if known.sha256 == rule.sha256]
+    if same:
+        released = min(same, key=lambda name: "@" in name)
+        return "registered" if rule.name in same else f"registered as {released}"
+    if rule.name in RULES and RULES[rule.name].policy_sha256 != rule.policy_sha256:
+        return "not the registered rule of its name"
+    for known in reversed(RULES.values()):
+        if known.policy_sha256 == rule.policy_sha256:
+            return f"{known.name} with other pins"
+    return "its own"
+
+
 def in_force(at: datetime, commit: str | None = None) -> Rule:
     """The rule that was in force at a moment, or, where the table knows the commit, right after that commit.
 
