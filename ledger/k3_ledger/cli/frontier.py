@@ -51,6 +51,8 @@ def frontier(
             if number:
                 typer.echo()
             _print(climb)
+        if any(item.time for climb in climbs for item in climb.steps):
+            typer.echo("note: times are claimed by whom the receipts are from", err=True)
     if picture is not None:
         from k3_ledger.cli.picture import draw
 

@@ -336,6 +336,8 @@ def ls(
         typer.echo(
             f"{row['entry']:>8}  {row['time']}  {row['kind']:<10}{row['identity'][:16]}…  {row['summary']}".rstrip()
         )
+    if rows:
+        typer.echo("note: times are claimed by the entries' signers; order comes from the chain", err=True)
 
 
 def show(

@@ -165,7 +165,7 @@ class Entry(Model):
     prev: Hex64
     """Identity of the previous entry; for genesis, SHA-256 of the origin and a line feed."""
     time: Timestamp
-    """When the signer says it was sealed."""
+    """Claimed: when the signer says it was sealed. Order comes from the chain."""
     key: KeyId
     """Key id of the signer."""
     kind: Kind

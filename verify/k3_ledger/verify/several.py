@@ -31,7 +31,7 @@ def join_reports(subject: str, reports: Sequence[Report], policy: TrustPolicy | 
     steps = tuple(_join(steps) for steps in zip(*(report.steps for report in reports), strict=True))
     findings = [finding for report in reports for finding in report.findings]
     for step in steps:
-        if policy is not None and step.name in policy.require and step.outcome is not Outcome.PASS:
+        if policy is not None and step.name in policy.require and step.outcome is Outcome.NOT_CHECKED:
             findings.append(required(step.name, step.checked, step.not_checked))
             counts[findings[-1].code] = counts.get(findings[-1].code, 0) + 1
     return replace(
