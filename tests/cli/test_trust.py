@@ -140,6 +140,7 @@ def test_adding_keeps_comments_and_order(run, mine):
     assert run("trust", "add", "witness", WITNESS, "--operator", "W Inc", "--quorum", 1).code == 0
     assert run("trust", "add", "witness", OTHER, "--quorum", 2).code == 0
     assert run("trust", "add", "size", 7).code == 0
+    assert run("trust", "add", "age", 60).code == 0
     assert run("trust", "add", "require", "artifacts", "chain", "artifacts", "witnesses").code == 0
     text = mine.read_text()
     for line in MINE.splitlines()[:3]:
@@ -148,6 +149,7 @@ def test_adding_keeps_comments_and_order(run, mine):
     assert tomllib.loads(text)["require"] == ["chain", "artifacts", "witnesses"]
     said = policy(mine)
     assert (said.root_public_key, said.origin, said.minimum_size, said.quorum) == (ROOT.public, ORIGIN, 7, 2)
+    assert said.maximum_head_age_seconds == 60
     assert [w.verifier.name for w in said.witnesses] == ["w.example", "x.example"]
     assert [w.operator for w in said.witnesses] == ["W Inc", "x.example"]
 

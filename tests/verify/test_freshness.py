@@ -191,3 +191,12 @@ def test_a_consistency_file_is_held_to_the_age_of_its_newer_head() -> None:
     assert check_consistency_file(data, "c", witnessed(), clock=Clock(NOON + LIMIT)).exit_code == 0
     assert Code.HEAD_FROZEN in check_consistency_file(data, "c", witnessed(), clock=Clock(NOON + LIMIT + 1)).counts
     assert check_consistency_file(data, "c", witnessed()).exit_code == ExitCode.NOT_CHECKED
+
+
+def test_fewer_cosignatures_than_the_quorum_leave_the_readers_own_clock() -> None:
+    report = check(witnessed(), Clock(NOON + LIMIT, SIZE, NOON + LIMIT), cosigned(HEAD, (W1, NOON)))
+    assert set(report.counts) == {Code.WITNESS_QUORUM}
+    assert f"according to {OWN}" in step(report).detail
+    assert (
+        Code.HEAD_FROZEN in check(witnessed(), Clock(NOON + LIMIT + 1, SIZE, NOON), cosigned(HEAD, (W1, NOON))).counts
+    )
