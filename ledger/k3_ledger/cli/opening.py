@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from k3_ledger.cli.sources import BLOCK, LOG_NAME, DirectorySource, open_regular, read_stream
-from k3_ledger.schemas.errors import StoreError
+from k3_ledger.schemas.errors import MalformedError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
@@ -25,6 +25,9 @@ CONSISTENCY_START = b'{"consistency":'
 PROOF_STARTS = (b'{"checkpoint":', CONSISTENCY_START)
 _TAR_MAGIC = b"ustar"
 _TAR_MAGIC_AT = 257
+_HEAD_LINES = 3
+_ROOT_LENGTH = 44
+"""Characters of a root's base64 in a signed tree head, whose third line it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +108,38 @@ def _open_path(path: Path, stack: contextlib.ExitStack) -> ProofNamed | PackName
         return DirectorySource(path)
     with open_regular(path) as stream:
         start = stream.read(_TAR_MAGIC_AT + len(_TAR_MAGIC))
-    if start.startswith(PROOF_STARTS):
+    if _as_written(start).startswith(PROOF_STARTS):
         with open_regular(path) as stream:
             return ProofNamed(path.name, read_stream(stream, str(path), MAX_PROOF))
     if start.endswith(_TAR_MAGIC, _TAR_MAGIC_AT):
         store = TarStore(path)
         stack.callback(store.close)
         return _in_archive(store)
+    _refuse_a_head(path, start)
     return DirectorySource(path)
+
+
+def _as_written(start: bytes) -> bytes:
+    """The beginning of a file without what saving it as another kind of text put there. The verifier names that."""
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return start.decode("utf-16", errors="replace").encode(errors="replace")
+    return start.removeprefix(b"\xef\xbb\xbf")
+
+
+def _refuse_a_head(path: Path, start: bytes) -> None:
+    """Say so where a signed tree head is taken for a ledger.
+
+    Raises:
+        MalformedError: the file is one, perhaps not as it was written.
+    """
+    lines = _as_written(start).replace(b"\r\n", b"\n").split(b"\n")
+    if len(lines) > _HEAD_LINES and lines[1].isdigit() and len(lines[2]) == _ROOT_LENGTH:
+        raise MalformedError(
+            Code.NOT_A_LEDGER,
+            "this is a signed tree head (a checkpoint), not a ledger",
+            position=Position(source=path.name),
+            hint="give the ledger that it stands beside; --expect-head holds a ledger against a head that was kept",
+        )
 
 
 def _in_archive(store: TarStore) -> PackNamed | LogSource:

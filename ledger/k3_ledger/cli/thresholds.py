@@ -140,9 +140,11 @@ def read_proposal(path: Path) -> Proposal:
         LedgerError: it cannot be read, or is none.
     """
     from k3_ledger.ledger.writer.proposal import parse_proposal
+    from k3_ledger.schemas.errors import handed_in
     from k3_ledger.schemas.outcomes import Position
 
-    return parse_proposal(read_small(path), position=Position(source=path.name))
+    with handed_in(path.name):
+        return parse_proposal(read_small(path), position=Position(source=path.name))
 
 
 def describe(kind: str, body: dict[str, Any]) -> str:

@@ -90,6 +90,15 @@ def parse(data: bytes, *, limits: Limits = DEFAULT_LIMITS, position: Position = 
     canonical = _encode(value)
     if canonical == data:
         return value
+    if data.startswith(canonical) and not data[len(canonical) :].strip(b" \t\r\n"):
+        raise MalformedError(
+            Code.JSON_NOT_CANONICAL,
+            "not canonical: a line ending or white space stands behind the document",
+            position=_locate(position, len(canonical), None),
+            expected="end of input",
+            found=_excerpt(data, len(canonical)),
+            hint="an editor or a transfer in text mode added it: get the file again as it was written",
+        )
     at = next((i for i, (a, b) in enumerate(zip(data, canonical, strict=False)) if a != b), len(canonical))
     expected = _excerpt(canonical, at) or "end of input"
     raise MalformedError(

@@ -80,7 +80,9 @@ def read_heads(source: LogSource, remembered: tuple[tuple[str, bytes], ...], fin
             malformed[step] += 1
             code = Code.MEMORY_UNREADABLE if step == "memory" else error.code
             place = Position(source=name, byte_offset=error.finding.position.byte_offset)
-            findings.add(Finding(code, error.finding.message, place, error.finding.expected, error.finding.found))
+            said = error.finding
+            hint = None if step == "memory" else said.hint
+            findings.add(Finding(code, said.message, place, said.expected, said.found, hint))
     return Heads(tuple(heads), malformed)
 
 

@@ -46,6 +46,12 @@ MAX_TIMESTAMP: Final = 2**63 - 1
 _HASH_LEN: Final = 4
 _TIMESTAMP_LEN: Final = 8
 _DASH: Final = "— "
+_SAVED_AS: Final = {
+    b"\xef\xbb\xbf": "UTF-8 with a byte order mark",
+    b"\xff\xfe": "UTF-16 text",
+    b"\xfe\xff": "UTF-16 text",
+}
+"""What editors and shells make of a note, by its first bytes."""
 _CONTROL: Final = re.compile(r"[\x00-\x09\x0b-\x1f]")
 _VERIFIER_KEY: Final = re.compile(r"([^+]+)\+([0-9a-f]{8})\+(.+)")
 
@@ -205,6 +211,8 @@ def parse_note(data: bytes, *, position: Position = NOWHERE) -> UnverifiedNote:
     text, mark, lines = _readable(data, position).rpartition("\n\n")
     if not mark:
         raise _malformed("there is no blank line in front of the signatures", position)
+    if not lines and "\n\n" in text:
+        raise _resaved("a blank line stands behind the signatures", position)
     if not lines.endswith("\n"):
         raise _malformed("the last signature line does not end in a line feed", position)
     sigs = lines.removesuffix("\n").split("\n")
@@ -326,6 +334,11 @@ def check_signature_line(
 def _readable(data: bytes, position: Position) -> str:
     if len(data) > MAX_NOTE:
         raise _malformed(f"{len(data)} bytes are more than {MAX_NOTE}", position)
+    for start, cause in _SAVED_AS.items():
+        if data.startswith(start):
+            raise _resaved(f"the note is {cause}", position)
+    if b"\r\n" in data:
+        raise _resaved("the note's line endings were rewritten to CR LF", position)
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -342,6 +355,11 @@ def _parse_signature(line: str, position: Position) -> NoteSignature:
     if not line.startswith(_DASH) or not _is_key_name(name) or len(blob) <= _HASH_LEN:
         raise _malformed("a signature line is not a dash, a key name and a strict base64 signature", position, line)
     return NoteSignature(name, int.from_bytes(blob[:_HASH_LEN], "big"), blob[_HASH_LEN:])
+
+
+def _resaved(message: str, position: Position) -> MalformedError:
+    hint = "an editor, git or a transfer in text mode changed it: get the note again as it was written"
+    return MalformedError(Code.NOTE_MALFORMED, message, position=position, hint=hint)
 
 
 def _malformed(message: str, position: Position, found: str | None = None) -> MalformedError:
