@@ -235,7 +235,16 @@ def test_a_witness_is_made_once(tmp_path: Path, key: str) -> None:
 # ------------------------------------------------------------------------------------------------- prove --consistency
 
 
-@pytest.mark.parametrize("words", [(), (1, "--consistency", 2, 3), ("--consistency", 0, 5), ("--consistency", 5, 5)])
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        (1, "--consistency", 2, 3),
+        ("--consistency", 2, 5, "--head", 5),
+        ("--consistency", 0, 5),
+        ("--consistency", 5, 5),
+    ],
+)
 def test_prove_wants_an_entry_or_two_heads(ledger: Ledger, words: tuple[object, ...]) -> None:
     assert k3("prove", *words, "-l", ledger.root).exit_code == 2
 
@@ -249,3 +258,13 @@ def test_heads_are_proved_into_a_file_named_after_them(
     assert k3("prove", "--consistency", 5, 6, "-l", ledger.root).exit_code == 0
     assert k3("verify", "consistency-5-6.proof", "--root-key", SIGNERS["root"].public_key.hex()).exit_code == 0
     assert code(k3("prove", "--consistency", 5, 7, "-l", ledger.root)) is Code.NOT_CHECKPOINTED
+
+
+def test_an_entry_is_proved_under_an_older_head(tmp_path: Path, ledger: Ledger) -> None:
+    append_notes(ledger, "more")
+    checkpoint(ledger)
+    out = tmp_path / "entry.proof"
+    for words, size in (((), OPENING + 1), (("--head", OPENING), OPENING)):
+        assert k3("prove", 2, *words, "-l", ledger.root, "-o", out).exit_code == 0
+        assert json.loads(k3("verify", out, "--json").stdout)["head"]["size"] == size
+    assert code(k3("prove", OPENING, "--head", OPENING, "-l", ledger.root)) is Code.NOT_CHECKPOINTED

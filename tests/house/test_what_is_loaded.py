@@ -33,6 +33,7 @@ SIGNING = {
     "cryptography.hazmat.primitives.serialization",
     "cryptography.hazmat.primitives.asymmetric.ed25519",
     "k3_ledger.ledger.writer",
+    "k3_ledger.ledger.witness",
 }
 STORING = {"sqlite3", "sqlite_utils"}
 NETWORK = {"ssl", "http.client", "urllib.request", "asyncio", "requests", "fsspec"}
@@ -80,6 +81,14 @@ def test_importing_a_whole_room_never_loads(package: str, never: set[str]) -> No
 def test_what_verifies_attestations_loads_certificates_and_still_no_network_or_second_checker() -> None:
     loaded = loaded_by("k3_ledger.verify.tee")
     never = HEAVY | STORING | NETWORK | TERMINAL | MODELS | {"dcap_qvl", "k3_ledger.ledger.writer"}
+    assert never.isdisjoint(loaded["modules"]), sorted(never.intersection(loaded["modules"]))
+    assert loaded["sockets"] == []
+
+
+def test_what_decides_in_a_witness_loads_no_network() -> None:
+    loaded = loaded_by("k3_ledger.ledger.witness", "k3_ledger.ledger.witness.server", "k3_ledger.ledger.witness.client")
+    never = HEAVY | STORING | NETWORK | TERMINAL | {"starlette", "uvicorn"}
+    assert "k3_ledger.ledger.witness.cosign" in loaded["modules"]
     assert never.isdisjoint(loaded["modules"]), sorted(never.intersection(loaded["modules"]))
     assert loaded["sockets"] == []
 

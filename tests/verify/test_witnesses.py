@@ -11,7 +11,7 @@ import pytest
 from k3_ledger.ledger.core.cosignature import COSIGNATURE_LEN, Witness
 from k3_ledger.ledger.core.note import parse_note, parse_verifier_key
 from k3_ledger.ledger.core.proof import format_proof
-from k3_ledger.schemas.errors import PolicyError
+from k3_ledger.schemas.errors import PolicyError, ProofError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import ExitCode, Outcome
 from k3_ledger.verify.log import check_log
@@ -132,6 +132,27 @@ def test_a_proof_file_carries_its_time_bound() -> None:
         data.replace(b'"inclusion":["', b'"inclusion":["' + b"0" * 64 + b'","', 1), "p", policy(1, W1)
     )
     assert damaged.bounds == ()
+
+
+def test_a_proof_that_leads_to_an_older_head_has_its_tighter_bound() -> None:
+    ledger = small_ledger()
+    ledger.add("key", key_body(type(LOG)("late"), "runner", "rotate", replaces=RUNNER.id), ROOT)  # behind the head
+    kept = ((f"checkpoints/{SIZE:012d}.note", cosigned(HEAD, (W1, NOON))),)
+    source = MemorySource(ledger.data, checkpoint=cosigned(ledger.head(), (W1, NOON + 9 * DAY)), kept=kept)
+    newest, older = prove_entry(source, 5), prove_entry(source, 5, head_size=SIZE)
+    assert check_proof(format_proof(newest), "p", policy(1, W1)).bounds == (
+        TimeBound(SIZE + 1, NOON + 9 * DAY, (W1.name,)),
+    )
+    report = check_proof(format_proof(older), "p", policy(1, W1))
+    assert (report.exit_code, report.bounds) == (ExitCode.VERIFIED, (TimeBound(SIZE, NOON, (W1.name,)),))
+    revoked = Builder(list(small_ledger().lines))
+    revoked.add("key", key_body(RUNNER, "runner", "revoke"), ROOT)
+    source = MemorySource(revoked.data, checkpoint=HEAD, kept=kept)
+    assert check_proof(format_proof(prove_entry(source, 5, head_size=SIZE)), "p", policy(1, W1)).exit_code == 0
+    for index, size in ((5, SIZE - 1), (SIZE, SIZE)):
+        with pytest.raises(ProofError) as caught:
+            prove_entry(source, index, head_size=size)
+        assert caught.value.code is Code.NOT_CHECKPOINTED
 
 
 # ------------------------------------------------------------------------------------------------- what does not count

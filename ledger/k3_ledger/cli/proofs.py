@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 HELP = """Write a proof file for one entry, or for two signed heads: verifiable with no ledger at hand.
 
 For an entry the file carries the entry, the newest checkpoint, the entries that enrolled the keys involved, and an
-inclusion proof for each. From a mirror at an address it reads a few tiles and not the log. With --consistency the file
-carries two checkpoints that the ledger keeps, the proof that the newer one extends the older, and the entries that
-enrolled their keys.
+inclusion proof for each. From a mirror at an address it reads a few tiles and not the log. --head leads to an older
+checkpoint: one that witnesses cosigned early says by when the entry existed. With --consistency the file carries two
+checkpoints that the ledger keeps, the proof that the newer one extends the older, and the entries that enrolled their
+keys.
 
 It is verified before it is written. Check it with `k3-ledger verify FILE`.
 """
@@ -39,6 +40,12 @@ def prove(
         tuple[int, int] | None,
         typer.Option(metavar="OLD NEW", help="Sizes of two kept checkpoints, instead of an entry.", show_default=False),
     ] = None,
+    head: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Size of a kept checkpoint to lead to; the newest one when omitted.", show_default=False
+        ),
+    ] = None,
     ledger: Annotated[
         str, typer.Option("--ledger", "-l", help="Ledger directory, mirror, or tar of one, or its address.")
     ] = ".",
@@ -53,6 +60,8 @@ def prove(
     """Make, verify and write one proof file."""
     if (index is None) == (consistency is None):
         raise typer.BadParameter("give the index of an entry, or --consistency OLD NEW", param_hint="INDEX")
+    if consistency is not None and head is not None:
+        raise typer.BadParameter("--consistency names its heads", param_hint="--head")
     if consistency is not None:
         old, new = consistency
         if not 0 < old < new:
@@ -62,7 +71,7 @@ def prove(
     else:
         assert index is not None, "one of the two is given"
         target, what = out or Path(f"entry-{index}.proof"), f"entry {index}"
-        data = _inclusion(ledger, cache, index, target.name)
+        data = _inclusion(ledger, cache, index, head, target.name)
     _write(target, data)
     typer.echo(f"{target}: {what}, {len(data)} bytes")
 
@@ -73,18 +82,21 @@ def write_proof(ledger: Path, index: int, target: Path) -> None:
     Raises:
         LedgerError: there is no such entry, no checkpoint commits to it, or the file cannot be written.
     """
-    _write(target, _inclusion(str(ledger), None, index, target.name))
+    _write(target, _inclusion(str(ledger), None, index, None, target.name))
 
 
-def _inclusion(ledger: str, cache: Path | None, index: int, name: str) -> bytes:
+def _inclusion(ledger: str, cache: Path | None, index: int, head: int | None, name: str) -> bytes:
     from k3_ledger.cli.opening import opened_ledger
     from k3_ledger.ledger.core.proof import format_proof
     from k3_ledger.verify.mirror import TileSource
     from k3_ledger.verify.proof import verify_proof
     from k3_ledger.verify.prove import prove_entry, prove_from_tiles
 
-    with opened_ledger(ledger, cache, tiles=True) as source:
-        made = prove_from_tiles(source, index) if isinstance(source, TileSource) else prove_entry(source, index)
+    with opened_ledger(ledger, cache, tiles=head is None) as source:
+        if head is None and isinstance(source, TileSource):
+            made = prove_from_tiles(source, index)
+        else:
+            made = prove_entry(source, index, head_size=head)
     data = format_proof(made)
     verify_proof(data, name)
     return data

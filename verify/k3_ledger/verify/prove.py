@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from k3_ledger.ledger.core.chain import leaf_hash
@@ -28,23 +29,27 @@ _ACTIONS = tuple(f'"kind":"{kind}"'.encode() for kind in sorted(ROOT_ACTIONS))
 _POSITIONS = re.compile(rb"(?:[0-9]{1,16}\n){0,65536}")
 
 
-def prove_entry(source: LogSource, index: int) -> ProofFile:
-    """Make the proof file of one entry, leading to the log's newest checkpoint.
+def prove_entry(source: LogSource, index: int, *, head_size: int | None = None) -> ProofFile:
+    """Make the proof file of one entry, leading to the log's newest checkpoint, or to an older one that it keeps.
 
-    Costs two passes over the log and memory for the key entries. Nothing is verified here: check what comes out.
+    An older head that witnesses cosigned early bounds more closely when the entry existed; what was revoked behind it
+    is not in such a file. Costs two passes over the log and memory for the key entries. Nothing is verified here: check
+    what comes out.
 
     Args:
         source: the log.
         index: the entry to prove, counted from 0.
+        head_size: size of a kept head to lead to; None takes the newest.
 
     Raises:
-        ProofError: there is no such entry (``NO_SUCH_ENTRY``), or no checkpoint commits to it (``NOT_CHECKPOINTED``).
+        ProofError: there is no such entry (``NO_SUCH_ENTRY``), or no checkpoint commits to it, or none of that size is
+            kept (``NOT_CHECKPOINTED``).
         MalformedError: a line that is needed, or the checkpoint, cannot be read.
         StoreError: the source cannot be read.
     """
     if index < 0:
         raise ValueError(f"an index is not negative, got {index}")
-    checkpoint = source.checkpoint()
+    checkpoint = source.checkpoint() if head_size is None else _kept_head(_kept_heads(source), head_size)
     if checkpoint is None:
         raise ProofError(
             Code.NOT_CHECKPOINTED,
@@ -60,6 +65,8 @@ def prove_entry(source: LogSource, index: int) -> ProofFile:
             position=Position(source=source.name),
             expected=f"0 to {size - 1}" if size else "an entry",
         )
+    if head_size is not None:
+        key_lines = {at: raw for at, raw in key_lines.items() if at < head_size}
     lines |= _rests_on(index, lines, key_lines, checkpoint, source.name)
     return build_proof(index, lines, map(leaf_hash, _lines(source)), checkpoint, position=Position(source="checkpoint"))
 
@@ -148,16 +155,7 @@ def prove_heads(source: LogSource, old_size: int, new_size: int) -> ConsistencyF
     if not 0 < old_size < new_size:
         raise ValueError(f"the older head has to be the smaller one and not empty, got {old_size} and {new_size}")
     kept = _kept_heads(source)
-    for size in (old_size, new_size):
-        if size not in kept:
-            raise ProofError(
-                Code.NOT_CHECKPOINTED,
-                f"the ledger keeps no signed head of {size} entries",
-                position=Position(source="checkpoints"),
-                expected=f"one of {', '.join(map(str, sorted(kept)))}"[:200] if kept else "a signed head",
-                hint="sign heads with `k3-ledger checkpoint`; it keeps every one of them",
-            )
-    old, new = kept[old_size], kept[new_size]
+    old, new = _kept_head(kept, old_size), _kept_head(kept, new_size)
     roots = [parse_checkpoint(parse_note(note).text).root for note in (old, new)]
     hashes_between = consistency_between(source, old_size, new_size, root1=roots[0], root2=roots[1])
     lines, key_lines, _ = _collect(source, 0)
@@ -190,10 +188,27 @@ def consistency_between(
 
 
 def _kept_heads(source: LogSource) -> dict[int, bytes]:
-    """Every signed head beside the log, by its size; the newest one as it stands in ``checkpoint``."""
+    """Every signed head beside the log, by its size; of several copies the one with the most signatures."""
     newest = source.checkpoint()
-    kept = [raw for _, raw in source.kept_checkpoints()] + ([newest] if newest is not None else [])
-    return {parse_checkpoint(parse_note(raw).text).size: raw for raw in kept}
+    copies = ([newest] if newest is not None else []) + [raw for _, raw in source.kept_checkpoints()]
+    kept: dict[int, tuple[int, bytes]] = {}
+    for raw in copies:
+        note = parse_note(raw)
+        size = parse_checkpoint(note.text).size
+        kept[size] = max(kept.get(size, (0, b"")), (len(note.sigs), raw), key=itemgetter(0))
+    return {size: raw for size, (_, raw) in kept.items()}
+
+
+def _kept_head(kept: dict[int, bytes], size: int) -> bytes:
+    if size not in kept:
+        raise ProofError(
+            Code.NOT_CHECKPOINTED,
+            f"the ledger keeps no signed head of {size} entries",
+            position=Position(source="checkpoints"),
+            expected=f"one of {', '.join(map(str, sorted(kept)))}"[:200] if kept else "a signed head",
+            hint="sign heads with `k3-ledger checkpoint`; it keeps every one of them",
+        )
+    return kept[size]
 
 
 def _collect(source: LogSource, index: int) -> tuple[dict[int, bytes], dict[int, bytes], int]:
