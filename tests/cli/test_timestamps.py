@@ -223,7 +223,8 @@ def test_other_kinds_of_tokens_are_not_read(authority: Authority, options: tuple
 
 
 def test_what_is_no_token_or_no_root_is_said(folder: Path, authority: Authority, trust: Path, tmp_path: Path) -> None:
-    from k3_ledger.cli.tokens import MAX_TOKEN, read_token
+    from k3_ledger.cli.tokens import read_token
+    from k3_ledger.verify.timestamps import MAX_TOKEN
 
     for data in (b"", b"text", bytes(MAX_TOKEN + 1), authority.root.read_bytes()):
         (tmp_path / "t").write_bytes(data[:MAX_TOKEN])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import pytest
 
@@ -13,8 +13,8 @@ from k3_ledger.schemas.findings import Code
 from k3_ledger.verify.log import Options, check_log
 from k3_ledger.verify.policy import TrustPolicy, parse_policy
 from k3_ledger.verify.source import MemorySource
-from k3_ledger.verify.timestamps import Token
-from tests.ledgers import ROOT, Builder, sign_head, small_ledger
+from k3_ledger.verify.timestamps import BOUNDS_KEPT, MAX_TOKEN, REPLY_TYPE, Token
+from tests.ledgers import JUDGE, ROOT, RUNNER, Builder, key_body, run_body, sign_head, small_ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -144,6 +144,97 @@ def test_a_medium_that_fails_is_said_and_stops_nothing() -> None:
     ledger = small_ledger()
     report = check_log(Broken(ledger.data, checkpoint=ledger.head()), POLICY, Options(read_token=reader))
     assert (report.exit_code, list(report.counts)) == (0, [Code.TIMESTAMP_UNREADABLE])
+
+
+# --------------------------------------------------------------------------------------------------------- artifacts
+
+
+def stamped(
+    *tokens: bytes, raw: bytes = b"raw samples", media_type: str = REPLY_TYPE
+) -> tuple[Builder, dict[str, bytes]]:
+    """A ledger whose last receipt has an artifact, and tokens as further ones."""
+    parts = [("raw", b"raw samples", "text/plain"), *((f"t{i}", data, media_type) for i, data in enumerate(tokens))]
+    artifacts = [
+        {"name": name, "sha256": sha256(data).hexdigest(), "size": len(data), "media_type": kind}
+        for name, data, kind in parts
+    ]
+    ledger = small_ledger(2)
+    ledger.add("run", run_body(1, artifacts=artifacts), RUNNER)
+    return ledger, {sha256(data).hexdigest(): data for _, data, _ in parts}
+
+
+def of(data: bytes, time: int = NOON) -> bytes:
+    return b"%d CN=a " % time + sha256(data).digest()
+
+
+def check_stamped(ledger: Builder, artifacts: dict[str, bytes], policy: TrustPolicy = POLICY) -> Report:
+    source = MemorySource(ledger.data, checkpoint=ledger.head(), artifacts=artifacts)
+    return check_log(source, policy, Options(read_token=reader))
+
+
+def test_a_receipt_may_carry_a_timestamp_of_its_own_artifact() -> None:
+    report = check_stamped(*stamped(of(b"raw samples")))
+    assert (report.exit_code, step(report)[:4]) == (0, ("pass", 1, 0, 0))
+    assert report.as_dict()["timestamped_artifacts"] == [
+        {"entry": 6, "artifact": "raw", "at_or_before": "2026-05-28T20:26:40Z", "according_to": ["CN=a"]}
+    ]
+
+
+def test_a_timestamp_of_itself_of_another_token_or_of_nothing_bounds_nothing() -> None:
+    report = check_stamped(*stamped(of(b"raw samples"), of(of(b"raw samples")), of(b"other")))
+    assert (report.exit_code, step(report)[:4]) == (0, ("not-checked", 1, 0, 2))
+    assert report.counts == {Code.TIMESTAMP_ELSEWHERE: 2}
+
+
+def test_a_receipt_s_forged_timestamp_is_false_and_names_the_receipt() -> None:
+    report = check_stamped(*stamped(b"TIMESTAMP_BAD"))
+    assert (report.exit_code, report.findings[0].position.index) == (1, 6)
+    assert report.artifact_stamps == ()
+
+
+def test_a_receipt_s_timestamp_that_is_missing_changed_or_huge_is_the_artifact_step_s_matter() -> None:
+    ledger, artifacts = stamped(of(b"raw samples"))
+    name = sha256(of(b"raw samples")).hexdigest()
+    for given in ({}, {name: b"changed"}, {name: b"x" * (MAX_TOKEN + 9)}):
+        report = check_stamped(ledger, {**artifacts, name: b""} | given if given else {})
+        assert step(report) == ("not-checked", 0, 0, 0, "no timestamps")
+
+    class Broken(MemorySource):
+        def open_artifact(self, sha256: str) -> BinaryIO | None:
+            raise StoreError(Code.UNREADABLE, "no such disk")
+
+    report = check_log(Broken(ledger.data, checkpoint=ledger.head()), POLICY, Options(read_token=reader))
+    assert step(report)[:4] == ("not-checked", 0, 0, 0)
+
+
+def test_only_what_is_called_a_timestamp_is_one_and_only_for_who_asks() -> None:
+    ledger, artifacts = stamped(of(b"raw samples"), media_type="text/plain")
+    ledger.add("note", {"text": f'"media_type":"{REPLY_TYPE}"', "artifacts": []}, JUDGE)
+    assert check_stamped(ledger, artifacts).artifact_stamps == ()
+    assert check_stamped(*stamped(of(b"raw samples")), TrustPolicy(ROOT.public)).artifact_stamps == ()
+
+
+def test_what_was_taken_back_or_does_not_verify_is_not_dated() -> None:
+    ledger, artifacts = stamped(of(b"raw samples"))
+    body = key_body(RUNNER, "runner", "revoke", revoked_from=6, reason="stolen")
+    ledger.add("key", body, ROOT)
+    assert check_stamped(ledger, artifacts).artifact_stamps == ()
+    ledger, artifacts = stamped(of(b"raw samples"))
+    ledger.lines[5] = ledger.lines[5].replace(b'"count":10', b'"count":11')
+    assert check_stamped(ledger, artifacts).artifact_stamps == ()
+
+
+def test_many_dated_artifacts_are_counted_and_some_are_named() -> None:
+    token = of(b"raw samples")
+    ledger, artifacts = stamped(token)
+    artifact = [
+        {"name": name, "sha256": sha256(data).hexdigest(), "size": len(data), "media_type": kind}
+        for name, data, kind in (("raw", b"raw samples", "text/plain"), ("t", token, REPLY_TYPE))
+    ]
+    for number in range(BOUNDS_KEPT + 5):
+        ledger.add("run", run_body(number, artifacts=artifact), RUNNER)
+    report = check_stamped(ledger, artifacts)
+    assert (step(report)[:2], len(report.artifact_stamps)) == (("pass", BOUNDS_KEPT + 6), BOUNDS_KEPT)
 
 
 # ------------------------------------------------------------------------------------------------------------ policy

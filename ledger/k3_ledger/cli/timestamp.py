@@ -57,12 +57,13 @@ def add(
 ) -> None:
     """Keep the answer."""
     from k3_ledger.cli.sources import TOKEN_NAME, read_small
-    from k3_ledger.cli.tokens import MAX_TOKEN, parse_token
+    from k3_ledger.cli.tokens import parse_token
     from k3_ledger.ledger.writer.disk import make_directory, storage_errors
     from k3_ledger.ledger.writer.store import Ledger
     from k3_ledger.schemas.errors import LedgerError, StoreError
     from k3_ledger.schemas.findings import Code
     from k3_ledger.schemas.outcomes import Position
+    from k3_ledger.verify.timestamps import MAX_TOKEN
 
     opened = Ledger.open(ledger)
     data = read_small(answer, MAX_TOKEN)

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
-from k3_ledger.verify.timestamps import Token
+from k3_ledger.verify.timestamps import MAX_TOKEN, Token
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MAX_TOKEN = 1 << 20
-"""Longest token that is read, in bytes."""
 _SHA256 = "2.16.840.1.101.3.4.2.1"
 
 

@@ -125,7 +125,7 @@ def _skip(source: TileSource, scan: Scan, begin: int, end: int, sizes: tuple[int
 
 def _count_missing(scan: Scan, gaps: list[Tile]) -> None:
     """What the missing entries leave open, in every step that would have looked at them."""
-    missing = sum(tile.width for tile in gaps)
+    missing = scan.missing = sum(tile.width for tile in gaps)
     if not missing:
         return
     for name in _PER_ENTRY:

@@ -13,6 +13,7 @@ from k3_ledger.schemas.outcomes import ExitCode, Outcome
 
 if TYPE_CHECKING:
     from k3_ledger.schemas.findings import Code, Finding
+    from k3_ledger.verify.timestamps import ArtifactBound
     from k3_ledger.verify.witnesses import TimeBound
 
 FINDINGS_KEPT_PER_CODE = 50
@@ -177,6 +178,7 @@ class Report:
         counts: how often each code occurred, including findings not spelled out.
         bounds: by when entries existed according to the policy's witnesses, largest tree first; see there.
         stamps: the same according to the policy's timestamp authorities.
+        artifact_stamps: by when artifacts existed according to them, in log order, the first of them.
     """
 
     subject: str
@@ -190,6 +192,7 @@ class Report:
     counts: dict[Code, int] = field(default_factory=dict)
     bounds: tuple[TimeBound, ...] = ()
     stamps: tuple[TimeBound, ...] = ()
+    artifact_stamps: tuple[ArtifactBound, ...] = ()
 
     @property
     def exit_code(self) -> ExitCode:
@@ -210,6 +213,7 @@ class Report:
             "head": None if head is None else {"size": head.size, "root": head.root, "last": head.last},
             "existed": [bound.as_dict() for bound in self.bounds],
             "timestamped": [bound.as_dict() for bound in self.stamps],
+            "timestamped_artifacts": [bound.as_dict() for bound in self.artifact_stamps],
             "steps": [step.as_dict() for step in self.steps],
             "findings": [finding.as_dict() for finding in self.findings],
             "counts": {code.id: n for code, n in sorted(self.counts.items(), key=lambda item: item[0].id)},

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from k3_ledger.verify.attested import Attested
     from k3_ledger.verify.heads import SignedHead
     from k3_ledger.verify.source import LogSource
+    from k3_ledger.verify.timestamps import ArtifactBound
     from k3_ledger.verify.witnesses import TimeBound
 
 _KEY_MARKS = (b'"kind":"genesis"', b'"kind":"key"')
@@ -76,6 +77,8 @@ class Scan:
         newest_cosigned: cosignatures by trusted witnesses on that head.
         good_heads: the log's own heads that held: signed by a log key, and with the root of these entries.
         stamps: by when entries existed according to timestamp authorities, largest tree first.
+        artifact_stamps: by when artifacts existed according to them, in log order, the first of them.
+        missing: entries that could not be had, on a mirror that lacks some.
     """
 
     findings: FindingLog = field(default_factory=FindingLog)
@@ -100,6 +103,8 @@ class Scan:
     newest_cosigned: tuple[Cosigned, ...] = ()
     good_heads: tuple[SignedHead, ...] = ()
     stamps: tuple[TimeBound, ...] = ()
+    artifact_stamps: tuple[ArtifactBound, ...] = ()
+    missing: int = 0
 
 
 def scan_log(

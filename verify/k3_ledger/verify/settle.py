@@ -164,4 +164,5 @@ def make_report(subject: str, policy: TrustPolicy | None, scan: Scan) -> Report:
         counts=dict(scan.findings.counts),
         bounds=scan.bounds,
         stamps=scan.stamps,
+        artifact_stamps=scan.artifact_stamps,
     )

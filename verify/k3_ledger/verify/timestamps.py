@@ -5,24 +5,32 @@ own signed heads (its signatures not included, so that cosignatures may be added
 leads to a root in the trust policy. Then every entry below the head's size existed **at or before** that time. Nothing
 bounds when an entry came into being from below; what an entry says of its own ``time`` is claimed and never part of it.
 
+A receipt, or any entry with artifacts, may carry a token as an artifact of the type :data:`REPLY_TYPE`. It counts when
+the digest is that of another artifact of the same entry, and bounds when that artifact existed.
+
 No token, no root to check it with, an authority that nobody named: not checked. A token by a named authority that does
 not hold is an error. This room parses no certificates: :data:`TokenReader` is handed in.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
+from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.note import parse_note
+from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
-from k3_ledger.verify.witnesses import TimeBound
+from k3_ledger.verify.chunks import Chunker
+from k3_ledger.verify.witnesses import TimeBound, show_time
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.scan import Scan
@@ -30,6 +38,41 @@ if TYPE_CHECKING:
 
 NOT_HELD_AGAINST_THE_LOG = frozenset({Code.TIMESTAMP_UNREADABLE, Code.TIMESTAMP_UNTRUSTED})
 """What a token may be without saying anything false."""
+
+
+REPLY_TYPE = "application/timestamp-reply"
+"""Media type of an artifact that is a timestamp response."""
+MAX_TOKEN = 1 << 20
+"""Longest token that is read, in bytes."""
+BOUNDS_KEPT = 50
+"""Bounds of artifacts that a report spells out; the rest are counted, so that memory stays flat."""
+_MARK = f'"media_type":"{REPLY_TYPE}"'.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactBound:
+    """By when an artifact existed, according to a timestamp authority.
+
+    Attributes:
+        index: index of the entry that names it.
+        name: its name there.
+        timestamp: latest time at which it can have come into being, in seconds since the Epoch.
+        authority: who says so.
+    """
+
+    index: int
+    name: str
+    timestamp: int
+    authority: str
+
+    def as_dict(self) -> dict[str, object]:
+        """JSON form."""
+        return {
+            "entry": self.index,
+            "artifact": self.name,
+            "at_or_before": show_time(self.timestamp),
+            "according_to": [self.authority],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +105,10 @@ class TokenReader(Protocol):
 
 
 def check_timestamps(scan: Scan, source: LogSource, policy: TrustPolicy | None, read: TokenReader | None) -> None:
-    """Check every token that stands beside the log, and note what follows."""
+    """Check every token that stands beside the log or among the artifacts of its entries, and note what follows.
+
+    Costs a pass over the log where the policy names authorities, and nothing where it names none.
+    """
     tally = scan.tallies["timestamps"]
     try:
         tokens = list(source.timestamps())
@@ -70,38 +116,98 @@ def check_timestamps(scan: Scan, source: LogSource, policy: TrustPolicy | None, 
         tally.not_checked += 1
         scan.findings.add(Finding(Code.TIMESTAMP_UNREADABLE, error.finding.message, error.finding.position))
         return
-    if not tokens:
-        tally.detail = "no timestamps"
-        return
     if read is None or policy is None or not policy.timestamp_roots:
         tally.not_checked += len(tokens)
-        tally.detail = f"{len(tokens)} timestamps; the trust policy names no timestamp authority to check them with"
+        tally.detail = (
+            f"{len(tokens)} timestamps; the trust policy names no timestamp authority to check them with"
+            if tokens
+            else "no timestamps"
+        )
         return
+    checker = _Checker(scan, read, policy.timestamp_roots)
     heads = {sha256(parse_note(head.raw).text.encode()).digest(): head.checkpoint.size for head in scan.good_heads}
     bounds: dict[int, TimeBound] = {}
     for name, data in tokens:
+        token = checker.check(data, Position(source=name), heads, "none of the log's signed heads that are here")
+        if token is None:
+            continue
+        bound = TimeBound(heads[token.digest], token.latest, (token.authority,))
+        if bound.size not in bounds or bound.timestamp < bounds[bound.size].timestamp:
+            bounds[bound.size] = bound
+    scan.stamps = tuple(bound for _, bound in sorted(bounds.items(), reverse=True))
+    if not scan.missing and not scan.tallies["signatures"].failed:
+        found = _artifact_bounds(source, scan, checker)
+        scan.artifact_stamps = tuple(islice(found, BOUNDS_KEPT))
+        deque(found, maxlen=0)  # the rest is checked and counted as well
+    if not (tally.checked or tally.not_checked):
+        tally.detail = "no timestamps"
+    elif scan.stamps:
+        tally.detail = scan.stamps[0].sentence
+
+
+@dataclass(frozen=True, slots=True)
+class _Checker:
+    """Checks tokens, one by one, and counts them."""
+
+    scan: Scan
+    read: TokenReader
+    roots: Sequence[bytes]
+
+    def check(self, data: bytes, place: Position, wanted: Container[bytes], otherwise: str) -> Token | None:
+        """A token that holds and is of one of the ``wanted`` digests, or None when it is counted as something else."""
+        tally = self.scan.tallies["timestamps"]
         try:
-            token = read(data, policy.timestamp_roots)
+            token = self.read(data, self.roots)
         except LedgerError as error:
             known = error.code not in NOT_HELD_AGAINST_THE_LOG
             tally.checked += known
             tally.failed += known
             tally.not_checked += not known
             found = error.finding
-            scan.findings.add(Finding(error.code, found.message, Position(source=name), found.expected, found.found))
-            continue
-        size = heads.get(token.digest)
-        if size is None:
+            self.scan.findings.add(Finding(error.code, found.message, place, found.expected, found.found))
+            return None
+        if token.digest not in wanted:
             tally.not_checked += 1
-            message = "the timestamp is of none of the log's signed heads that are here"
-            scan.findings.add(
-                Finding(Code.TIMESTAMP_ELSEWHERE, message, Position(source=name), found=token.digest.hex())
-            )
-            continue
+            message = f"the timestamp is of {otherwise}"
+            self.scan.findings.add(Finding(Code.TIMESTAMP_ELSEWHERE, message, place, found=token.digest.hex()))
+            return None
         tally.checked += 1
-        bound = TimeBound(size, token.latest, (token.authority,))
-        if size not in bounds or token.latest < bounds[size].timestamp:
-            bounds[size] = bound
-    scan.stamps = tuple(bound for _, bound in sorted(bounds.items(), reverse=True))
-    if scan.stamps:
-        tally.detail = scan.stamps[0].sentence
+        return token
+
+
+def _artifact_bounds(source: LogSource, scan: Scan, checker: _Checker) -> Iterator[ArtifactBound]:
+    """Bounds from tokens among the artifacts. Tokens that are missing or changed are step 9's to report."""
+    disowned = scan.keyring.disowned()
+    for chunk in Chunker(source.blocks()):
+        if _MARK not in chunk.data:
+            continue
+        for position, line in enumerate(chunk.data.split(b"\n")[:-1], start=chunk.first_line):
+            if _MARK not in line or position in disowned:
+                continue
+            artifacts = getattr(decode(parse_line(line).entry).body, "artifacts", ())
+            names = {bytes.fromhex(one.sha256): one.name for one in artifacts if one.media_type != REPLY_TYPE}
+            for one in artifacts:
+                data = _read(source, one.sha256) if one.media_type == REPLY_TYPE else None
+                if data is None:
+                    continue
+                place = Position(index=position, field=f"body.artifacts {one.name}")
+                token = checker.check(data, place, names, "no other artifact of its entry")
+                if token is not None:
+                    yield ArtifactBound(position, names[token.digest], token.latest, token.authority)
+
+
+def _read(source: LogSource, digest: str) -> bytes | None:
+    """An artifact that is small, there, and itself."""
+    try:
+        stream = source.open_artifact(digest)
+        if stream is None:
+            return None
+        parts, left = [], MAX_TOKEN + 1
+        with stream:
+            while left > 0 and (block := stream.read(left)):
+                parts.append(block)
+                left -= len(block)
+    except LedgerError:
+        return None
+    data = b"".join(parts)
+    return data if sha256(data).hexdigest() == digest else None
