@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from k3_ledger.ledger.core.proof import format_proof
 from k3_ledger.schemas.findings import Code
 from k3_ledger.verify.policy import TrustPolicy
 from k3_ledger.verify.proof import check_proof
 from k3_ledger.verify.prove import prove_entry
-from k3_ledger.verify.report import Report
 from k3_ledger.verify.several import join_reports
 from k3_ledger.verify.source import MemorySource
 from tests.ledgers import ROOT, RUNNER, Builder, run_body, small_ledger
+
+if TYPE_CHECKING:
+    from k3_ledger.verify.report import Report
 
 ARTIFACT = {"name": "raw", "sha256": "ab" * 32, "size": 3, "media_type": "text/plain"}
 
