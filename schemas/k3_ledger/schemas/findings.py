@@ -1737,6 +1737,12 @@ class Code(enum.Enum):
         "passed.",
         "use a model whose answers depend on its input",
     )  # fmt: skip
+    RUN_INTERPRETED = CodeInfo(
+        Area.RUN, E, "kernels were interpreted",
+        "By the engine's own account its kernels ran in an interpreter on the CPU, which rounds otherwise than "
+        "compiled ones do and whose speed says nothing.",
+        "run compiled kernels, or none: backend naive",
+    )  # fmt: skip
     RUN_MODEL_CHANGED = CodeInfo(
         Area.RUN, E, "model file changed during the run",
         "The model file was written to or replaced between the digest that is recorded and the end of the run.",

@@ -386,6 +386,25 @@ class HasNegativeTimes(Engine):
         return {**super().prefill(request), "self_ns": -1}
 
 
+class RunsInterpretedKernels(Engine):
+    def answer(self, request: Json) -> Json:
+        if request["op"] == "kernels":
+            return {"kernels": [{"op": "rms_norm", "executor": "interpreter", "calls": 7}]}
+        return super().answer(request)
+
+
+class NamesNoKernels(Engine):
+    def answer(self, request: Json) -> Json:
+        return {"kernels": [{"op": None}]} if request["op"] == "kernels" else super().answer(request)
+
+
+class DiesOverKernels(Engine):
+    def answer(self, request: Json) -> Json:
+        if request["op"] == "kernels":
+            os._exit(3)
+        return super().answer(request)
+
+
 class UsesNegativeMemory(Engine):
     def memory_used(self, _: Json) -> Json:
         return {"accelerators": [{"rank": 0, "peak_bytes": -1}]}

@@ -82,6 +82,9 @@ LIARS: dict[str, set[Code]] = {
     "HasAnotherVocabulary": {Code.RUN_PROTOCOL},
     "TimesItselfInSeconds": {Code.RUN_PROTOCOL},
     "HasNegativeTimes": {Code.RUN_PROTOCOL},
+    "RunsInterpretedKernels": {Code.RUN_INTERPRETED},
+    "NamesNoKernels": {Code.RUN_PROTOCOL},
+    "DiesOverKernels": {Code.RUN_ENGINE_FAILED},
     "UsesNegativeMemory": {Code.RUN_PROTOCOL},
 }
 HELPERS = {"Engine", "Logits", "Optimised"}

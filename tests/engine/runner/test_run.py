@@ -18,10 +18,11 @@ from k3_ledger.engine.runner.channel import python_command
 from k3_ledger.engine.runner.measure import Plan
 from k3_ledger.engine.runner.run import Request
 from k3_ledger.engine.tsm import Module
+from k3_ledger.kernels.dispatch import source_digest
 from k3_ledger.rescore.native import read_run
 from k3_ledger.schemas.errors import RunError
-from k3_ledger.schemas.findings import Code
-from k3_ledger.schemas.measurement import FailedMeasurement, RunMeasurement
+from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.measurement import FailedMeasurement, RunMeasurement, Source
 from k3_ledger.schemas.validate import parse_bundle
 from k3_ledger.verify.attestation import AttestationPolicy
 from k3_ledger.verify.log import check_log
@@ -92,6 +93,17 @@ def test_a_run_holds_raw_times_parity_flags_and_provenance(synthetic: Callable[.
     assert body.expert_load is not None
     kept = artifacts(tmp_path / "b")
     assert {"environment.json", "observations.json", "prompts.txt", "sources.sha256", "stderr.txt"} <= set(kept)
+    ran = json.loads(kept["kernels.json"])
+    assert {(one["executor"], one["device"], one["source"]) for one in ran} == {("torch", "cpu", source_digest())}
+    assert {"rms_norm", "kda_step", "mla_decode", "router", "residual_mix"} <= {one["op"] for one in ran}
+    listed = dict(reversed(line.split("  ")) for line in kept["sources.sha256"].decode().splitlines())
+    for op in ("kda_step", "experts"):
+        for name in ("naive", "triton_"):
+            source = ROOT / "kernels" / "k3_ledger" / "kernels" / op / f"{name}.py"
+            if source.exists():  # an installed tree has the same bytes elsewhere
+                assert listed[f"kernels/{op}/{name}.py"] == hashlib.sha256(source.read_bytes()).hexdigest()
+    assert body.subject.build_sha256 == hashlib.sha256(kept["sources.sha256"]).hexdigest()
+    assert json.loads(kept["weights.json"])[0]["sha256"] == body.model.sha256 if body.model else None
     assert hashlib.sha256(kept["prompts.txt"]).hexdigest() == body.parity.prompt_sha256
     (graded,) = [[int(token) for token in line.split(b",")] for line in kept["prompts.txt"].splitlines()]
     assert len(graded) == 16
@@ -142,6 +154,43 @@ def test_a_trust_domain_that_gives_no_quote_costs_no_run(synthetic: Callable[...
     body = parse_bundle((tmp_path / "b" / "bundle.json").read_bytes()).body
     assert isinstance(body, RunMeasurement)
     assert body.tee.kind == "none"
+
+
+TOOL = """#!/bin/sh
+case "$1" in
+  *clocks.mem*) echo "name, clocks.sm, temperature.gpu, power.draw" ; echo "Card, 1980 MHz, 41, 120 W" ;;
+  *) echo "NVIDIA Card, 143771, 580.159.04, 1980" ;;
+esac
+"""
+
+
+def test_a_machine_with_accelerators_has_their_state_and_driver_in_the_bundle(
+    synthetic: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "nvidia-smi").write_text(TOOL)
+    (tools / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    engine = (sys.executable, TOY)
+    runner.run(Request(synthetic("tiny"), "m", tmp_path / "b", "here", engine=engine, plan=SMALL, depths=(4,)))
+    body = parse_bundle((tmp_path / "b" / "bundle.json").read_bytes()).body
+    (card,) = body.machine.node.accelerators
+    assert (card.name, card.driver, card.clock_mhz) == ("NVIDIA Card", "580.159.04", 1980)
+    kept = artifacts(tmp_path / "b")
+    assert b"1980 MHz, 41, 120 W" in kept["accelerators-before.csv"]
+
+
+def test_the_commit_and_the_difference_from_it_are_kept(
+    synthetic: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patch = b"diff --git a/x b/x\n"
+    source = Source(commit="1" * 40, dirty=True, patch_sha256=hashlib.sha256(patch).hexdigest(), clean_builds=0)
+    monkeypatch.setattr(runner, "probe_source", lambda _: (source, patch))
+    monkeypatch.setattr(runner.Session, "measure", lambda *_: [Finding(Code.RUN_TIMEOUT, "no")])
+    outcome = runner.run(Request(synthetic("tiny"), "m", tmp_path / "b", "here"))
+    assert outcome.measurement.subject.source == source
+    assert artifacts(tmp_path / "b")["source.patch"] == patch
 
 
 def test_a_run_that_fails_is_kept_and_exits_1(

@@ -16,7 +16,7 @@ from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from k3_ledger.engine.runner.measure import Metric, Observations, Timed
 
@@ -42,6 +42,19 @@ def check_observations(found: Observations) -> Iterator[Finding]:
         yield from _check_marginal(metric, found)
     yield from _check_put_off(found)
     yield from _check_inputs(found)
+
+
+def check_kernels(kernels: Sequence[Mapping[str, object]]) -> Iterator[Finding]:
+    """Interpreted kernels are for tests: they agree where compiled ones do not, and their speed says nothing."""
+    interpreted = [str(one.get("op")) for one in kernels if one.get("executor") == "interpreter"]
+    if interpreted:
+        yield Finding(
+            Code.RUN_INTERPRETED,
+            f"{len(interpreted)} operations ran in an interpreter",
+            Position(field="kernels"),
+            "compiled, or torch",
+            f"interpreter: {', '.join(interpreted[:8])}",
+        )
 
 
 def allowance(outer_ns: int, ids: int, noise_ns: int) -> int:

@@ -237,6 +237,8 @@ class _Started:
         self.files["environment.json"] = (_json(environment), "application/json")
         if session.found is not None:
             self.files["observations.json"] = (_json(dataclasses.asdict(session.found)), "application/json")
+        if session.kernels:
+            self.files["kernels.json"] = (_json(list(session.kernels)), "application/json")
         if session.graded is not None:
             self.files["prompts.txt"] = (ids_text(session.graded.prompts), "text/plain")
         subject = self._subject()

@@ -64,6 +64,7 @@ class Server:
             "logits": self._logits,
             "memory": self._memory,
             "spread": self._spread,
+            "kernels": lambda _: {"kernels": self._model.runs.records()},
         }
         operation = operations.get(request["op"])
         if operation is None:

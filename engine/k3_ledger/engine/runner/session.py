@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from k3_ledger.engine.parity.suite import Suite, grade
 from k3_ledger.engine.runner.channel import Channel
-from k3_ledger.engine.runner.checks import check_observations
+from k3_ledger.engine.runner.checks import check_kernels, check_observations
 from k3_ledger.engine.runner.measure import Observations, Plan, observe
 from k3_ledger.engine.runner.outputs import check_outputs, tolerance
 from k3_ledger.engine.runner.replies import count_of, printable
@@ -21,7 +21,7 @@ from k3_ledger.engine.runner.sources import ProcessSource
 from k3_ledger.schemas.errors import LedgerError, RunError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.measurement import ExpertLoad, RankMemory
-from k3_ledger.schemas.values import Name, Text
+from k3_ledger.schemas.values import Count, Name, Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 PROTOCOL = 1
 SPREAD_TOKENS = 512
+_KERNELS: TypeAdapter[list[dict[Name, Text | Count]]] = TypeAdapter(
+    Annotated[list[dict[Name, Text | Count]], Field(max_length=1000)]
+)
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
 _TEXT: TypeAdapter[str] = TypeAdapter(Text)
 
@@ -76,6 +79,7 @@ class Session:
         bound: nats that timed tokens may miss by.
         memory: peak of each rank.
         load: spread over experts, where the engine can say.
+        kernels: which kernels ran on what, where the engine can say.
         environment: variables that the process was given.
         stderr: the end of what it wrote there.
         exit_status: of the process, negative for a signal; None while it ran until it was ended.
@@ -91,6 +95,7 @@ class Session:
     bound: float | None = None
     memory: tuple[RankMemory, ...] = ()
     load: ExpertLoad | None = None
+    kernels: Sequence[Mapping[str, Any]] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     stderr: bytes = b""
     exit_status: int | None = None
@@ -122,9 +127,10 @@ class Session:
         self._next("timing", "timing")
         found = observe(channel, task.plan, task.usable, progress=self.progress, keep=self._keep)
         found.load_ns = load_ns
+        self._note_kernels(channel)
         self._note_memory(channel)
         self._note_spread(channel)
-        findings = list(check_observations(found))
+        findings = [*check_observations(found), *check_kernels(self.kernels)]
         self._next("parity", "parity")
         longest = max(len(walk.prompt) + 1 + len(walk.output) for walk in found.walks)
         reference = task.reference(max(*task.depths, longest))
@@ -189,6 +195,24 @@ class Session:
                 for one in reported
             ),
         )
+
+    def _note_kernels(self, channel: Channel) -> None:
+        """What ran in the timed walks, by the engine's own count; an engine that has no kernels to name refuses."""
+        try:
+            reported = channel.ask("kernels").data.get("kernels")
+        except LedgerError as error:
+            if error.code is not Code.RUN_ENGINE_FAILED or channel.exit_status is not None:
+                raise
+            return
+        try:
+            self.kernels = _KERNELS.validate_python(reported, strict=True)
+        except ValidationError:
+            raise RunError(
+                Code.RUN_PROTOCOL,
+                "the engine's answer to 'kernels' does not fit",
+                expected="a list of records, each field a printable text or a count",
+                found=printable(reported, 80),
+            ) from None
 
     def _note_spread(self, channel: Channel) -> None:
         """How the router spreads tokens, by the engine's own count; an engine that cannot say refuses."""
