@@ -107,6 +107,12 @@ def test_a_ledger_is_cosigned_over_http_and_then_verifies_with_a_quorum(
     assert k3("verify", ledger.root, "--trust", trust(tmp_path, key)).exit_code == 0
 
 
+def test_a_port_that_is_taken_is_said(tmp_path: Path, url: str) -> None:
+    port = url.rstrip("/").rpartition(":")[2]
+    again = k3("witness", "serve", "-s", tmp_path / "w", "-k", tmp_path / "w1.pem", "--port", port)
+    assert (again.exit_code, f"port {port} cannot be had" in again.stderr) == (2, True)
+
+
 def test_growth_is_proved_to_the_witness_and_history_bounds_time(
     tmp_path: Path, ledger: Ledger, key: str, url: str
 ) -> None:

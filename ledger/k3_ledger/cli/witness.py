@@ -323,7 +323,10 @@ def serve(
     from k3_ledger.ledger.witness.server import LOOPBACK, WitnessServer
 
     witness = _open(state, key, passphrase_file, wait)
-    server = WitnessServer(witness, port, fail)
+    try:
+        server = WitnessServer(witness, port, fail)
+    except OSError as error:
+        raise typer.BadParameter(f"port {port} cannot be had: {error.strerror}", param_hint="--port") from None
     typer.echo(f"witness {witness.state.verifier.name} at http://{LOOPBACK}:{server.port}/")
     server.run()
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import subprocess
 import sys
 
+import pytest
+
+from k3_ledger.ledger.witness.cosign import CosigningWitness
 from k3_ledger.ledger.witness.state import WitnessState
-from tests.ledger.witness.support import ORIGIN, A, B, new_witness
+from k3_ledger.schemas.errors import StoreError
+from tests.ledger.core.samples import code_of
+from tests.ledger.witness.support import ORIGIN, SIGNER, A, B, Clock, new_witness
+from tests.ledger.writer.support import FailingDisk, Killed, MortalDisk
 from tests.support import ROOT
 
+CALLS = ("open", "flock", "fstat", "stat", "mkdir", "write", "fsync", "rename")
 KILLS = 240
 KILLS_PER_STATE = 12
 
@@ -54,3 +62,54 @@ def test_a_killed_witness_never_signs_a_fork_nor_a_smaller_head_nor_forgets_what
         assert signer.wait() == 0
     sys.stdout.write(f"{KILLS} kills, {given} cosignatures given out, {unsaid} kills between state and signature\n")
     assert given
+
+
+def check_after(root):
+    """The state is whole, is the old or the new head, and only the first history goes on from it."""
+    state = WitnessState.open(root)
+    size = state.log(ORIGIN).head.size
+    assert size in (5, 8)
+    assert state.log(ORIGIN).head.root == A.root(size)
+    witness = CosigningWitness(state, SIGNER, clock=Clock())
+    assert code_of(witness.add_checkpoint, B.request(size, 8)) in ("CONSISTENCY_MISMATCH", "WITNESS_FORK")
+    witness.add_checkpoint(A.request(size, 8))
+    witness.add_checkpoint(A.request(8, 13))
+    return size
+
+
+@pytest.mark.parametrize("when", ["before", "half", "after"])
+def test_killed_at_any_step_it_goes_on_from_the_old_head_or_the_new_one(tmp_path, when):
+    seen = set()
+    for step in range(100):
+        root = tmp_path / str(step)
+        new_witness(root).add_checkpoint(A.request(0, 5))
+        disk = MortalDisk()
+        witness = CosigningWitness(WitnessState.open(root, disk=disk), SIGNER, clock=Clock())
+        disk.arm(step, when)
+        try:
+            witness.add_checkpoint(A.request(5, 8))
+        except Killed:
+            seen.add(check_after(root))
+        else:
+            break
+    assert 8 < step < 100
+    assert seen == {5, 8}
+
+
+def test_a_call_that_fails_gives_no_signature_out_and_the_next_request_is_answered(tmp_path):
+    failed = 0
+    for name in CALLS:
+        for nth in range(20):
+            root = tmp_path / f"{name}-{nth}"
+            new_witness(root).add_checkpoint(A.request(0, 5))
+            disk = FailingDisk()
+            witness = CosigningWitness(WitnessState.open(root, disk=disk), SIGNER, clock=Clock())
+            disk.fail(name, errno.EIO, nth=nth)
+            try:
+                witness.add_checkpoint(A.request(5, 8))
+            except StoreError:
+                failed += 1
+                check_after(root)
+            else:
+                break
+    assert failed > len(CALLS)

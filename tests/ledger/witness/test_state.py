@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 from k3_ledger.ledger.core.note import KeyType, Verifier, format_verifier_key, parse_verifier_key
-from k3_ledger.ledger.witness.cosign import CosigningWitness
 from k3_ledger.ledger.witness.state import MAX_FILE, MAX_KEYS, WitnessState, origin_hash, seconds_now
 from tests.ledger.core.samples import code_of, refusal
 from tests.ledger.witness.support import LOG, NAME, ORIGIN, SIGNER, WITNESS, A, B, Branch, new_witness
 from tests.reference.naive_note import NoteKey
+from tests.support import ROOT
+
+if TYPE_CHECKING:
+    from k3_ledger.ledger.witness.cosign import CosigningWitness
 
 
 @pytest.fixture
@@ -150,19 +155,28 @@ def test_logs_that_cannot_be_listed_are_said(witness):
     assert code_of(witness.state.note_of, origin_hash(ORIGIN)) == "WITNESS_STATE"
 
 
+ASK = """
+import sys
+from pathlib import Path
+from k3_ledger.ledger.witness.cosign import CosigningWitness
+from k3_ledger.ledger.witness.state import WitnessState
+from tests.ledger.core.samples import code_of
+from tests.ledger.witness.support import SIGNER, A
+witness = CosigningWitness(WitnessState.open(Path(sys.argv[1]), lock_timeout_s=0), SIGNER)
+print(code_of(witness.add_checkpoint, A.request(5, 8)) or "signed")
+"""
+
+
 def test_whoever_holds_the_lock_is_waited_for_and_no_longer(witness):
-    impatient = CosigningWitness(WitnessState.open(witness.state.root, lock_timeout_s=0), SIGNER)
+    """Threads of one process queue on a lock that its holder may take again, so another process has to ask."""
+
+    def ask() -> str:
+        command = [sys.executable, "-c", ASK, witness.state.root]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
     with witness.state.locked():
-        # Threads of one process queue on a lock that its holder may take again, so another process has to ask.
-        reading, writing = os.pipe()
-        if (child := os.fork()) == 0:
-            os.write(writing, (code_of(impatient.add_checkpoint, A.request(5, 8)) or "signed").encode())
-            os._exit(0)
-        os.waitpid(child, 0)
-        assert os.read(reading, 99) == b"LOCK_BUSY"
-    os.close(reading)
-    os.close(writing)
-    impatient.add_checkpoint(A.request(5, 8))
+        assert ask() == "LOCK_BUSY\n"
+    assert ask() == "signed\n"
 
 
 def test_the_clock_is_in_whole_seconds_since_1970():
