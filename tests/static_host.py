@@ -24,6 +24,7 @@ class Host:
     files: dict[str, bytes]
     address: str = ""
     asked: list[str] = field(default_factory=list)
+    ranges: int = 0
     faults: dict[str, Callable[[Handler, bytes | None], None]] = field(default_factory=dict)
 
 
@@ -34,6 +35,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = self.path.lstrip("/")
         self.host.asked.append(path)
+        self.host.ranges += "Range" in self.headers
         data = self.host.files.get(path)
         self.host.faults.get(path, answer)(self, data)
 

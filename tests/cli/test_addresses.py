@@ -88,6 +88,12 @@ def test_a_mirror_without_a_log_verifies_like_the_ledger(mirror: Host, tmp_path:
     assert there["head"]["size"] == 605
 
 
+def test_a_host_that_knows_no_ranges_will_do(mirror: Host, log_host: Host, tmp_path: Path) -> None:
+    assert verdict(mirror.address)[0] == verdict(log_host.address)[0] == 0
+    assert k3("prove", 300, "-l", mirror.address, "-o", tmp_path / "p").exit_code == 0
+    assert mirror.ranges == log_host.ranges == 0
+
+
 def test_a_file_address_needs_no_host(mirror: Host, tmp_path: Path) -> None:
     static_host.lay_out(tmp_path / "m", mirror.files)
     assert verdict(f"file://{tmp_path}/m") == (0, [])

@@ -268,3 +268,24 @@ def test_there_is_no_proof_of_what_is_not_there(ledger: Builder) -> None:
     with pytest.raises(LedgerError) as caught:
         prove_from_tiles(source(ledger, "tile/entries/001"), 300)
     assert caught.value.code is Code.TILE_MISSING
+
+
+def test_a_log_of_unknown_length_asks_for_other_processes_only_when_it_is_long(
+    ledger: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from k3_ledger.verify import scan
+
+    used: list[int] = []
+    parallel = scan._parallel
+
+    def watched(chunker: Any, joiner: Any, processes: int) -> Any:
+        used.append(processes)
+        return parallel(chunker, joiner, processes)
+
+    monkeypatch.setattr(scan, "_parallel", watched)
+    plain = check_log(source(ledger), POLICY)
+    assert check_log(source(ledger), POLICY, Options(processes=2)).steps == plain.steps
+    assert used == []
+    monkeypatch.setattr(scan, "PARALLEL_BYTES", 1 << 19)
+    report = check_log(source(ledger), POLICY, Options(processes=2, chunk_bytes=1 << 16))
+    assert (report.steps, report.head, used) == (plain.steps, plain.head, [2])

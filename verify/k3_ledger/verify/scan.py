@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from k3_ledger.ledger.core.framing import parse_line
@@ -130,9 +131,12 @@ def scan_log(
         StoreError: the source could not be read to its end.
     """
     scan = Scan(findings=findings)
-    chunker = Chunker(source.blocks(), chunk_bytes=chunk_bytes)
+    blocks, is_large = source.blocks(), source.size is not None and source.size >= PARALLEL_BYTES
+    if source.size is None and processes > 1:
+        blocks, is_large = _peek(blocks)
+    chunker = Chunker(blocks, chunk_bytes=chunk_bytes)
     joiner = Joiner(scan, sizes)
-    parallel = processes > 1 and (source.size is None or source.size >= PARALLEL_BYTES)
+    parallel = processes > 1 and is_large
     results = _parallel(chunker, joiner, processes) if parallel else _serial(chunker, joiner)
     for chunk, result in results:
         joiner.join(chunk, result)
@@ -142,6 +146,16 @@ def scan_log(
     if scan.lines:
         scan.head = Head(scan.lines, scan.tree.root().hex(), scan.last_identity)
     return scan
+
+
+def _peek(blocks: Iterator[bytes]) -> tuple[Iterator[bytes], bool]:
+    """The same blocks, and whether there are :data:`PARALLEL_BYTES` of them: that many are held at most."""
+    held: list[bytes] = []
+    size = 0
+    while size < PARALLEL_BYTES and (block := next(blocks, None)) is not None:
+        held.append(block)
+        size += len(block)
+    return chain(held, blocks), size >= PARALLEL_BYTES
 
 
 def _serial(chunker: Chunker, joiner: Joiner) -> Iterator[tuple[Chunk, ChunkResult]]:
