@@ -207,6 +207,37 @@ def test_a_frontier_without_any_divergence_makes_every_ratio_infinite() -> None:
     assert found.detail == "kl at depth 4 is infinitely many times the frontier's, more than 2x"
 
 
+def test_of_several_depths_that_diverged_the_worst_is_named() -> None:
+    """The first one beyond the bar is not the one to look at, and from nothing to something is the worst of all."""
+    main = at_depth(parity("0.001", rows=32), 2048, kl="0.0006")
+    mine = at_depth(at_depth(parity("0.001", rows=32), 256, kl="0.0021"), 2048, kl="0.003")
+    found = gate(HOUSE["decode"], native(parity=mine, frontier_parity=main), "ratchet")
+    assert (found.reason, found.detail) == ("blocked", "kl at depth 2048 is 5.00x the frontier's, more than 2x")
+    drifted = at_depth(at_depth(parity("0.001", rows=32), 256, kl="0.0015"), 2048, kl="0.0011")
+    found = gate(HOUSE["decode"], native(parity=drifted, frontier_parity=main), "ratchet")
+    assert (found.reason, found.detail) == ("drifted", "kl at depth 2048 is 1.83x the frontier's, more than 1.25x")
+    nothing = at_depth(main, 512, kl="0")
+    found = gate(HOUSE["decode"], native(parity=mine, frontier_parity=nothing), "ratchet")
+    assert found.detail == "kl at depth 512 is infinitely many times the frontier's, more than 2x"
+
+
+def test_where_one_prompt_was_graded_its_whole_divergence_is_compared() -> None:
+    whole = replace(parity("0.0021"), depths=())
+    main = replace(parity("0.001"), depths=(), source="the round's log")
+    found = gate("v0.2.0", native(parity=whole, frontier_parity=main), "ratchet")
+    assert (found.reason, found.detail) == ("blocked", "kl is 2.10x the frontier's, more than 2x")
+    assert [(step.name, step.text) for step in found.steps] == [
+        ("kl", "0.0021"), ("frontier_kl", "0.001"), ("frontier_kl_source", "the round's log"),
+    ]  # fmt: skip
+    close = gate("v0.2.0", native(parity=main, frontier_parity=main), "ratchet")
+    assert [step.text for step in close.steps] == ["1", "the round's log"]
+    for one, other in ((whole, parity("0.001")), (parity("0.001"), main)):
+        mixed = gate("v0.2.0", native(parity=one, frontier_parity=other), "ratchet")
+        assert mixed.reason == "other-depths"
+    silent = replace(main, kl=None)
+    assert gate("v0.2.0", native(parity=whole, frontier_parity=silent), "ratchet").reason == "no-evidence"
+
+
 def test_a_ratchet_needs_the_same_depths_on_both_sides() -> None:
     assert gate("v0.2.1", run(), "ratchet").detail == "the frontier of its round records no depths"
     assert gate("v0.2.1", run(parity=None, frontier_parity=parity()), "ratchet").detail == "the run records no depths"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from k3_ledger.rescore.rules.verdict import NotScorable, Verdict
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.verify.polaris import audit, parse_log, to_import
+from k3_ledger.verify.polaris.logtext import read_log
 from tests.rescore.golden import read_rows
 from tests.rescore.test_golden_rescore import NINE
 
@@ -236,15 +238,59 @@ def test_v0_2_0_against_v0_2_1_on_the_real_log(material: Material, pins: str, co
 
 def test_a_run_that_would_not_have_been_admitted_keeps_its_tier_and_is_named(material: Material) -> None:
     report = rescore(material.candidates, find_rule("v0.2.0"))
-    ((identity, said),) = report.not_admitted
-    assert identity.startswith("8641ae28")
-    assert said == "ceiling: decode 56.82/s is above 55.33/s, 3x 18.4435"
+    assert [(identity[:8], said) for identity, said in report.not_admitted] == [
+        ("87a834ea", "ratchet: kl at depth 2048 is 4.63x the frontier's, more than 2x"),
+        ("6be35716", "ratchet: kl at depth 2048 is 4.19x the frontier's, more than 2x"),
+        ("8641ae28", "ceiling: decode 56.82/s is above 55.33/s, 3x 18.4435"),
+    ]
+
+
+def test_the_ratchet_is_what_the_rounds_logs_say(material: Material, test_data: Callable[..., Path]) -> None:
+    """Every ratio that a log printed follows from the divergences beside it, at the depth it names."""
+    root = test_data("data", "sparkinfer-k3-log")
+    printed = {}
+    for path in sorted(root.glob("runs/*/eval.log")):
+        evaluation = read_log(path.read_bytes(), path.name).evaluation_of(path.parent.name)
+        for event in evaluation.all("ratio") if evaluation else []:
+            printed[path.parent.name] = event.figures
+    assert len(printed) == 30
+    for candidate in material.candidates:
+        run = candidate.run
+        if run.run not in printed:
+            continue
+        figures = printed[run.run]
+        assert run.parity is not None
+        assert run.frontier_parity is not None
+        assert run.frontier_parity.source == "the round's log"
+        mine, main = run.parity.kl, run.frontier_parity.kl
+        if "depth" in figures:
+            tokens = int(figures["depth"].removeprefix("ctx"))
+            mine, main = (
+                next(depth.kl for depth in parity.depths if depth.tokens == tokens)
+                for parity in (run.parity, run.frontier_parity)
+            )
+        assert mine is not None
+        assert main is not None
+        # The log divided figures of four decimals where it had no depths.
+        allowed = Fraction(1, 200) if "depth" in figures else Fraction(1, 50)
+        assert abs(mine / main - Fraction(figures["ratio"])) <= allowed, run.run
+
+
+def test_the_ratchet_of_the_real_log_is_scored_wherever_a_log_tells_the_frontiers_divergence(
+    material: Material,
+) -> None:
+    rows = rescore(material.candidates, find_rule("v0.2.1")).rows
+    gates = [gate for row in rows if isinstance(row.result, Verdict) for gate in row.result.gates]
+    counts = Counter((gate.outcome.name, gate.reason) for gate in gates if gate.name == "ratchet")
+    assert counts == {("PASS", ""): 36, ("PASS", "drifted"): 6, ("NOT_CHECKED", "no-evidence"): 2}
+    said = [step.value for gate in gates for step in gate.steps if step.name == "frontier_kl_source"]
+    assert said == ["the round's log"] * 42
 
 
 def test_every_row_says_what_it_lacks(material: Material) -> None:
     rows = {row.candidate.identity[:8]: row for row in rescore(material.candidates, find_rule("v0.2.1")).rows}
-    assert rows["d833ff21"].lacks == ("suite", "ratchet", "clock", "reference (inferred)", "metric (inferred)")
-    assert rows["3898c809"].lacks == ("ratchet", "clock", "reference (inferred)", "metric (inferred)")
+    assert rows["d833ff21"].lacks == ("suite", "clock", "reference (inferred)", "metric (inferred)")
+    assert rows["3898c809"].lacks == ("clock", "reference (inferred)", "metric (inferred)")
     assert rows["d15763c3"].lacks == ("scope",)
 
 
@@ -272,3 +318,43 @@ def test_runs_can_be_selected_by_time(material: Material) -> None:
 def test_results_are_verdicts_or_reasons(material: Material) -> None:
     for row in rescore(material.candidates, find_rule("v0.2.2")).rows:
         assert isinstance(row.result, Verdict | NotScorable)
+
+
+def test_the_divergence_of_the_frontier_is_that_of_the_rounds_log_and_says_so() -> None:
+    fields = {
+        "log.main.main-parity.kl": "0.0051", "log.main.main-parity.top1": "1.0",
+        "log.main.ctx128.kl": "2e-06", "log.main.ctx128.top1": "1.0",
+        "log.main.ctx4.kl": "0.0051", "log.main.ctx4.top1": "0.5",
+        "log.main.ctx9.kl": "0.1", "log.main.ctxx.kl": "0.2", "log.main.ctxx.top1": "1",
+    }  # fmt: skip
+    run = read_import("x", FIELDS | fields)
+    assert run is not None
+    found = run.frontier_parity
+    assert found is not None
+    assert [(depth.tokens, depth.kl, depth.top1) for depth in found.depths] == [
+        (4, Fraction("0.0051"), Fraction(1, 2)), (128, Fraction("0.000002"), 1),
+    ]  # fmt: skip
+    assert (found.kl, found.top1, found.source) == (Fraction("0.0051"), 1, "the round's log")
+    whole = read_import("x", FIELDS | {"log.main.main-parity.kl": "0.0051"})
+    assert whole is not None
+    assert whole.frontier_parity is not None
+    assert (whole.frontier_parity.depths, whole.frontier_parity.top1) == ((), None)
+    silent = read_import("x", FIELDS)
+    assert silent is not None
+    assert silent.frontier_parity is None
+
+
+@pytest.mark.parametrize(
+    ("logged", "kl"),
+    [
+        ("0.006694998", "0.006694998"),  # the same figure with all its digits
+        ("0.00665", "0.0067"),  # rounds to 0.0066: another one
+        ("0.0069", "0.0067"),
+        ("", "0.0067"),
+    ],
+)
+def test_a_divergence_is_compared_with_all_its_digits(logged: str, kl: str) -> None:
+    run = read_import("x", FIELDS | {"log.parity.kl": logged})
+    assert run is not None
+    assert run.parity is not None
+    assert run.parity.kl == Fraction(kl)

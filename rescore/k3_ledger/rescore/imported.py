@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from k3_ledger.rescore.exact import format_percent, parse_number
+from k3_ledger.rescore.exact import format_percent, parse_number, quantize
 from k3_ledger.rescore.history.pins import DECODE_64, DECODE_128K, MODEL, NODE, PREFILL_32K, QUANT, pin_at
 from k3_ledger.rescore.inputs import Depth, Figure, Parity, RunInputs
 from k3_ledger.rescore.rules.registry import in_force
@@ -117,6 +117,7 @@ def read_import(foreign_id: str, fields: Mapping[str, str]) -> RunInputs | None:
         frontier=Figure(frontier[0], "receipt", source=frontier[1]) if frontier else None,
         reference=_reference(given, track, at if known else None),
         parity=_parity(given),
+        frontier_parity=_frontier_parity(given),
         guarded=guarded[0] if guarded else None,
         guard_pin=_from_history("guard", DECODE_128K, at) if known and guarded else None,
         at=at,
@@ -203,14 +204,42 @@ def _from_history(role: Role, track: Track, at: datetime | None) -> Figure | Non
 
 def _parity(given: _Fields) -> Parity | None:
     kl, top1 = given.number("kl"), given.number("top1")
-    depths = []
-    for name in given.fields:
-        parts = name.split(".")
-        if parts[:2] == ["result", "kl_depths"] and parts[-1] == "kl" and parts[2].removeprefix("ctx").isdecimal():
-            other = ".".join([*parts[:-1], "top1"])
-            if other in given.fields:
-                depths.append(Depth(int(parts[2].removeprefix("ctx")), given.parse(name), given.parse(other)))
+    kl = kl and (_with_all_digits(given, *kl), kl[1])
+    depths = _depths(given, "result.kl_depths.")
     if kl is None and top1 is None and not depths:
         return None
-    depths.sort(key=lambda depth: depth.tokens)
-    return Parity(kl[0] if kl else None, top1[0] if top1 else None, tuple(depths))
+    return Parity(kl[0] if kl else None, top1[0] if top1 else None, depths)
+
+
+def _with_all_digits(given: _Fields, kl: Fraction, name: str) -> Fraction:
+    """A divergence as the round's log spells it, where that is the recorded one before it was rounded.
+
+    Records keep four decimals of a run's divergence and the log all of the frontier's: compared as they stand, the
+    one that was rounded up would look worse than it was.
+    """
+    if not given.fields.get("log.parity.kl"):
+        return kl
+    full = given.parse("log.parity.kl")
+    places = len(given.fields[name].partition(".")[2])
+    return full if quantize(full, places) == kl else kl
+
+
+def _frontier_parity(given: _Fields) -> Parity | None:
+    """What the frontier build of the same round was graded at: the round's log alone says so, and nothing seals it."""
+    depths = _depths(given, "log.main.")
+    kl, top1 = (
+        given.parse(name) if given.fields.get(name) else None
+        for name in ("log.main.main-parity.kl", "log.main.main-parity.top1")
+    )
+    return Parity(kl, top1, depths, source="the round's log") if depths or kl is not None else None
+
+
+def _depths(given: _Fields, prefix: str) -> tuple[Depth, ...]:
+    """Depths that fields named ``prefix``ctxN.kl and ``prefix``ctxN.top1 state, ascending."""
+    depths = []
+    for name in given.fields:
+        tokens = name.removeprefix(prefix + "ctx").removesuffix(".kl")
+        other = f"{prefix}ctx{tokens}.top1"
+        if name == f"{prefix}ctx{tokens}.kl" and tokens.isdecimal() and other in given.fields:
+            depths.append(Depth(int(tokens), given.parse(name), given.parse(other)))
+    return tuple(sorted(depths, key=lambda depth: depth.tokens))

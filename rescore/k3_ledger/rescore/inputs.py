@@ -63,6 +63,7 @@ class Parity:
         depths: ascending by tokens.
         path: path that was graded; None when no record says.
         independent: False when the reference is the project's own code; None when no record says.
+        source: where it was taken from, when not from a receipt.
     """
 
     kl: Fraction | None
@@ -70,6 +71,7 @@ class Parity:
     depths: tuple[Depth, ...] = ()
     path: Literal["prefill", "decode", "both"] | None = None
     independent: bool | None = None
+    source: str = ""
 
     def worst_kl(self) -> Fraction | None:
         """Greatest divergence of everything recorded."""

@@ -7,17 +7,18 @@ divergence that creeps up merge by merge beneath a fixed bar (the ratchet compar
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from k3_ledger.rescore.exact import format_exact, format_rounded
+from k3_ledger.rescore.inputs import Depth
 from k3_ledger.rescore.rules.verdict import Gate, Step
 from k3_ledger.schemas.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from fractions import Fraction
 
-    from k3_ledger.rescore.inputs import Depth, Parity
+    from k3_ledger.rescore.inputs import Parity
     from k3_ledger.rescore.rules.parameters import Correctness, Ratchet
 
 
@@ -72,29 +73,49 @@ def check_suite(rule: Correctness, parity: Parity | None, *, path: str | None = 
 
 
 def check_ratchet(rule: Ratchet, parity: Parity | None, frontier: Parity | None) -> Gate:
-    """Divergence of each material depth against the frontier's; the worst ratio decides."""
-    if parity is None or frontier is None or not parity.depths or not frontier.depths:
-        whose = "the run" if parity is None or not parity.depths else "the frontier of its round"
+    """Divergence of each material depth against the frontier's; the worst ratio decides.
+
+    Where neither records depths, what each records as a whole is compared: one prompt was all that was graded.
+    """
+    mine_at, main_at = _graded(parity), _graded(frontier)
+    if not mine_at or not main_at:
+        whose = "the frontier of its round" if mine_at else "the run"
         return Gate("ratchet", Outcome.NOT_CHECKED, "no-evidence", f"{whose} records no depths")
-    theirs = {depth.tokens: depth for depth in frontier.depths}
-    pairs = [(depth, theirs[depth.tokens]) for depth in parity.depths if depth.tokens in theirs]
-    if len(pairs) < len(parity.depths):
+    if not mine_at.keys() <= main_at.keys():
         return Gate("ratchet", Outcome.NOT_CHECKED, "other-depths", "the frontier was graded at other depths")
+    pairs = [(depth, main_at[tokens]) for tokens, depth in mine_at.items()]
+    source = frontier.source if frontier else ""
     material = [(mine, main) for mine, main in pairs if mine.kl >= rule.floor]
-    for mine, main in material:
-        if mine.kl > rule.block * main.kl and mine.kl >= rule.block_from:
-            return _ratchet(Outcome.FAIL, "blocked", mine, main, rule.block)
-    for mine, main in material:
-        if mine.kl > rule.warn * main.kl:
-            return _ratchet(Outcome.PASS, "drifted", mine, main, rule.warn)
-    return Gate("ratchet", Outcome.PASS, steps=(Step("material_depths", str(len(material))),))
-
-
-def _ratchet(outcome: Outcome, reason: str, mine: Depth, main: Depth, bar: Fraction) -> Gate:
+    said_by = (Step("frontier_kl_source", source),) if source else ()
+    blocked = [pair for pair in material if pair[0].kl > rule.block * pair[1].kl and pair[0].kl >= rule.block_from]
+    drifted = [pair for pair in material if pair[0].kl > rule.warn * pair[1].kl]
+    if not blocked and not drifted:
+        return Gate("ratchet", Outcome.PASS, steps=(Step("material_depths", str(len(material))), *said_by))
+    bar = rule.block if blocked else rule.warn
+    mine, main = max(blocked or drifted, key=_times)
+    where = f" at depth {mine.tokens}" if mine.tokens else ""
     times = f"{format_rounded(mine.kl / main.kl, 2)}x" if main.kl else "infinitely many times"
-    detail = f"kl at depth {mine.tokens} is {times} the frontier's, more than {format_exact(bar)}x"
-    steps = (Step("depth", str(mine.tokens)), Step("kl", mine.kl), Step("frontier_kl", main.kl))
-    return Gate("ratchet", outcome, reason, detail, steps, warning=outcome is Outcome.PASS)
+    detail = f"kl{where} is {times} the frontier's, more than {format_exact(bar)}x"
+    depth = (Step("depth", str(mine.tokens)),) if mine.tokens else ()
+    steps = (*depth, Step("kl", mine.kl), Step("frontier_kl", main.kl), *said_by)
+    if blocked:
+        return Gate("ratchet", Outcome.FAIL, "blocked", detail, steps)
+    return Gate("ratchet", Outcome.PASS, "drifted", detail, steps, warning=True)
+
+
+def _times(pair: tuple[Depth, Depth]) -> tuple[bool, Fraction]:
+    """How many times as far a depth diverges, in an order where from nothing to something is the most."""
+    mine, main = pair
+    return (not main.kl, mine.kl / main.kl if main.kl else mine.kl)
+
+
+def _graded(parity: Parity | None) -> dict[int, Depth]:
+    """What was graded by depth; under 0 where one number stands for all."""
+    if parity is None:
+        return {}
+    if not parity.depths and parity.kl is not None:
+        return {0: Depth(0, parity.kl, parity.top1 or Fraction(0))}
+    return {depth.tokens: depth for depth in parity.depths}
 
 
 def _nats(value: Fraction) -> str:

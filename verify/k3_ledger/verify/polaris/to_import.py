@@ -250,6 +250,9 @@ def _main_fields(text: LogText) -> Iterator[tuple[str, str]]:
         for event in text.main.all(kind)[-1:]:
             for figure, value in event.figures.items():
                 yield f"log.main.{kind}.{figure}", value
+    for event in text.main.all("depth"):
+        for figure in ("kl", "top1"):
+            yield f"log.main.{event.figures['depth']}.{figure}", event.figures[figure]
 
 
 def _round_fields(text: LogText) -> Iterator[tuple[str, str]]:
