@@ -22,12 +22,14 @@ The engine is a process of its own, timed from outside at two lengths of prefill
 it put out and its logits are compared with llama.cpp on the same file. A run that is refused leaves a bundle of kind
 `failed`. What is checked, and what no check can see, is in docs/measurement.md.
 
-`--engine k3` is this project's own. `--engine command -- PROGRAM …` measures any program that speaks the protocol.
+`--engine k3` is this project's own. `--engine command -- PROGRAM …` measures any program that speaks the protocol; in
+its words `{model}` becomes the path of the model file and `{here}` this folder.
 """
 BUNDLE_HELP = """Turn the result file of another benchmark tool into a bundle.
 
 The times are the tool's own (observer `subject`), the role is `reference`, nothing is graded. What the file does not
-say is null, or asked for by an option; a file that could be read in two ways is refused. The file itself is kept.
+say is null, or asked for by an option; a file that could be read in two ways is refused. The file itself is kept,
+with paths of the machine replaced.
 """
 
 
@@ -170,7 +172,10 @@ def run(
             model_name=name,
             out=out,
             node=node,
-            engine=tuple(word.replace("{model}", str(path)) for word in program or ()),
+            engine=tuple(
+                word.replace("{model}", str(path.absolute())).replace("{here}", str(Path.cwd()))
+                for word in program or ()
+            ),
             flags=given,
             plan=plan,
             depths=tuple(sorted(set(depth or (4, 16, 64, 128)))),

@@ -210,6 +210,20 @@ def test_a_run_that_fails_is_kept_and_exits_1(
     assert json.loads(artifacts(tmp_path / "b")["findings.json"])[0]["code"] == Code.RUN_PROTOCOL.id
 
 
+def test_a_program_beside_the_caller_is_found_and_told_where_it_was_called(
+    invoke: Callable[..., Any], synthetic: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shell script, by a relative path, with a relative model: it works in another folder than the caller's."""
+    (tmp_path / "engine.sh").write_text('#!/bin/sh\ntest "$2" = "$(cat "$1/name")" && test -f "$2" && echo fine >&2\n')
+    (tmp_path / "engine.sh").chmod(0o755)
+    (tmp_path / "m.gguf").symlink_to(synthetic("tiny"))
+    (tmp_path / "name").write_text(str(tmp_path / "m.gguf"))
+    monkeypatch.chdir(tmp_path)
+    words = ("run", "--model", "m.gguf", "--out", "b", "--engine", "command")
+    assert invoke(*words, "--", "./engine.sh", "{here}", "{model}").exit_code == 1
+    assert artifacts(tmp_path / "b")["stderr.txt"] == b"fine\n"
+
+
 def test_an_engine_that_cannot_start_or_dies_is_kept(synthetic: Callable[..., Path], tmp_path: Path) -> None:
     for name, words, status in (("a", ("/no/such/engine",), None), ("b", ("sh", "-c", "exit 3"), 3)):
         outcome = runner.run(

@@ -151,7 +151,11 @@ class _Started:
         self.files: dict[str, tuple[bytes, str]] = {}
         self.model: WeightsRef | None = None
         serve = ("--model", str(request.model.resolve()), *resolved.arguments())
-        self.command = list(request.engine) or python_command("k3_ledger.engine.runner.serve", *serve)
+        self.command = python_command("k3_ledger.engine.runner.serve", *serve)
+        if request.engine:  # the engine works in another folder, where a relative path of its program means nothing
+            program = shutil.which(request.engine[0])
+            first = request.engine[0] if program is None else str(Path(program).absolute())
+            self.command = [first, *request.engine[1:]]
         config = weights.config
         chunk = None if request.engine else int(resolved.values["chunk"])
         task = Task(
