@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -205,8 +206,28 @@ def test_a_request_in_a_file_is_cosigned_offline(tmp_path: Path, ledger: Ledger,
     assert sign(tmp_path, request).exit_code == 0
     assert code(sign(tmp_path, request)) is Code.WITNESS_OLD_SIZE
     assert sign(tmp_path, request, "--keep").exit_code == 2
-    request.write_bytes(b"")
+    request.write_bytes(b"old x")
     assert code(sign(tmp_path, request)) is Code.WITNESS_REQUEST
+    request.write_bytes(b"")
+    assert code(sign(tmp_path, request)) is Code.NOT_CHECKPOINTED
+
+
+def test_a_mirror_and_a_tar_are_cosigned_by_who_fetches_them(tmp_path: Path, ledger: Ledger, key: str) -> None:
+    assert k3("tiles", ledger.root).exit_code == 0
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    for name in ("checkpoint", "tile"):
+        (ledger.root / name).rename(mirror / name)
+    assert sign(tmp_path, mirror).exit_code == 0
+    (mirror / "checkpoint").rename(ledger.root / "checkpoint")
+    append_notes(ledger, "more")
+    checkpoint(ledger)
+    with tarfile.open(tmp_path / "ledger.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
+        for name in ("ledger.jsonl", "checkpoint"):
+            tar.add(ledger.root / name, name)
+    assert sign(tmp_path, tmp_path / "ledger.tar").exit_code == 0
+    listed = json.loads(k3("witness", "ls", "-s", tmp_path / "w", "--json").stdout)
+    assert [log["size"] for log in listed["logs"]] == [OPENING + 1]
 
 
 def test_logs_are_listed_with_what_was_cosigned(tmp_path: Path, ledger: Ledger, key: str) -> None:

@@ -34,10 +34,11 @@ ADD_HELP = """Make a log known to the witness, or give a known log further keys.
 KEY is the log's public key: a .pub.pem file, 64 hex digits, or a verifier key. Where it comes from is what the witness
 vouches for: ask the log's operator, not the ledger.
 """
-SIGN_HELP = """Cosign a head offline, if it extends the last one that was cosigned.
+SIGN_HELP = """Cosign a head without a server, if it extends the last one that was cosigned.
 
-SOURCE is a copy of a ledger, or a file with a request as `add-checkpoint` takes it. What is not cosigned is refused
-with the reason. The cosignature is printed; --keep adds it to the checkpoint in the ledger as well.
+SOURCE is a ledger or a mirror of one, here or at an address, or a file with a request as `add-checkpoint` takes it.
+What is not cosigned is refused with the reason. The cosignature is printed; --keep adds it to the checkpoint in the
+ledger as well.
 """
 SERVE_HELP = """Answer `add-checkpoint` and `checkpoint` requests over HTTP, on 127.0.0.1 alone.
 
@@ -129,6 +130,7 @@ def cosign(
     raise typer.Exit(1 if 1 in codes else max(codes, default=0))  # a refusal says more than a silence
 
 
+_REQUEST_START = b"old "
 _PAIR = re.compile(r"([^+]+\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44})=(.+)")
 
 
@@ -256,37 +258,51 @@ def list_logs(state: StateOption, as_json: JsonOption = False) -> None:
 
 
 def sign(
-    source: Annotated[Path, typer.Argument(help="A ledger, or a file with a request.", show_default=False)],
+    source: Annotated[
+        str, typer.Argument(help="A ledger, mirror or tar of one, its address, or a request.", show_default=False)
+    ],
     state: StateOption,
     key: KeyOption,
     keep: Annotated[bool, typer.Option("--keep", help="Add the cosignature to the ledger's checkpoint.")] = False,
+    cache: Annotated[
+        Path | None, typer.Option(help="Directory that keeps what was fetched from an address.", show_default=False)
+    ] = None,
     passphrase_file: PassphraseOption = None,
     wait: WaitOption = 30.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Cosign offline."""
-    from k3_ledger.ledger.core.tlog_witness import MAX_REQUEST, format_answer, parse_request
+    """Cosign without a server."""
+    from k3_ledger.ledger.core.tlog_witness import format_answer
 
-    if keep and not source.is_dir():
-        raise typer.BadParameter("a request is not kept in a ledger: SOURCE is no directory", param_hint="--keep")
+    path = Path(source)
+    if keep and not path.is_dir():
+        raise typer.BadParameter("there is nothing to keep it in: SOURCE is no directory", param_hint="--keep")
     witness = _open(state, key, passphrase_file, wait)
-    if source.is_dir():
-        request = _request(source, witness)
-    else:
-        from k3_ledger.cli.sources import read_small
-
-        request = parse_request(read_small(source, MAX_REQUEST))
+    request = _read_request(path) or _request(source, cache, witness)
     signature = witness.add_checkpoint(request)
     if keep:
         from k3_ledger.ledger.writer.checkpoint import keep_cosignatures
         from k3_ledger.ledger.writer.store import Ledger
 
-        keep_cosignatures(Ledger.open(source), request.checkpoint, [signature], lock_timeout_s=wait)
+        keep_cosignatures(Ledger.open(path), request.checkpoint, [signature], lock_timeout_s=wait)
     line = format_answer([signature]).decode()
     if as_json:
         print_json({"witness": signature.name, "time": _time(signature), "cosignature": line.removesuffix("\n")})
         return
     typer.echo(line, nl=False)
+
+
+def _read_request(path: Path) -> AddCheckpoint | None:
+    """The request in a file that begins like one."""
+    from k3_ledger.cli.sources import open_regular, read_small
+    from k3_ledger.ledger.core.tlog_witness import MAX_REQUEST, parse_request
+
+    if not path.is_file():
+        return None
+    with open_regular(path) as stream:
+        if stream.read(len(_REQUEST_START)) != _REQUEST_START:
+            return None
+    return parse_request(read_small(path, MAX_REQUEST))
 
 
 def _time(signature: NoteSignature) -> str:
@@ -295,19 +311,19 @@ def _time(signature: NoteSignature) -> str:
     return show_time(int.from_bytes(signature.signature[:8], "big"))
 
 
-def _request(path: Path, witness: CosigningWitness) -> AddCheckpoint:
+def _request(source: str, cache: Path | None, witness: CosigningWitness) -> AddCheckpoint:
     """What a log would ask for: its newest head, with a proof from what the witness cosigned last."""
-    from k3_ledger.cli.sources import DirectorySource
+    from k3_ledger.cli.opening import opened_ledger
     from k3_ledger.ledger.core.checkpoint import parse_checkpoint
     from k3_ledger.ledger.core.note import parse_note
     from k3_ledger.ledger.core.tlog_witness import AddCheckpoint
     from k3_ledger.verify.prove import consistency_between
 
-    source = DirectorySource(path)
-    note = _checkpoint(source)
-    head = parse_checkpoint(parse_note(note).text)
-    old = witness.state.log(head.origin).head.size
-    proof = consistency_between(source, old, head.size) if 0 < old < head.size else ()
+    with opened_ledger(source, cache) as log:
+        note = _checkpoint(log)
+        head = parse_checkpoint(parse_note(note).text)
+        old = witness.state.log(head.origin).head.size
+        proof = consistency_between(log, old, head.size) if 0 < old < head.size else ()
     return AddCheckpoint(old, proof, note)
 
 
