@@ -52,6 +52,8 @@ fork is never signed. When nothing is new, nothing is signed.
 """
 RECOVER_HELP = """Cut a torn tail off, keeping its bytes in recovered/.
 
+Where the tail is a complete entry that a signed head commits to, its line feed is put back instead.
+
 Only what a write that was cut short leaves behind is cut. Tampering is refused, and so is a ledger that is shorter than
 a checkpoint says.
 """
@@ -288,7 +290,14 @@ def recover(
                 "cut": done.cut,
                 "kept": None if done.kept is None else str(done.kept),
                 "complete": done.complete,
+                "restored": done.restored,
             }
+        )
+        return
+    if done.restored:
+        typer.echo(
+            f"put the line feed back behind entry {done.entries - 1}: a signed head commits to it, and it was "
+            f"all that was missing; the line as it was is kept in {done.kept}"
         )
         return
     if not done.cut:

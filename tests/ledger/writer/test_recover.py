@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import errno
 
 import pytest
@@ -11,6 +12,7 @@ from k3_ledger.schemas.errors import LedgerError, SignatureError, StoreError
 from k3_ledger.schemas.findings import Code
 from tests.ledger.writer.support import (
     OPENING,
+    ORIGIN,
     SIGNERS,
     FailingDisk,
     Killed,
@@ -136,6 +138,125 @@ def test_torn_tail_behind_a_checkpoint_is_recovered(ledger):
     make_checkpoint(ledger, SIGNERS["log"])
     tear(ledger, b'{"ent')
     assert recover(ledger).cut == 5
+
+
+def headed(ledger, *texts: str) -> bytes:
+    """A ledger with a signed head over all of it, whose last line feed is lost; gives the log with it."""
+    append_notes(ledger, *texts)
+    make_checkpoint(ledger, SIGNERS["log"])
+    whole = ledger.log_path.read_bytes()
+    ledger.log_path.write_bytes(whole[:-1])
+    return whole
+
+
+def test_line_feed_that_a_signed_head_vouches_for_is_put_back(ledger):
+    whole = headed(ledger, "a", "b")
+    offset = whole.rindex(b"\n", 0, -1) + 1
+    done = recover(ledger)
+    kept = ledger.recovered_path / f"{offset}-{len(whole) - offset - 1}.torn"
+    assert done == Recovered(OPENING + 2, offset, 0, kept, complete=True, restored=True)
+    assert ledger.log_path.read_bytes() == whole
+    assert kept.read_bytes() == whole[offset:-1]
+    assert recover(ledger) == Recovered(OPENING + 2, len(whole), 0, None, complete=False)
+    append_notes(ledger, "goes on")
+
+
+def test_kept_head_alone_vouches_for_the_line_feed(ledger):
+    whole = headed(ledger, "a")
+    ledger.checkpoint_path.unlink()
+    assert recover(ledger).restored
+    assert ledger.log_path.read_bytes() == whole
+
+
+def test_line_feed_behind_the_heads_is_cut_with_its_entry_as_before(ledger):
+    append_notes(ledger, "a")
+    make_checkpoint(ledger, SIGNERS["log"])
+    whole = ledger.log_path.read_bytes()
+    append_notes(ledger, "never acknowledged")
+    ledger.log_path.write_bytes(ledger.log_path.read_bytes()[:-1])
+    done = recover(ledger)
+    assert (done.complete, done.restored) == (True, False)
+    assert ledger.log_path.read_bytes() == whole
+
+
+def _sign_another_root(ledger, whole):
+    other = new_ledger(ledger.root.parent / "other")
+    append_notes(other, "something else")
+    make_checkpoint(other, SIGNERS["log"])
+    ledger.checkpoint_path.write_bytes(other.checkpoint_path.read_bytes())
+
+
+def _sign_more(ledger, whole):
+    ledger.log_path.write_bytes(whole)
+    append_notes(ledger, "one more")
+    make_checkpoint(ledger, SIGNERS["log"])
+    ledger.log_path.write_bytes(whole[:-1])
+
+
+def _forge(ledger, whole):
+    note, _, _ = ledger.checkpoint_path.read_bytes().rpartition(b"\n\n")
+    key_hash = b"\0" * 4
+    forged = base64.b64encode(key_hash + bytes(64))
+    ledger.checkpoint_path.write_bytes(note + b"\n\n\xe2\x80\x94 " + ORIGIN.encode() + b" " + forged + b"\n")
+
+
+def _change(ledger, whole):
+    ledger.log_path.write_bytes(whole[:-1].replace(b'"a"', b'"b"'))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "code"),
+    [
+        (_sign_another_root, Code.RECOVER_REFUSED),
+        (_sign_more, Code.RECOVER_REFUSED),
+        (_forge, Code.RECOVER_REFUSED),
+        (_change, Code.SIGNATURE_MISMATCH),
+    ],
+    ids=["another root", "a larger head", "nobody's head", "another entry"],
+)
+def test_line_feed_that_no_head_vouches_for_is_not_put_back(ledger, spoil, code):
+    whole = headed(ledger, "a")
+    spoil(ledger, whole)
+    before = ledger.log_path.read_bytes()
+    with pytest.raises(LedgerError) as caught:
+        recover(ledger)
+    assert caught.value.code is code
+    assert ledger.log_path.read_bytes() == before
+    assert not ledger.recovered_path.exists()
+
+
+@pytest.mark.parametrize("call", ["mkdir", "open", "write", "fsync", "rename"])
+@pytest.mark.parametrize("nth", [0, 1, 2])
+def test_putting_back_on_a_failing_disk_can_be_repeated(tmp_path, call, nth):
+    disk = FailingDisk()
+    ledger = new_ledger(tmp_path / "ledger", disk)
+    whole = headed(ledger, "a")
+    disk.fail(call, errno.ENOSPC, nth=nth)
+    try:
+        recover(ledger)
+    except StoreError:
+        assert ledger.log_path.read_bytes() in (whole[:-1], whole)
+        disk.calls.clear()
+        recover(new_ledger_at(ledger.root))
+    assert ledger.log_path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("when", ["before", "half", "after"])
+def test_putting_back_killed_at_any_step_can_be_repeated(tmp_path, when):
+    for step in range(100):
+        disk = MortalDisk()
+        ledger = new_ledger(tmp_path / str(step), disk)
+        whole = headed(ledger, "a")
+        disk.arm(step, when)
+        try:
+            recover(ledger)
+        except Killed:
+            disk.disarm()
+            recover(ledger)
+        else:
+            break
+        assert ledger.log_path.read_bytes() == whole
+    assert 10 < step < 100
 
 
 def test_checkpoint_that_cannot_be_read_stops_recovery(ledger):

@@ -3,6 +3,9 @@
 A write that was cut short leaves the beginning of an entry, or NUL bytes, behind the last line feed. Nothing of it was
 acknowledged. :func:`recover` keeps those bytes in ``recovered/`` and cuts them off. Everything else is refused: a
 complete line that is wrong was tampered with, and bytes that no append writes were put there.
+
+One thing is restored: where the bytes are a complete entry, and a signed head commits to it, its line feed is provably
+all that is missing.
 """
 
 from __future__ import annotations
@@ -10,14 +13,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from k3_ledger.ledger.core.checkpoint import parse_checkpoint
+from k3_ledger.ledger.core.chain import leaf_hash
+from k3_ledger.ledger.core.checkpoint import open_checkpoint, parse_checkpoint
 from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.lines import TailKind, check_tail
-from k3_ledger.ledger.core.note import parse_note
+from k3_ledger.ledger.core.merkle import CompactRange
+from k3_ledger.ledger.core.note import Verifier, parse_note
 from k3_ledger.ledger.writer.checkpoint import head_files
-from k3_ledger.ledger.writer.disk import Staging, make_directory, storage_errors
+from k3_ledger.ledger.writer.disk import Staging, make_directory, storage_errors, write_all
 from k3_ledger.ledger.writer.logfile import LogFile
-from k3_ledger.ledger.writer.state import BLOCK, LOG_NAME, check_entry, scan_to_tail
+from k3_ledger.ledger.writer.state import BLOCK, LOG_NAME, check_entry, scan_to_tail, whole_lines
 from k3_ledger.schemas.errors import LedgerError, MalformedError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from k3_ledger.ledger.core.checkpoint import Checkpoint
     from k3_ledger.ledger.core.lines import Tail
     from k3_ledger.ledger.writer.state import LogState
     from k3_ledger.ledger.writer.store import Ledger
@@ -37,10 +43,11 @@ class Recovered:
 
     Attributes:
         entries: entries in the ledger now.
-        offset: where the tail was cut: length of the log now, in bytes.
-        cut: bytes cut off; 0 when nothing was torn.
-        kept: the file that holds them, or None.
-        complete: whether they were one complete, well-signed entry that lacked only its line feed.
+        offset: where the tail began, in bytes.
+        cut: bytes cut off; 0 when nothing was torn, or nothing had to be cut.
+        kept: the file that holds the tail as it was, or None.
+        complete: whether it was one complete, well-signed entry that lacked only its line feed.
+        restored: whether that line feed was put back, for a signed head commits to the entry.
     """
 
     entries: int
@@ -48,15 +55,18 @@ class Recovered:
     cut: int
     kept: Path | None
     complete: bool
+    restored: bool = False
 
 
 def recover(ledger: Ledger, *, lock_timeout_s: float = 30.0) -> Recovered:
-    """Cut a torn tail off, keeping its bytes aside first. A ledger without one is left as it is.
+    """Cut a torn tail off, or give it the line feed that it provably lacks, keeping its bytes aside first.
+
+    A ledger without one is left as it is.
 
     Raises:
         MalformedError, SchemaError, SignatureError: the last complete line, or the tail, was tampered with.
-        StoreError: a signed checkpoint commits to more entries than are left, or the storage refused; in both cases
-            the log is as it was.
+        StoreError: a signed checkpoint commits to more entries than are left, or to another one, or the storage
+            refused; in all cases the log is as it was.
     """
     log = LogFile(ledger.disk, ledger.log_path, lock_timeout_s=lock_timeout_s)
     try:
@@ -67,8 +77,15 @@ def recover(ledger: Ledger, *, lock_timeout_s: float = 30.0) -> Recovered:
             if tail.kind is TailKind.DAMAGED:
                 check_tail(tail, source=LOG_NAME)
             complete = _is_complete(tail, state)
-            _check_checkpoints(ledger, state)
+            promised = _check_checkpoints(ledger, state, more=complete)
+            if promised:
+                _check_roots(log, state, tail, promised)
             kept = _keep_aside(ledger, log, tail)
+            if promised:
+                with storage_errors(ledger.log_path, "put the line feed back"):
+                    write_all(ledger.disk, log.fd, b"\n")
+                    ledger.disk.fsync(log.fd)
+                return Recovered(state.entries + 1, tail.offset, 0, kept, complete=True, restored=True)
             with storage_errors(ledger.log_path, "cut the torn tail off"):
                 ledger.disk.ftruncate(log.fd, tail.offset)
                 ledger.disk.fsync(log.fd)
@@ -88,13 +105,21 @@ def _is_complete(tail: Tail, state: LogState) -> bool:
     return True
 
 
-def _check_checkpoints(ledger: Ledger, state: LogState) -> None:
-    """Refuse to shorten a ledger that a signed head says was longer: its end is lost, not torn."""
+def _check_checkpoints(ledger: Ledger, state: LogState, *, more: bool) -> dict[Path, bytes]:
+    """Refuse to shorten a ledger that a signed head says was longer: its end is lost, not torn.
+
+    Returns:
+        Roots of the signed heads that commit to one entry more, by file. ``more`` says whether one may stand there.
+    """
+    promised = {}
     for path in head_files(ledger):
         with storage_errors(path, "read the checkpoint"):
             data = path.read_bytes()
         try:
-            size = parse_checkpoint(parse_note(data).text).size
+            head = parse_checkpoint(parse_note(data).text)
+            if more and head.size == state.entries + 1:
+                promised[path] = _open(data, state, path).root
+                continue
         except LedgerError as error:
             raise StoreError(
                 Code.RECOVER_REFUSED,
@@ -102,13 +127,40 @@ def _check_checkpoints(ledger: Ledger, state: LogState) -> None:
                 position=Position(source=str(path)),
                 hint="restore the checkpoint file from a copy, then run recover again",
             ) from error
-        if size > state.entries:
+        if head.size > state.entries:
             raise StoreError(
                 Code.RECOVER_REFUSED,
                 "a signed checkpoint commits to more entries than are whole: acknowledged entries are lost",
                 position=Position(source=str(path)),
-                expected=f"at least {size} entries",
+                expected=f"at least {head.size} entries",
                 found=f"{state.entries} entries",
+                hint="restore ledger.jsonl from a copy that verifies; do not recover",
+            )
+    return promised
+
+
+def _open(data: bytes, state: LogState, path: Path) -> Checkpoint:
+    """A head that a log key of this ledger signed."""
+    keys = [life.public_key for life in state.keyring.lives.values() if life.role == "log"]
+    verifiers = [Verifier(state.origin, key) for key in keys]
+    return open_checkpoint(data, verifiers, origin=state.origin, position=Position(source=str(path))).checkpoint
+
+
+def _check_roots(log: LogFile, state: LogState, tail: Tail, promised: dict[Path, bytes]) -> None:
+    """Hold the tail, as one more entry, against the heads that commit to one more."""
+    tree = CompactRange()
+    for _, block in whole_lines(log.read, 0, state.size):
+        for raw in block.split(b"\n")[:-1]:
+            tree.append(leaf_hash(raw))
+    tree.append(leaf_hash(tail.data))
+    for path, root in promised.items():
+        if root != tree.root():
+            raise StoreError(
+                Code.RECOVER_REFUSED,
+                "a signed checkpoint commits to another entry than the one that lacks its line feed",
+                position=Position(source=str(path)),
+                expected=root.hex(),
+                found=tree.root().hex(),
                 hint="restore ledger.jsonl from a copy that verifies; do not recover",
             )
 
