@@ -210,7 +210,27 @@ def test_recover_says_when_the_cut_bytes_are_a_whole_entry(run, ledger):
     assert run("recover", "-l", "ledger", "--json").json == {
         "entries": 4, "offset": len(data) - len(data.split(b"\n")[-2]) - 1, "cut": len(data.split(b"\n")[-2]),
         "kept": str(next((ledger.relative_to(ledger.parent) / "recovered").iterdir())), "complete": True,
+        "restored": False,
     }  # fmt: skip
+
+
+def test_recover_puts_back_a_line_feed_that_a_signed_head_vouches_for(run, ledger):
+    append_notes_with(run, "whole")
+    assert run("checkpoint", "-l", "ledger", "-k", "log.pem").code == 0
+    data = (ledger / "ledger.jsonl").read_bytes()
+    for words in ((), ("--json",)):
+        (ledger / "ledger.jsonl").write_bytes(data[:-1])
+        torn = run("verify", "ledger")
+        assert (torn.code, "k3-ledger recover" in torn.out) == (1, True)
+        done = run("recover", "-l", "ledger", *words)
+        assert (ledger / "ledger.jsonl").read_bytes() == data
+        kept = next((ledger.relative_to(ledger.parent) / "recovered").iterdir())
+        if words:
+            assert (done.json["restored"], done.json["cut"], done.json["kept"]) == (True, 0, str(kept))
+        else:
+            assert done.out.startswith("put the line feed back behind entry 4: a signed head commits to it")
+            assert str(kept) in done.out
+        assert run("verify", "ledger").code == 0
 
 
 def append_notes_with(run, *texts: str) -> None:

@@ -13,6 +13,7 @@ from k3_ledger.schemas.canonical import JsonValue
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Finding
 from k3_ledger.schemas.outcomes import ExitCode, Outcome, Severity
+from k3_ledger.schemas.structs import RunEntry
 from k3_ledger.verify.log import VerifiedLog, check_log, verify_log
 from k3_ledger.verify.policy import TrustPolicy
 from k3_ledger.verify.proof import check_proof
@@ -79,6 +80,17 @@ def kinds(source: LogSource, root: PublicKey) -> list[str]:
         report = assert_type(error.report, Report)
         return [finding.code.id for finding in report.findings]
     return [verified.entry.kind for verified in log]
+
+
+def contexts(log: VerifiedLog) -> list[int | None]:
+    """Contexts that were measured: which fields a body has follows from the kind of its entry."""
+    found: list[int | None] = []
+    for verified in log:
+        entry = verified.entry
+        if entry.kind == "run":
+            assert_type(entry, RunEntry)
+            found += [series.context for series in entry.body.timing]
+    return found
 
 
 def prove(source: LogSource, index: int) -> bytes:

@@ -408,6 +408,44 @@ def test_a_checkpoint_that_is_no_checkpoint_is_an_error(note: bytes) -> None:
     assert codes(report) <= {Code.NOTE_MALFORMED, Code.CHECKPOINT_MALFORMED, Code.UNCHECKPOINTED}
 
 
+def faults(report: Report) -> dict[Code, int]:
+    return {code: count for code, count in report.counts.items() if code.info.exit}
+
+
+def test_a_bad_head_and_its_kept_copy_are_one_fault() -> None:
+    """Both are counted as heads that were checked and failed; what is wrong is said once."""
+    ledger = small_ledger()
+    changed = Builder(ledger.lines[:9])
+    changed.add("run", run_body(99), RUNNER)
+    newer = Builder(changed.lines[:]).runs(1)
+    head, name = ledger.head(), "checkpoints/000000000010.note"
+    for bad, code in (
+        (head, Code.CHECKPOINT_ROOT),
+        (sign_head(changed.lines, ROOT), Code.CHECKPOINT_SIGNATURE),
+        (sign_head(newer.lines), Code.CHECKPOINT_AHEAD),
+        (b"damaged", Code.NOTE_MALFORMED),
+        (sign_head(changed.lines, origin="example.org/other"), Code.CHECKPOINT_ORIGIN),
+    ):
+        report = check(changed, checkpoint=bad, kept=[(name, bad)])
+        assert report.counts[code] == 1, code
+        assert [finding.position.source for finding in report.findings if finding.code is code] == ["checkpoint"]
+        assert (report.steps[5].checked, report.steps[5].failed) == (2, 2)
+    report = check(
+        changed, checkpoint=head, kept=[(name, b"damaged"), ("checkpoints/8.note", sign_head(ledger.lines[:8]))]
+    )
+    assert faults(report) == {Code.CHECKPOINT_ROOT: 1, Code.NOTE_MALFORMED: 1}
+    cosigned = head + head.splitlines(keepends=True)[-1].replace(b"example", b"another")
+    assert faults(check(changed, checkpoint=head, kept=[(name, cosigned)])) == {Code.CHECKPOINT_ROOT: 1}
+    other = Builder(ledger.lines[:8])
+    other.add("run", run_body(98), RUNNER)
+    report = check(changed, checkpoint=head, kept=[("checkpoints/9.note", other.head())])
+    assert faults(report) == {Code.CHECKPOINT_ROOT: 2}, "two heads that are wrong are two faults"
+    third = Builder(ledger.lines[:8])
+    third.add("run", run_body(97), RUNNER)
+    kept = [("checkpoints/9.note", other.head()), ("checkpoints/09.note", third.head())]
+    assert faults(check(changed, kept=kept)) == {Code.CHECKPOINT_ROOT: 2}, "of one size as well"
+
+
 def test_a_rollback_and_a_fork_are_told_apart_from_a_remembered_head() -> None:
     ledger = small_ledger()
     seen = (("memory", ledger.head()),)

@@ -73,7 +73,9 @@ def init(
     with opened_ledger(ledger) as source:
         with progress_bar(source.size, "verifying") as progress:
             log = verify_log(source, given, Options(processes=processes, progress=progress))
-        genesis = next(iter(log)).entry.body
+        first = next(iter(log)).entry
+        assert first.kind == "genesis", "a log that verifies begins with one"
+        genesis = first.body
         note = source.checkpoint()
     policy = TrustPolicy(
         root_public_key=bytes.fromhex(genesis.root_public_key),

@@ -176,28 +176,27 @@ class Gathering:
 
     def take(self, entry: VerifiedEntry) -> None:
         """Note what one entry adds."""
-        kind = entry.entry.kind
-        body = entry.entry.body
-        if kind == "run":
-            self._run(entry.identity, entry.index, body, _time(entry.entry.time))
-        elif kind == "import":
-            self._import(entry.identity, body)
-        elif kind == "pin":
-            self._pin(entry.identity, body, entry.index, _time(entry.entry.time))
-        elif kind == "merge":
-            self._merge(body, _time(entry.entry.time))
-        elif kind == "rule":
-            rule = read_rule_entry(body, entry.index)
+        taken = entry.entry
+        if taken.kind == "run":
+            self._run(entry.identity, entry.index, taken.body, _time(taken.time))
+        elif taken.kind == "import":
+            self._import(entry.identity, taken.body)
+        elif taken.kind == "pin":
+            self._pin(entry.identity, taken.body, entry.index, _time(taken.time))
+        elif taken.kind == "merge":
+            self._merge(taken.body, _time(taken.time))
+        elif taken.kind == "rule":
+            rule = read_rule_entry(taken.body, entry.index)
             self.material.rules.append((entry.index, rule))
             self.published = (*self.published, rule)
-        elif kind == "verdict":
-            self.material.verdicts.append((entry.index, body))
-            judged = Judged(body.rule, body.rule_sha256, body.metric, body.tier)
-            for candidate in self.by_identity.get(body.target, []):
-                if candidate.run.track.metric == body.metric:
+        elif taken.kind == "verdict":
+            self.material.verdicts.append((entry.index, taken.body))
+            judged = Judged(taken.body.rule, taken.body.rule_sha256, taken.body.metric, taken.body.tier)
+            for candidate in self.by_identity.get(taken.body.target, []):
+                if candidate.run.track.metric == taken.body.metric:
                     candidate.verdicts.append(judged)
-        elif kind == "supersede":
-            for candidate in self.by_identity.get(body.target, []):
+        elif taken.kind == "supersede":
+            for candidate in self.by_identity.get(taken.body.target, []):
                 candidate.superseded = True
 
     def _import(self, identity: str, body: Any) -> None:

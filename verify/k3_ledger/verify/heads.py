@@ -73,11 +73,15 @@ def read_heads(source: LogSource, remembered: tuple[tuple[str, bytes], ...], fin
         malformed["checkpoint"] += 1
         findings.add(replace(error.finding, code=Code.CHECKPOINT_UNREADABLE))
     wanted += [(name, "memory", False, raw) for name, raw in remembered]
+    reported: set[tuple[str, bytes]] = set()
     for name, step, is_newest, raw in wanted:
         try:
             heads.append(signed_head(name, raw, step=step, newest=is_newest))
         except LedgerError as error:
             malformed[step] += 1
+            if (step, raw) in reported:
+                continue  # a copy of a head that was reported
+            reported.add((step, raw))
             code = Code.MEMORY_UNREADABLE if step == "memory" else error.code
             place = Position(source=name, byte_offset=error.finding.position.byte_offset)
             said = error.finding
@@ -107,6 +111,7 @@ def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None, clock: Clo
         scan.tallies[step].failed += count
     covered, remembered = 0, 0
     good: list[SignedHead] = []
+    reported: set[tuple[str, Checkpoint, Code]] = set()
     for head in heads.heads:
         tally = scan.tallies[head.step]
         tally.checked += 1
@@ -115,7 +120,10 @@ def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None, clock: Clo
             found += _root_faults(scan, head)
         tally.failed += bool(found)
         for finding in found:
-            scan.findings.add(finding)
+            # The newest head and its kept copy are one head, and what is wrong with it is one fault.
+            if (fault := (head.step, head.checkpoint, finding.code)) not in reported:
+                reported.add(fault)
+                scan.findings.add(finding)
         if head.step == "memory":
             remembered = max(remembered, head.checkpoint.size)
         elif not found:

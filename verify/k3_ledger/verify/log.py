@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from k3_ledger.ledger.core.ed25519 import check_implementation
 from k3_ledger.ledger.core.framing import HEAD, TAIL_LEN, parse_line
@@ -31,6 +31,7 @@ from k3_ledger.verify.work import LOG_NAME
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from k3_ledger.schemas.structs import AnyEntryStruct
     from k3_ledger.verify.freshness import Clock
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.source import LogSource
@@ -77,7 +78,7 @@ class VerifiedEntry:
 
     index: int
     identity: str
-    entry: Any
+    entry: AnyEntryStruct
     disowned: bool
 
 

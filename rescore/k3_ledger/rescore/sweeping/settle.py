@@ -75,11 +75,11 @@ class Settling:
 
     def note(self, entry: VerifiedEntry) -> None:
         """Remember a verdict or a supersession, which stand behind the run they are about."""
-        body = entry.entry.body
-        if entry.entry.kind == "verdict":
-            self._before[body.target, body.metric] = body.tier
-        else:
-            self._superseded.add(body.target)
+        noted = entry.entry
+        if noted.kind == "verdict":
+            self._before[noted.body.target, noted.body.metric] = noted.body.tier
+        elif noted.kind == "supersede":
+            self._superseded.add(noted.body.target)
 
     def settle(self, first: int, chunk: bytes, prepared: Prepared) -> None:
         """Take the next chunk in; ``first`` is the position of its first entry."""
