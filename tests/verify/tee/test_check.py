@@ -11,7 +11,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
-from docs.examples.made_up_intel import AT, FLAGS, SGX, World, days, der, key, pair, sgx_extension, tcb
+from docs.examples.made_up_intel import AT, FLAGS, FMSPC, SGX, World, days, der, key, pair, sgx_extension, tcb
 
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Outcome, Position
@@ -403,10 +403,13 @@ def test_the_newest_level_that_is_reached_counts() -> None:
     assert report.level.status == "SWHardeningNeeded"
 
 
-def test_a_module_without_a_version_is_compared_part_by_part() -> None:
-    report = checked(World(module=bytes((5, 0, 10)), levels=[level(tdx=0)]))
-    assert report.outcome() is Outcome.PASS
-    assert failed(checked(World(module=bytes((5, 0, 10)), levels=[level(tdx=6)]))) == {Step.LEVEL}
+def test_only_a_module_without_a_version_is_compared_in_its_first_two_parts() -> None:
+    newer = level()
+    newer["tcb"]["tdxtcbcomponents"] = [{"svn": 6}, *[{"svn": 0}] * 15]
+    old, versioned = bytes((5, 0, 10)), bytes((5, 1, 10))
+    assert checked(World(module=old)).outcome() is Outcome.PASS
+    assert failed(checked(World(module=old, levels=[newer]))) == {Step.LEVEL}
+    assert checked(World(module=versioned, levels=[newer])).outcome() is Outcome.PASS
 
 
 def test_time_decides_and_both_checkers_say_so() -> None:
@@ -500,7 +503,7 @@ def with_parts(*parts: bytes) -> bytes:
         with_parts(der(0x30, pair("4", b"")[2:] + b"\x05\x00\x05\x00")),  # three in a pair
         with_parts(der(0x30, b"\x05\x00\x05\x00")),  # no identifier
         with_parts(der(0x30, b"\x06\x00\x05\x00")),  # an empty one
-        with_parts(pair("4", der(0x04, bytes(6))), pair("4", der(0x04, bytes(6)))),  # twice
+        with_parts(GOOD[4:], pair("4", der(0x04, FMSPC))),  # twice, and the same
         with_parts(pair("4", der(0x04, bytes(6)))),  # no TCB
         sgx_extension((9,) * 15, 11, FLAGS),
         sgx_extension((9,) * 16, 70000, FLAGS),
