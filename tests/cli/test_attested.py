@@ -82,6 +82,13 @@ def test_now_is_the_time_of_this_machine(led: Path, trust_dir: Path, tmp_path: P
     assert Code.QUOTE_EXPIRED.id in json.loads(result.stdout)["counts"]
 
 
+def test_now_may_be_a_time_that_the_reader_gives(led: Path, trust_dir: Path, tmp_path: Path) -> None:
+    words = ("verify", led, "--trust", trust(tmp_path, at='"now"'), "--processes", 1, "--json")
+    result = k3(*words, "--now", "2026-06-01T12:00:00Z")
+    assert result.exit_code == 0, result.output
+    assert "attestations at 2026-06-01T12:00:00Z" in json.loads(result.stdout)["policy"]
+
+
 def test_without_a_policy_attestations_are_counted_and_not_checked(led: Path) -> None:
     result = k3("verify", led, "--processes", 1, "--json")
     assert result.exit_code == 0

@@ -20,7 +20,9 @@ _HEX = frozenset("0123456789abcdef")
 _HEX_LIKE = _HEX | frozenset("ABCDEF")
 
 
-def load_policy(trust: Path | None, root_key: str | None, require: list[str]) -> TrustPolicy | None:
+def load_policy(
+    trust: Path | None, root_key: str | None, require: list[str], now: int | None = None
+) -> TrustPolicy | None:
     """Put a trust policy together from a file and from flags; None when none was given.
 
     Raises:
@@ -46,7 +48,7 @@ def load_policy(trust: Path | None, root_key: str | None, require: list[str]) ->
     if policy.attestation is not None and trust is not None:
         from k3_ledger.cli.trust_dir import complete
 
-        policy = replace(policy, attestation=complete(policy.attestation, trust.parent))
+        policy = replace(policy, attestation=complete(policy.attestation, trust.parent, now))
     try:
         return replace(policy, require=policy.require | frozenset(require))
     except ValueError as error:

@@ -44,17 +44,18 @@ def read_trust_dir(folder: Path) -> tuple[tuple[str, bytes], ...]:
     return tuple((path.name, read_small(path)) for path in paths)
 
 
-def complete(policy: AttestationPolicy, base: Path) -> AttestationPolicy:
-    """A policy with the contents of its trust directory and, where it asks for that, the time of this machine's clock.
+def complete(policy: AttestationPolicy, base: Path, now: int | None = None) -> AttestationPolicy:
+    """A policy with the contents of its trust directory and, where it asks for that, the reader's time.
 
     Args:
         policy: what a trust policy says.
         base: folder that a relative trust directory is relative to.
+        now: the reader's time in seconds since 1970; None asks the clock.
     """
     from dataclasses import replace
 
     anchors = policy.anchors if policy.trust_dir is None else read_trust_dir(base / policy.trust_dir)
-    return replace(policy, anchors=anchors).at_time(int(time.time()))
+    return replace(policy, anchors=anchors).at_time(int(time.time()) if now is None else now)
 
 
 def quote_policy(

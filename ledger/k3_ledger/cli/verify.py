@@ -68,7 +68,7 @@ def verify(
     now: Annotated[
         str | None,
         typer.Option(
-            help="The present, YYYY-MM-DDTHH:MM:SSZ, for a policy that limits the age of a head.",
+            help="The present, YYYY-MM-DDTHH:MM:SSZ, for a policy that limits the age of a head or judges quotes now.",
             show_default="this machine's clock",
         ),
     ] = None,
@@ -90,9 +90,9 @@ def verify(
     from k3_ledger.cli.trust import load_policy
     from k3_ledger.verify.log import Options
 
-    policy = load_policy(trust, root_key, require or [])
-    heads = [(str(file), read_small(file)) for file in expect_head or ()]
     present = _present(now)
+    policy = load_policy(trust, root_key, require or [], present)
+    heads = [(str(file), read_small(file)) for file in expect_head or ()]
     if forget:
         if memory is None:
             raise typer.BadParameter("there is nothing to forget without --memory", param_hint="--forget")

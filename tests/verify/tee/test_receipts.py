@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pytest
 from docs.examples.made_up_intel import World
 
+from k3_ledger.ledger.core.proof import format_proof
 from k3_ledger.schemas.attested import bare_bundle, bare_digest, report_data
 from k3_ledger.schemas.errors import StoreError
 from k3_ledger.schemas.findings import Code
@@ -15,6 +16,8 @@ from k3_ledger.schemas.outcomes import ExitCode, Outcome
 from k3_ledger.verify.attestation import AttestationPolicy
 from k3_ledger.verify.log import Options, check_log
 from k3_ledger.verify.policy import TrustPolicy
+from k3_ledger.verify.proof import check_proof
+from k3_ledger.verify.prove import prove_entry
 from k3_ledger.verify.source import MemorySource
 from tests.ledgers import LOG, ROOT, RUNNER, canonical, key_body
 from tests.verify.tee.receipts import Attested, artifact, ledger, source
@@ -208,6 +211,33 @@ def test_a_trust_directory_with_what_is_no_certificate_is_refused() -> None:
     report = verified(Attested().quoted(), policy=policy)
     assert "POLICY_MALFORMED" in codes(report)
     assert report.exit_code is ExitCode.USAGE
+
+
+def proof_of(receipt: Attested) -> tuple[bytes, MemorySource]:
+    built, blobs = ledger(receipt)
+    whole = MemorySource(built.data, checkpoint=built.head(), artifacts=blobs)
+    return format_proof(prove_entry(whole, 4)), whole
+
+
+def test_a_proof_file_shows_as_much_as_the_evidence_that_is_at_hand() -> None:
+    proof, whole = proof_of(Attested().quoted())
+    assert counts(check_proof(proof, "p", POLICY, artifacts=whole)) == (1, 0, 0)
+    alone = check_proof(proof, "p", POLICY)
+    assert counts(alone) == (0, 0, 1)
+    assert alone.counts[Code.ATTESTATION_UNREADABLE] == 2
+    assert counts(check_proof(proof, "p", TrustPolicy())) == (0, 0, 1)
+
+
+def test_a_proof_of_a_receipt_of_another_kind_is_refused() -> None:
+    proof, _ = proof_of(Attested(tee="none"))
+    assert counts(check_proof(proof, "p", POLICY)) == (0, 0, 0)
+    assert codes(check_proof(proof, "p", demanding("tdx"))) == {"ATTESTATION_KIND"}
+
+
+def test_a_proof_under_a_policy_whose_certificates_are_none_is_not_verified() -> None:
+    proof, whole = proof_of(Attested().quoted())
+    policy = replace(POLICY, attestation=replace(DEMANDS, anchors=(("a.pem", b"words"),)))
+    assert check_proof(proof, "p", policy, artifacts=whole).exit_code is ExitCode.USAGE
 
 
 # -- kinds that are accepted ------------------------------------------------------------------------------------------

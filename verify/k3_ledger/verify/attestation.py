@@ -40,13 +40,15 @@ class AttestationPolicy:
     Attributes:
         kinds: kinds that a run receipt may have; None accepts any, ``none`` among them.
         at: time at which certificates and collateral must be valid: the receipt's own, the reader's, or seconds since
-            1970. The reader's is filled in by the caller (:meth:`at_time`): this room reads no clock.
+            1970.
         allow: properties of :data:`FLAGS` that a platform may have.
         tcb_status: statuses that are accepted.
         refuse_advisories: advisories whose presence is refused.
         measurements: by register, the values that are accepted; a register that is not named is not looked at.
         trust_dir: folder with the auditor's certificates and token keys, as the policy names it.
-        anchors: (name, contents) of the files in it.
+        anchors: (name, contents) of the files in it; the caller fills them in.
+        present: the reader's time in seconds since 1970, which the caller fills in (:meth:`at_time`): this room reads
+            no clock.
     """
 
     kinds: frozenset[str] | None = None
@@ -57,6 +59,7 @@ class AttestationPolicy:
     measurements: tuple[tuple[str, frozenset[str]], ...] = ()
     trust_dir: str | None = None
     anchors: tuple[tuple[str, bytes], ...] = ()
+    present: int | None = None
 
     def __post_init__(self) -> None:
         for name, given, known in (
@@ -77,7 +80,7 @@ class AttestationPolicy:
 
     def at_time(self, now: int) -> AttestationPolicy:
         """The same policy with the reader's time, in seconds since 1970, where it asks for that."""
-        return replace(self, at=now) if self.at == "now" else self
+        return replace(self, present=now) if self.at == "now" else self
 
     def judged_at(self, stated: str) -> int:
         """The time at which a receipt is judged, in seconds since 1970.
@@ -89,13 +92,16 @@ class AttestationPolicy:
             ValueError: the receipt's own time is asked for, and it states none.
         """
         if self.at == "now":
-            raise TypeError("the reader's time is missing: at_time() fills it in")
+            if self.present is None:
+                raise TypeError("the reader's time is missing: at_time() fills it in")
+            return self.present
         return read_time(stated) if self.at == "receipt" else self.at
 
     @property
     def sentence(self) -> str:
         """What a report says about it."""
-        when = show_time(self.at) if isinstance(self.at, int) else f"{self.at} time"
+        time = self.at if isinstance(self.at, int) else self.present
+        when = f"{self.at} time" if time is None else show_time(time)
         parts = [f"attestations at {when}"]
         if self.kinds is not None:
             parts.append("kinds " + ", ".join(kind for kind in KINDS if kind in self.kinds))
@@ -112,7 +118,7 @@ class AttestationPolicy:
         return " ".join((parts[0], *(f"({part})" for part in parts[1:])))
 
     def as_dict(self) -> dict[str, object]:
-        """Everything that is demanded, as the values of canonical JSON; the trust directory by its digest."""
+        """Everything that the policy says, as the values of canonical JSON, the trust directory by its name."""
         return {
             "allow": sorted(self.allow),
             "at": str(self.at),
@@ -120,7 +126,7 @@ class AttestationPolicy:
             "measurements": {register: sorted(values) for register, values in self.measurements},
             "refuse_advisories": sorted(self.refuse_advisories),
             "tcb_status": sorted(self.tcb_status),
-            "trust_dir_sha256": self.digest if self.anchors else None,
+            "trust_dir": self.trust_dir,
         }
 
     @property

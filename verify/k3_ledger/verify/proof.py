@@ -27,12 +27,14 @@ from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position, Severity
 from k3_ledger.verify.artifacts import check_artifacts
+from k3_ledger.verify.attested import is_attested, read_attested
 from k3_ledger.verify.freshness import check_freshness
 from k3_ledger.verify.heads import SignedHead, check_size, head_faults, signed_head
 from k3_ledger.verify.receipts import check_bundle, check_run
 from k3_ledger.verify.report import FindingLog, Head, Report, VerificationError
 from k3_ledger.verify.scan import Scan
-from k3_ledger.verify.settle import check_demands, check_keys, make_report
+from k3_ledger.verify.settle import check_attested, check_demands, check_keys, make_report
+from k3_ledger.verify.source import MemorySource
 from k3_ledger.verify.witnesses import check_witnesses
 from k3_ledger.verify.work import RECEIPTS, check_genesis
 
@@ -82,6 +84,10 @@ def check_proof(
     check_memory(scan, expected_heads, heads)
     _check_subject(scan, name, proof.subject, entries[proof.subject])
     _check_artifacts(scan, proof, entries, artifacts)
+    try:
+        check_attested(scan, artifacts or MemorySource(b""), policy)
+    except LedgerError as error:  # the policy's certificates cannot be used
+        findings.add(error.finding)
     check_demands(scan, policy)
     return make_report(f"{name}: entry {proof.subject}", policy, scan)
 
@@ -285,11 +291,9 @@ def _check_subject(scan: Scan, name: str, index: int, read: tuple[Any, bytes, by
         scan.tallies["keys"].failed += 1
         place = Position(source=name, index=index)
         scan.findings.add(Finding(Code.PROOF_DISOWNED, "a later revocation took this entry back", place))
-    if entry.kind == "import":
-        attested = entry.body.attestation != "none"
-    else:
-        attested = entry.kind == "run" and entry.body.tee.kind != "none"
-    scan.tallies["attestations"].not_checked += attested
+    scan.imported += entry.kind == "import" and entry.body.attestation != "none"
+    if entry.kind == "run" and is_attested(entry.body):
+        scan.attested.append(read_attested(index, data))
     if entry.kind not in RECEIPTS:
         return
     tally = scan.tallies["receipts"]
