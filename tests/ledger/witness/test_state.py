@@ -11,6 +11,7 @@ import pytest
 
 from k3_ledger.ledger.core.note import KeyType, Verifier, format_verifier_key, parse_verifier_key
 from k3_ledger.ledger.witness.state import MAX_FILE, MAX_KEYS, WitnessState, origin_hash, seconds_now
+from k3_ledger.schemas.errors import StoreError
 from tests.ledger.core.samples import code_of, refusal
 from tests.ledger.witness.support import LOG, NAME, ORIGIN, SIGNER, WITNESS, A, B, Branch, new_witness
 from tests.reference.naive_note import NoteKey
@@ -120,6 +121,21 @@ def test_a_damaged_log_file_signs_nothing(witness, name):
     for request in (A.request(5, 8), A.request(0, 8), B.request(0, 8)):
         error = refusal(witness.add_checkpoint, request)
         assert (error.code.name, error.finding.position.source) == ("WITNESS_STATE", str(path))
+
+
+def test_a_log_file_that_cannot_be_read_is_no_unknown_log(witness):
+    path = log_file(witness)
+    path.unlink()
+    path.mkdir()  # whoever runs the tests, this cannot be read
+    error = refusal(witness.add_checkpoint, B.request(0, 8))
+    assert (type(error), error.code.name) == (StoreError, "WITNESS_STATE")
+    assert code_of(witness.state.add_log, ORIGIN, [parse_verifier_key(LOG.verifier_key)]) == "WITNESS_STATE"
+
+
+def test_a_damaged_log_file_is_not_written_over(witness):
+    log_file(witness).write_bytes(b"damaged")
+    assert code_of(witness.state.add_log, ORIGIN, [parse_verifier_key(LOG.verifier_key)]) == "WITNESS_STATE"
+    assert log_file(witness).read_bytes() == b"damaged"
 
 
 def test_a_lost_log_file_is_an_unknown_log(witness):

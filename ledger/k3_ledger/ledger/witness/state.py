@@ -114,7 +114,8 @@ class WitnessState:
         with storage_errors(root, "make the directory of the witness"):
             make_directory(state._disk, root)
             make_directory(state._disk, root / "logs")
-        if state._witness_path.exists():
+            there = state._witness_path.exists()
+        if there:
             raise WitnessError(
                 Code.WITNESS_EXISTS, "cannot make a witness here", position=Position(source=str(state._witness_path))
             )
@@ -173,9 +174,12 @@ class WitnessState:
             StoreError: its file cannot be read.
         """
         path = self._log_path(origin)
-        if not path.exists():
-            raise WitnessError(Code.WITNESS_ORIGIN, f"this witness does not know the log {origin[:200]!r}")
-        log = self._read_log(path)
+        try:
+            log = self._read_log(path)
+        except StoreError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            raise WitnessError(Code.WITNESS_ORIGIN, f"this witness does not know the log {origin[:200]!r}") from None
         if log.origin != origin:
             raise _damaged(path, "the file is that of another log")
         return log
@@ -205,11 +209,12 @@ class WitnessState:
         if not origin or "\n" in origin:
             raise ValueError("an origin is one line that is not empty")
         with self.locked():
-            log = (
-                self.log(origin)
-                if self._log_path(origin).exists()
-                else WitnessedLog(origin, (), b"", Checkpoint(origin, 0, EMPTY_ROOT), 0)
-            )
+            try:
+                log = self.log(origin)
+            except WitnessError as error:
+                if error.code is not Code.WITNESS_ORIGIN:
+                    raise
+                log = WitnessedLog(origin, (), b"", Checkpoint(origin, 0, EMPTY_ROOT), 0)
             known = tuple(dict.fromkeys((*log.verifiers, *added)))
             if len(known) > MAX_KEYS:
                 raise ValueError(f"a log has at most {MAX_KEYS} keys")
