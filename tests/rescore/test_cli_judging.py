@@ -67,6 +67,32 @@ def test_the_nine_runs_are_shown_with_what_bound(command: Callable[..., Done], r
     assert "  4 not scorable: the rule scores decode@131072, the run measured decode@64" in done.out
 
 
+def test_a_metric_that_nobody_measured_is_a_typo(command: Callable[..., Done], real: Path) -> None:
+    done = command("rescore", real, "--rule", "v0.2.1", "--metric", "prefil")
+    assert (done.code, done.out) == (2, "")
+    assert "no run measures 'prefil', only decode, prefill" in done.err
+
+
+def test_what_cannot_be_sealed_into_is_refused_before_anything_is_said(
+    command: Callable[..., Done], real: Path
+) -> None:
+    done = command("rescore", real, "--rule", "v0.2.1", "--seal", "judge.pem")
+    assert (done.code, done.out) == (2, "")
+    assert "import the log first" in done.err
+
+
+def test_what_only_a_rounds_log_tells_is_named_in_the_steps(command: Callable[..., Done], real: Path) -> None:
+    document = command("rescore", real, "--rule", "v0.2.1", "--pr", "115", "--json").json
+    (steps,) = [
+        gate["steps"]
+        for run in document["runs"]
+        for gate in run["gates"]
+        if gate["gate"] == "ratchet" and run["run"].startswith("87a834ea")
+    ]
+    assert steps["depth"] == "2048"
+    assert steps["frontier_kl_source"] == "the round's log"
+
+
 @pytest.mark.parametrize(("pins", "count"), [("own", 10), ("tag", 9)])
 def test_two_rules_are_compared(command: Callable[..., Done], real: Path, pins: str, count: int) -> None:
     document = command("rescore", real, "--rule", "v0.2.1", "--against", "v0.2.0", "--pins", pins, "--json").json
@@ -111,6 +137,8 @@ def test_pins_of_a_file_and_a_rule_of_ones_own(command: Callable[..., Done], boo
     assert run["verdict"]["pins"][0]["source"] == "file"
     assert {"name": "gain", "value": "1/3"} in run["verdict"]["steps"]
     assert [gate["outcome"] for gate in run["gates"]] == ["pass"] * 7
+    steps = {gate["gate"]: gate["steps"] for gate in run["gates"]}
+    assert (steps["clock"]["clock_tokens"], steps["guard"]["guard_floor"]) == ("2048", "445.5")
     assert (other["verdict"], other["gates"]) == (None, [])
 
 

@@ -55,6 +55,7 @@ def test_every_actor_of_a_receipt_is_read_for_itself() -> None:
         series("decode", "subject", [(10, 1)], context=4),
         series("decode", "controller", [(10, 2)], context=4, actor="floor"),
         series("decode", "subject", [(10, 1)], context=4, actor="peer", inputs="repeated"),
+        series("verify", "subject", [(10, 1)], context=4, actor="warmed", cache="warm", unit="receipt"),
     ]
     found = [(one.actor, one.observer, one.track.short, one.speed, one.primary) for one in read_actors(timing(*rows))]
     assert found == [

@@ -80,14 +80,18 @@ def rescore(
     selection = Selection(_moment(since, "--since"), _moment(until, "--until"), pr, metric)
     held = _pins(pins)
     material, native = load_material(source, processes)
+    if seal is not None and not native:
+        raise typer.BadParameter("only a ledger can be sealed into: import the log first", param_hint="--seal")
+    measured = dict.fromkeys(candidate.run.track.metric for candidate in material.candidates)
+    if metric is not None and metric not in measured:
+        said = f"no run measures {metric!r}, only {', '.join(measured) or 'nothing at all'}"
+        raise typer.BadParameter(said, param_hint="--metric")
     report = judge(material.candidates, chosen, pins=held, against=other, selection=selection)  # type: ignore[arg-type]
     if as_json:
         print_json(_document(report, material, rule, pins, against))
     else:
         _print(report, material, everything=everything)
     if seal is not None:
-        if not native:
-            raise typer.BadParameter("only a ledger can be sealed into: import the log first", param_hint="--seal")
         _seal(source, report, seal, passphrase_file, time, wait)
 
 
@@ -213,7 +217,13 @@ def _document(report: RescoreReport, material: Material, rule: str, pins: str, a
                 if isinstance(row.result, Verdict)
                 else None,
                 "gates": [
-                    {"gate": gate.name, "outcome": str(gate.outcome), "reason": gate.reason, "detail": gate.detail}
+                    {
+                        "gate": gate.name,
+                        "outcome": str(gate.outcome),
+                        "reason": gate.reason,
+                        "detail": gate.detail,
+                        "steps": {step.name: step.text for step in gate.steps},
+                    }
                     for gate in row.result.gates
                 ]
                 if isinstance(row.result, Verdict)
