@@ -108,6 +108,37 @@ def test_different_prompts_are_told_before_anything_else(test_data: Callable[...
     assert compare(_rows([0.0, 1.0], ids=tuple(case["reference_ids"])), reference).identical
 
 
+def test_what_makes_numbers_meaningless_is_told_of_either_side_and_in_order() -> None:
+    plain, other = _rows([0.0, 3.0, 1.0]), _rows([np.nan, 1.0], ids=(1, 3), processing="processed")
+    for pair in ((plain, other), (other, plain)):
+        assert _refused(*pair).code is Code.PARITY_PROMPTS_DIFFER
+    processed = _rows([np.nan, 3.0], processing="processed")
+    for pair in ((plain, processed), (processed, plain)):
+        assert _refused(*pair).code is Code.PARITY_PROCESSED
+    for pair in ((plain, _rows([np.nan, 1.0])), (_rows([np.nan, 1.0]), plain)):
+        assert _refused(*pair).code is Code.PARITY_TRUNCATED
+
+
+@pytest.mark.parametrize("temperature", [0.5, 0.7, 0.98, 1.02, 2.0])
+def test_a_temperature_that_nobody_declared_is_recognised(temperature: float) -> None:
+    row = RNG.standard_normal((3, 50)) * 3
+    assert _refused(_rows(row / temperature), _rows(row)).code is Code.PARITY_PROCESSED
+
+
+def test_a_tie_on_either_side_alone_is_a_tie() -> None:
+    tied, plain = _rows([1.0, 1.0, 0.0]), _rows([2.0, 0.0, 1.0])
+    for pair in ((tied, plain), (plain, tied)):
+        result = compare(*pair)
+        assert (result.agree, result.ties, result.near_ties) == (1, 1, 0)
+
+
+def test_the_difference_at_the_top_is_taken_at_both_tops() -> None:
+    p, q = np.array([0.6, 0.3, 0.1]), np.array([0.35, 0.6, 0.05])
+    for one, two in ((p, q), (q, p)):
+        result = compare(_rows(np.log(one)), _rows(np.log(two)))
+        assert result.top_difference == pytest.approx(np.log(2))
+
+
 def test_kl_is_of_the_reference_from_the_candidate() -> None:
     p, q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.5, 0.3])
     result = compare(_rows(np.log(q)), _rows(np.log(p)))

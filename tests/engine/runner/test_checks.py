@@ -11,7 +11,7 @@ import pytest
 from k3_ledger.engine.parity.rows import Rows, Way, ids_digest
 from k3_ledger.engine.runner.checks import check_observations
 from k3_ledger.engine.runner.measure import KINDS, Kind, Observations, Plan, Prompts, Round, Timed, Walk
-from k3_ledger.engine.runner.outputs import LEAST, check_outputs, tolerance
+from k3_ledger.engine.runner.outputs import LEAST, _draw, check_outputs, tolerance
 from k3_ledger.engine.runner.record import timing_of
 from k3_ledger.schemas.findings import Code
 
@@ -83,6 +83,10 @@ def test_a_lie_at_one_length_is_refused_by_what_the_extra_tokens_cost() -> None:
     assert Code.RUN_MARGINAL in codes(observations(claim(0.9, ["long-decode"])))
 
 
+def test_extra_tokens_that_cost_less_than_the_engine_says_are_refused_too() -> None:
+    assert Code.RUN_MARGINAL in codes(observations(claim(0.93, ["short"])))
+
+
 def test_a_large_lie_in_fewer_than_half_of_the_rounds_shows_in_the_total() -> None:
     found = observations()
     for one in found.rounds[:2]:
@@ -126,9 +130,9 @@ def test_a_cost_that_drowns_in_jitter_is_refused_and_more_rounds_are_asked_for()
 
 
 def test_work_that_prefill_puts_off_is_found_behind_either_prompt() -> None:
-    def put_off(kinds: set[Kind]) -> Callable[[Walk], Walk]:
+    def put_off(kinds: set[Kind], milliseconds: int = 80) -> Callable[[Walk], Walk]:
         def change(one: Walk) -> Walk:
-            late = one.decode.outer_ns + 80 * MS
+            late = one.decode.outer_ns + milliseconds * MS
             return replace(one, decode=timed(one.decode.count, late)) if one.kind in kinds else one
 
         return change
@@ -136,6 +140,8 @@ def test_work_that_prefill_puts_off_is_found_behind_either_prompt() -> None:
     assert codes(observations(put_off(set(KINDS)))) == {Code.RUN_LEFT_OVER}
     assert codes(observations(put_off({"long-prefill"}))) == set()  # decode at twice the context may cost twice as much
     assert codes(observations(put_off({"short", "long-decode"}))) == {Code.RUN_LEFT_OVER}
+    assert codes(observations(put_off(set(KINDS), 30))) == {Code.RUN_LEFT_OVER}
+    assert codes(observations(put_off(set(KINDS), 20))) == set()  # a quarter of 64 ms, and noise
 
 
 def test_a_prompt_that_was_timed_twice_is_refused() -> None:
@@ -189,7 +195,12 @@ def test_outputs_are_held_to_token_and_probability() -> None:
     for bad in (answers(reference, off=0.021), answers(reference, off=-0.021), answers(reference, wrong=1)):
         assert {finding.code for finding in check_outputs(bad, reference)} == {Code.RUN_OUTPUT}
     assert list(check_outputs(answers(reference, off=0.5), reference, bound=tolerance(0.3))) == []
-    assert tolerance(0.0) == LEAST
+    assert (tolerance(0.0), tolerance(0.3)) == (LEAST, 0.6)
+
+
+def test_the_last_output_is_always_looked_at() -> None:
+    assert all(max(_draw(9)) == 8 and len(_draw(9)) == 3 for _ in range(100))
+    assert (_draw(1), _draw(2)) == ([0], [0, 1])
 
 
 def test_a_constant_answer_says_nothing() -> None:
