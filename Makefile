@@ -33,7 +33,7 @@ TORCH_PACKAGES := -p k3_ledger.engine -p k3_ledger.kernels
 CLOCKED := tests/engine/cheats tests/engine/runner
 
 .PHONY: help demo demo-engine test environments lint format types imports generated unit engine-types engine-unit \
-	generate published gpu-check bench peers fix clean
+	generate attacks published gpu-check bench peers fix clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
@@ -84,6 +84,9 @@ generate: $(TEST_ENV) ## write generated files again: JSON Schemas, structs, fin
 	@PYTHONPATH=schemas $(TEST_BIN)/python -m k3_ledger.schemas.generate
 	@$(TEST_BIN)/python .ci/commands.py
 	@$(TEST_BIN)/python -m tests.docs.transcripts $$(grep -l '^```console' *.md docs/*.md)
+
+attacks: $(TEST_ENV) $(USER_ENV) ## every attack that is known, what it has to raise, and what found it, with figures at the end
+	@PYTEST_OPTIONS="--installed $(PYTEST_OPTIONS)" $(TEST_BIN)/python .ci/attacks.py
 
 published: $(USER_ENV) ## verify this project's own ledger against its root key, and the README's figures against it
 	@$(USER_BIN)/k3-ledger verify published --trust published.toml

@@ -16,7 +16,7 @@ from k3_ledger.rescore.sealing import new_verdicts
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import ExitCode, Outcome
 from k3_ledger.verify.policy import TrustPolicy
-from tests.ledgers import JUDGE, LOG, RUNNER, Builder
+from tests.ledgers import JUDGE, LOG, ROOT, RUNNER, Builder, key_body
 from tests.rescore.receipts import DECODE, PREFILL, house_ledger, pin_body, receipt, verified
 from tests.rescore.test_replay import HOUSE, rule_body
 
@@ -240,3 +240,39 @@ def test_a_published_rule_is_read_though_nothing_was_judged_by_it() -> None:
     builder.add("rule", rule_body(HOUSE), JUDGE)
     found = step(settled(builder), "verdicts")
     assert (found.outcome, found.checked, found.detail) == (Outcome.PASS, 1, "1 rules read")
+
+
+def test_a_judgement_on_what_was_taken_back_is_not_checked_and_accuses_nobody() -> None:
+    builder, body = sealed()
+    builder.add("verdict", body, JUDGE)
+    candidate, frontier = 8, 5
+    for start, verdicts, pins in ((candidate, 1, 0), (frontier, 1, 2)):
+        ledger = replace(builder, lines=list(builder.lines))
+        ledger.add("key", key_body(RUNNER, "runner", "revoke", revoked_from=start), ROOT)
+        report = settled(ledger)
+        assert report.exit_code is ExitCode.VERIFIED
+        assert report.counts[Code.JUDGEMENT_DISOWNED] == verdicts + pins
+        assert step(report, "verdicts").not_checked == verdicts
+        assert step(report, "pins").not_checked == pins
+        assert settled(ledger, policy=TrustPolicy(require=frozenset({"verdicts"}))).exit_code == 4
+
+
+def test_a_verdict_names_the_rule_by_its_own_name() -> None:
+    builder, body = sealed()
+    report = settled(builder, {**body, "rule": "v0.2.2"})
+    assert (report.findings[-1].code, report.findings[-1].position.field) == (Code.VERDICT_MISMATCH, "body.rule")
+
+
+def test_a_rule_cannot_take_the_name_of_another() -> None:
+    loose = replace(HOUSE, tiers=replace(HOUSE.tiers, significance=Fraction("0.001")))
+    mine, other = replace(loose, name="mine"), replace(HOUSE, name="mine")
+    builder, body = sealed()
+    for rule in (HOUSE, mine, mine):  # saying the same again is no harm
+        builder.add("rule", rule_body(rule), JUDGE)
+    assert settled(builder, body).exit_code is ExitCode.VERIFIED
+    for rule in (loose, other):
+        ledger = replace(builder, lines=list(builder.lines))
+        ledger.add("rule", rule_body(rule), JUDGE)
+        report = settled(ledger)
+        assert (report.findings[-1].code, report.exit_code) == (Code.RULE_NAME_TAKEN, ExitCode.FALSE)
+        assert report.findings[-1].position.index == len(ledger.lines) - 1

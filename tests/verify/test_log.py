@@ -50,6 +50,10 @@ def codes(report: Report) -> set[Code]:
     return set(report.counts)
 
 
+def identity(ledger: Builder, index: int) -> str:
+    return hashlib.sha256(ledger.lines[index][9:-99]).hexdigest()
+
+
 def outcome(report: Report, name: str) -> Outcome:
     return next(step.outcome for step in report.steps if step.name == name)
 
@@ -287,8 +291,35 @@ def test_a_disowned_log_key_covers_nothing() -> None:
     ledger = small_ledger(3)
     early, late = sign_head(ledger.lines[:5]), ledger.head()
     ledger.add("key", key_body(LOG, "log", "revoke", revoked_from=6), ROOT)
-    assert Code.CHECKPOINT_SIGNATURE not in codes(check(ledger, checkpoint=early))
-    assert Code.CHECKPOINT_SIGNATURE in codes(check(ledger, checkpoint=late))
+    assert Code.CHECKPOINT_DISOWNED not in codes(check(ledger, checkpoint=early))
+    report = check(ledger, checkpoint=late)
+    assert Code.CHECKPOINT_DISOWNED in codes(report)
+    assert report.exit_code == ExitCode.VERIFIED
+    assert check(ledger, TrustPolicy(require=frozenset({"checkpoint"})), checkpoint=late).exit_code == 4
+    forked = small_ledger(2)
+    forked.add("run", run_body(99), RUNNER)
+    assert Code.CHECKPOINT_DISOWNED in codes(check(ledger, checkpoint=forked.head()))  # the thief's, for all we know
+    assert Code.CHECKPOINT_SIGNATURE in codes(check(ledger, checkpoint=sign_head(ledger.lines, Key("nobody"))))
+
+
+def test_a_head_by_a_log_key_whose_enrolment_was_taken_back_covers_nothing() -> None:
+    ledger, second, stolen = small_ledger(2), Key("second root"), Key("stolen log")
+    ledger.add("key", key_body(second, "root") | {"name": "second"}, ROOT)
+    start = len(ledger.lines)
+    ledger.add("key", key_body(stolen, "log") | {"name": "stolen"}, second)
+    ledger.add("run", run_body(1), RUNNER)
+    head = ledger.head(key=stolen)
+    ledger.add("key", key_body(second, "root", "revoke", revoked_from=start) | {"name": "second"}, ROOT)
+    assert Code.CHECKPOINT_DISOWNED in codes(check(ledger, checkpoint=head))
+    runner = sign_head(ledger.lines[:-1], RUNNER)
+    assert Code.CHECKPOINT_SIGNATURE in codes(check(ledger, checkpoint=runner))
+
+
+def test_a_taken_back_key_of_another_role_does_not_excuse_a_head() -> None:
+    ledger = small_ledger(3)
+    head = sign_head(ledger.lines, RUNNER)
+    ledger.add("key", key_body(RUNNER, "runner", "revoke", revoked_from=5), ROOT)
+    assert Code.CHECKPOINT_SIGNATURE in codes(check(ledger, checkpoint=head))
 
 
 @pytest.mark.parametrize(
@@ -680,3 +711,63 @@ def test_the_log_key_signs_the_tree_and_no_run() -> None:
     ledger = small_ledger()
     ledger.add("run", run_body(1), LOG)
     assert codes(check(ledger, checkpoint=ledger.head())) == {Code.KEY_WRONG_ROLE}
+
+
+class TwoLogs(MemorySource):
+    """One log at the first reading, another from then on."""
+
+    def __init__(self, first: bytes, then: bytes | StoreError) -> None:
+        super().__init__(first)
+        self.then, self.read = then, 0
+
+    def blocks(self) -> Iterator[bytes]:
+        self.read += 1
+        if self.read == 1:
+            yield from super().blocks()
+        elif isinstance(self.then, StoreError):
+            raise self.then
+        else:
+            yield self.then
+
+
+def superseding() -> Builder:
+    ledger = small_ledger(3)
+    body = {"target": identity(ledger, 5), "reason": "again", "replacement": None}
+    ledger.add("supersede", body, JUDGE)
+    return ledger
+
+
+def test_names_are_looked_up_in_the_very_bytes_that_were_verified() -> None:
+    ledger = superseding()
+    report = check_log(TwoLogs(ledger.data, ledger.data.replace(b"engine", b"engyne")))
+    assert (report.exit_code, codes(report)) == (ExitCode.UNREADABLE, {Code.CHANGED_WHILE_READ})
+    assert report.findings[0].position.line == 1
+    grown = check_log(TwoLogs(ledger.data, ledger.data + ledger.lines[-1]))
+    assert grown.exit_code == ExitCode.VERIFIED
+
+
+def test_names_are_looked_up_beside_a_line_that_is_too_long() -> None:
+    ledger = superseding()
+    ledger.lines.insert(6, ledger.lines[4][:40] + b"a" * 200_000 + ledger.lines[4][40:])
+    report = check_log(MemorySource(ledger.data))
+    assert Code.LINE_TOO_LONG in codes(report)
+    assert not codes(report) & {Code.REFERENCE_UNKNOWN, Code.CHANGED_WHILE_READ}
+
+
+def test_a_medium_that_fails_later_is_not_called_a_changed_log() -> None:
+    ledger = small_ledger(1)
+    log = verify_log(TwoLogs(ledger.data, StoreError(Code.UNREADABLE, "gone")))
+    with pytest.raises(StoreError, match="gone"):
+        list(log)
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_nothing_supersedes_what_says_which_keys_count(position: int) -> None:
+    ledger = small_ledger(1)
+    body = {"target": identity(ledger, 4), "reason": "again", "replacement": identity(ledger, position)}
+    ledger.add("supersede", body, JUDGE)
+    report = check_log(MemorySource(ledger.data))
+    assert (report.exit_code, codes(report)) == (ExitCode.FALSE, {Code.REFERENCE_KIND})
+    (finding,) = report.findings
+    assert (finding.position.index, finding.position.field) == (5, "body.replacement")
+    assert finding.found == f"entry {position} of kind {'key' if position else 'genesis'}"

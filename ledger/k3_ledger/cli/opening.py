@@ -104,7 +104,7 @@ def _open_path(path: Path, stack: contextlib.ExitStack) -> ProofNamed | PackName
         is_file = is_folder = False
     if is_folder and not (path / LOG_NAME).exists() and (path / "tile").is_dir():
         return _mirror(DirectoryStore(path), None)
-    if not is_file:
+    if not is_file or path.name == LOG_NAME:  # whoever asks for the log is not answered by a proof in its place
         return DirectorySource(path)
     with open_regular(path) as stream:
         start = stream.read(_TAR_MAGIC_AT + len(_TAR_MAGIC))

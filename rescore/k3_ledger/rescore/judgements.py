@@ -26,7 +26,7 @@ from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.report import FindingLog, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from k3_ledger.rescore.pins import PinRecord
     from k3_ledger.rescore.replay import Candidate
@@ -52,13 +52,14 @@ def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Re
     """
     tallies = {name: Tally() for name in sorted(JUDGED)}
     findings = FindingLog()
+    lost = _taken_back(log)
     try:
         material = gather(log)
     except RescoreError as error:
         tallies["pins"].failed = tallies["verdicts"].failed = 1
         findings.add(dataclasses.replace(error.finding, code=Code.JUDGEMENT_UNREADABLE))
         material = Material("nothing that can be judged")
-    for name, found in (("verdicts", _verdicts(material)), ("pins", _pins(material))):
+    for name, found in (("verdicts", _verdicts(material, lost)), ("pins", _pins(material, lost))):
         tally = tallies[name]
         for outcome in found:
             if outcome is None:
@@ -88,6 +89,26 @@ def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Re
     )
 
 
+def _taken_back(log: VerifiedLog) -> dict[str, int]:
+    """Identities of the entries that a revocation took back, with their positions."""
+    if not log.disowned:
+        return {}
+    return {item.identity: item.index for item in log if item.disowned}
+
+
+def _rests_on_what_was_taken_back(
+    what: str, names: Iterable[str | None], lost: Mapping[str, int], place: Position
+) -> Finding | None:
+    """Says so when one of the entries that a judgement names was taken back after it was made.
+
+    That is nobody's lie: the ledger stays true, and the judgement counts for nothing.
+    """
+    at = next((lost[name] for name in names if name is not None and name in lost), None)
+    if at is None:
+        return None
+    return Finding(Code.JUDGEMENT_DISOWNED, f"the {what} rests on entry {at}, which was taken back later", place)
+
+
 _WORDS = {"verdicts": "derived again", "pins": "traced to the entry they were measured in"}
 
 
@@ -108,10 +129,15 @@ def _demand(policy: TrustPolicy, tallies: dict[str, Tally], findings: FindingLog
 # -------------------------------------------------------------------------------------------------- step 11: verdicts
 
 
-def _verdicts(material: Material) -> Iterator[Finding | None]:
+def _verdicts(material: Material, lost: Mapping[str, int]) -> Iterator[Finding | None]:
     """For each verdict entry: None when it follows, else what is wrong with it or why it was not derived."""
+    yield from _rules(material)
     by_rule: dict[str, list[tuple[int, Any]]] = {}
     for index, body in material.verdicts:
+        names = (body.target, *(pin.entry for pin in body.pins))
+        if (finding := _rests_on_what_was_taken_back("verdict", names, lost, _at(index, "target"))) is not None:
+            yield finding
+            continue
         by_rule.setdefault(body.rule_sha256, []).append((index, body))
     known = {rule.sha256: rule for rule in RULES.values()} | {rule.sha256: rule for _, rule in material.rules}
     for digest, verdicts in by_rule.items():
@@ -122,6 +148,16 @@ def _verdicts(material: Material) -> Iterator[Finding | None]:
                 yield Finding(Code.VERDICT_UNKNOWN_RULE, message, _at(index, "rule_sha256"), found=digest)
             continue
         yield from _derive(rule, verdicts, material.candidates)
+
+
+def _rules(material: Material) -> Iterator[Finding]:
+    """Rule entries under a name that means another rule."""
+    named = {name: rule.sha256 for name, rule in RULES.items()}
+    for index, rule in material.rules:
+        known = named.setdefault(rule.name, rule.sha256)
+        if rule.sha256 != known:
+            message = f"{rule.name} is the name of another rule"
+            yield Finding(Code.RULE_NAME_TAKEN, message, _at(index, "rule"), known, rule.sha256)
 
 
 def _derive(rule: Rule, verdicts: list[tuple[int, Any]], candidates: list[Candidate]) -> Iterator[Finding | None]:
@@ -156,6 +192,7 @@ def _compare(rule: Rule, judge: Judge, candidate: Candidate, index: int, body: A
 
 def _fields(body: Any, derived: Verdict) -> Iterator[tuple[str, str, str]]:
     """(field, what the verdict says, what the rule gives)."""
+    yield "rule", body.rule, derived.rule
     yield "tier", body.tier, derived.tier
     yield "bound_by", body.bound_by, derived.bound_by
     yield "not_checked", ", ".join(body.not_checked), ", ".join(derived.not_checked)
@@ -207,7 +244,7 @@ def _there(rule: Rule, candidate: Candidate, slot: str, figure: Figure, held: di
 # ------------------------------------------------------------------------------------------------------ step 12: pins
 
 
-def _pins(material: Material) -> Iterator[Finding | None]:
+def _pins(material: Material, lost: Mapping[str, int]) -> Iterator[Finding | None]:
     """For each pin entry: None when its source measured it, else what is wrong with it."""
     facts: dict[str, list[tuple[Any, Fraction]]] = {}
     for fact in material.facts:
@@ -218,7 +255,8 @@ def _pins(material: Material) -> Iterator[Finding | None]:
             values = [(candidate.run.track, candidate.run.speed), *candidate.others.items()]
             facts.setdefault(candidate.identity, []).extend(values)
     for pin in material.pin_entries:
-        yield _traced(pin, facts.get(pin.source or "", []))
+        taken_back = _rests_on_what_was_taken_back("pin", (pin.source,), lost, pin.position)
+        yield taken_back or _traced(pin, facts.get(pin.source or "", []))
 
 
 def _traced(pin: PinRecord, measured: list[tuple[Any, Fraction]]) -> Finding | None:

@@ -47,6 +47,18 @@ REFERENCES: Final[dict[str, tuple[str, ...]]] = {
     "merge": ("run",),
 }
 """Body fields that hold identities of earlier entries, by kind."""
+_RECEIPTS: Final = frozenset({"run", "failed", "import"})
+_NAMES_ONLY: Final = {("round", "frontier"): _RECEIPTS, ("round", "runs"): _RECEIPTS, ("merge", "run"): _RECEIPTS}
+_NEVER_NAMED: Final = ROOT_ACTIONS | {"genesis"}
+
+
+def may_name(kind: str, field: str, target: str) -> bool:
+    """Whether an entry of ``kind`` can be about one of the kind ``target``, which it names in a field.
+
+    A round and a merge are about receipts, and nothing is about what says which keys count: a judge has no word there.
+    What a verdict or a pin needs beyond that, its own step looks for.
+    """
+    return target not in _NEVER_NAMED and target in _NAMES_ONLY.get((kind, field), (target,))
 
 
 def schema_of(kind: str) -> str:

@@ -389,6 +389,12 @@ class Code(enum.Enum):
         "Fewer operators of witnesses that the trust policy names cosigned the newest signed head than it asks for.",
         "ask for a cosigned checkpoint; until then the head may have been made for you alone",
     )  # fmt: skip
+    UNWITNESSED = CodeInfo(
+        Area.CHECKPOINT, W, "entries that no quorum has seen",
+        "Signed heads of the log commit to more entries than any head with the quorum that the trust policy asks for. "
+        "The entries beyond it may have been made for you alone.",
+        "wait until witnesses have cosigned a newer head, or require the step 'witnesses' in the trust policy",
+    )  # fmt: skip
     COSIGNATURE_BAD = CodeInfo(
         Area.WITNESS, E, "bad cosignature",
         "A line under the name and key hash of a trusted witness is not a cosignature of this head.",
@@ -1121,6 +1127,12 @@ class Code(enum.Enum):
         "get the checkpoint from the operator again; if it is genuine, its key entry is missing from the "
         "log",
     )  # fmt: skip
+    CHECKPOINT_DISOWNED = CodeInfo(
+        Area.CHECKPOINT, W, "signed head by a key that was taken back",
+        "A log key signed the head, and a later revocation took back what that key signed from before there on. The "
+        "head vouches for nothing.",
+        "ask the operator for a head by the key that took its place",
+    )  # fmt: skip
     UNCHECKPOINTED = CodeInfo(
         Area.CHECKPOINT, N, "entries past the newest signed head",
         "No signed head commits to these entries yet. They are chained and signed, but their removal "
@@ -1240,6 +1252,13 @@ class Code(enum.Enum):
         Area.RECEIPT, E, "entry names an entry that is not there",
         "An entry refers to an earlier entry by an identity that no earlier entry has.",
         "name the identity that `k3-ledger show` prints",
+    )  # fmt: skip
+
+    REFERENCE_KIND = CodeInfo(
+        Area.RECEIPT, E, "entry names an entry of the wrong kind",
+        "An entry refers to one that it cannot be about: a round or a merge to something that is no receipt, a "
+        "supersession to what says which keys count.",
+        "name a receipt; what a key entry says is changed by another key entry only",
     )  # fmt: skip
 
     # -- policy: verifier ------------------------------------------------------------------------------------
@@ -1635,10 +1654,22 @@ class Code(enum.Enum):
         "An entry that verdicts rest on holds no pin (zero, negative, an unknown slot) or no complete rule.",
         "do not trust what was judged after it; append a right one",
     )  # fmt: skip
+    JUDGEMENT_DISOWNED = CodeInfo(
+        Area.VERDICTS, W, "judgement on an entry that was taken back",
+        "A verdict or a pin rests on an entry that a later revocation took back. Who judged did nothing wrong; what "
+        "was judged counts for nothing.",
+        "measure and judge again; until then rely on no figure that rests on the entry",
+    )  # fmt: skip
     VERDICT_UNKNOWN_RULE = CodeInfo(
         Area.VERDICTS, W, "verdict by an unknown rule",
         "No rule of that digest is registered or published in the ledger, so the verdict was not derived again.",
         "publish the rule as a `rule` entry",
+    )  # fmt: skip
+    RULE_NAME_TAKEN = CodeInfo(
+        Area.VERDICTS, E, "another rule under a known name",
+        "A rule entry has the name of a rule that says something else: a shipped one, or one published before it. "
+        "Whoever reads the name in a verdict would take it for the other.",
+        "publish the rule under a name of its own; a rule never changes under its name",
     )  # fmt: skip
     VERDICT_UNTRACED_PIN = CodeInfo(
         Area.VERDICTS, N, "verdict rests on a pin from a file",

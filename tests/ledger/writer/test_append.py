@@ -229,7 +229,8 @@ def supersede(target: str, replacement: str | None = None) -> dict[str, Any]:
 
 
 def test_entry_that_names_earlier_entries_is_taken(ledger):
-    identities = [entry["identity"] for entry in read_entries(ledger.log_path)]
+    append_notes(ledger, "a", "b")
+    identities = [entry["identity"] for entry in read_entries(ledger.log_path)][OPENING:]
     with ledger.writer(JUDGE) as writer:
         for identity in identities:
             writer.append("supersede", supersede(identity))
@@ -247,13 +248,39 @@ def test_entry_may_name_one_in_front_of_it_in_the_same_group(ledger, tmp_path):
         writer.append_many([Draft("supersede", supersede("1" * 64)), Draft("note", note("x"))])
 
 
+def round_of(*runs: str) -> dict[str, Any]:
+    return {
+        "round": "r", "node": "n", "rule": "house-1.decode", "base_commit": "a" * 40, "frontier": None,
+        "runs": list(runs),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("place", [0, 1, OPENING - 1])
+def test_entry_that_names_what_it_cannot_be_about_is_refused(ledger, place):
+    target = read_entries(ledger.log_path)[place]["identity"]
+    error = refused(ledger, "supersede", supersede(target))
+    assert (error.code, error.finding.position.field) == (Code.REFERENCE_KIND, "body.target")
+    assert error.finding.found == ("key" if place else "genesis")
+    assert refused(ledger, "round", round_of(target)).code is Code.REFERENCE_KIND
+
+
+def test_a_round_is_of_receipts_in_the_same_group_as_well(ledger, tmp_path):
+    twin = new_ledger(tmp_path / "twin")
+    with twin.writer(JUDGE) as writer:
+        coming = writer.append("note", note("x"), time=TIME).identity
+    with ledger.writer(JUDGE) as writer, pytest.raises(LedgerError) as caught:
+        writer.append_many([Draft("note", note("x"), TIME), Draft("round", round_of(coming))])
+    assert (caught.value.code, caught.value.finding.found) == (Code.REFERENCE_KIND, "note")
+
+
 @pytest.mark.parametrize("which", ["unknown", "origin", "replacement"])
 def test_entry_that_names_what_does_not_exist_is_refused(ledger, which):
-    first = read_entries(ledger.log_path)[0]
+    append_notes(ledger, "a")
+    first, *_, last = read_entries(ledger.log_path)
     body = {
         "unknown": supersede("0" * 64),
         "origin": supersede(first["prev"]),
-        "replacement": supersede(first["identity"], "0" * 64),
+        "replacement": supersede(last["identity"], "0" * 64),
     }[which]
     error = refused(ledger, "supersede", body)
     assert error.code is Code.REFERENCE_UNKNOWN

@@ -114,6 +114,10 @@ def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None, clock: Clo
     reported: set[tuple[str, Checkpoint, Code]] = set()
     for head in heads.heads:
         tally = scan.tallies[head.step]
+        if head.step == "checkpoint" and (taken_back := _taken_back(scan, head)) is not None:
+            tally.not_checked += 1
+            scan.findings.add(taken_back)
+            continue
         tally.checked += 1
         found = list(head_faults(scan, head))
         if not any(finding.code is Code.CHECKPOINT_ORIGIN for finding in found):
@@ -130,22 +134,29 @@ def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None, clock: Clo
             covered = max(covered, head.checkpoint.size)
             good.append(head)
     _report_coverage(scan, scan.tallies["checkpoint"], covered, policy)
-    if covered < remembered and not scan.tallies["memory"].failed:
-        scan.findings.add(
-            Finding(
-                Code.CHECKPOINT_BEHIND,
-                "the log shows an older signed head than the one that was remembered",
-                Position(source="checkpoint"),
-                f"a head of at least {remembered} entries",
-                f"a head of {covered} entries" if covered else "no good head",
-            )
-        )
+    if not scan.tallies["memory"].failed:
+        _report_behind(scan, covered, remembered)
     if not scan.tallies["memory"].checked:
         scan.tallies["memory"].detail = "no head of this log was remembered: a rollback would not be noticed"
     scan.good_heads = tuple(good)
     check_witnesses(scan, heads.heads, good, policy)
     scan.newest_size = next((head.checkpoint.size for head in good if head.newest), None)
     check_freshness(scan, policy, clock)
+
+
+def _report_behind(scan: Scan, covered: int, remembered: int) -> None:
+    """Say so when the largest good head is older than the remembered one, which the log does extend."""
+    if covered >= remembered:
+        return
+    scan.findings.add(
+        Finding(
+            Code.CHECKPOINT_BEHIND,
+            "the log shows an older signed head than the one that was remembered",
+            Position(source="checkpoint"),
+            f"a head of at least {remembered} entries",
+            f"a head of {covered} entries" if covered else "no good head",
+        )
+    )
 
 
 def head_faults(scan: Scan, head: SignedHead) -> Iterator[Finding]:
@@ -186,6 +197,31 @@ def _signature_fault(scan: Scan, head: SignedHead) -> Finding | None:
         f"a signature by a log key that is enrolled below entry {size} and not retired there ({len(keys)} are)",
         None if worst is None else worst.finding.found,
     )
+
+
+def _taken_back(scan: Scan, head: SignedHead) -> Finding | None:
+    """Says so when the head was good until a revocation took back what its key signed from before there on.
+
+    Then it vouches for nothing, and accuses nobody either: whether the log's owner or the thief signed it cannot be
+    told. What the revocation left standing is judged without it.
+    """
+    size = head.checkpoint.size
+    if scan.genesis is None or _signature_fault(scan, head) is None:
+        return None
+    lost = [life for life in scan.keyring.lives.values() if life.disowned_from < size <= life.retired]
+    lost += [life for life in scan.keyring.taken_back.values() if life.enrolled < size <= life.taken_back]
+    for life in lost:
+        try:
+            open_note(head.raw, [Verifier(scan.genesis.origin, life.public_key)])
+        except LedgerError:
+            continue
+        if life.role == "log":
+            return Finding(
+                Code.CHECKPOINT_DISOWNED,
+                f"entry {min(life.retired, life.taken_back)} takes back what the head's key signed",
+                Position(source=head.name),
+            )
+    return None
 
 
 def _root_faults(scan: Scan, head: SignedHead) -> Iterator[Finding]:

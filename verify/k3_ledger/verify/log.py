@@ -15,9 +15,10 @@ from k3_ledger.ledger.core.ed25519 import check_implementation
 from k3_ledger.ledger.core.framing import HEAD, TAIL_LEN, parse_line
 from k3_ledger.ledger.core.lines import check_is_ledger, check_tail
 from k3_ledger.schemas.decode import decode
-from k3_ledger.schemas.errors import LedgerError
-from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.errors import LedgerError, StoreError
+from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
+from k3_ledger.verify.again import read_again
 from k3_ledger.verify.artifacts import check_artifacts
 from k3_ledger.verify.chunks import CHUNK_BYTES
 from k3_ledger.verify.heads import check_heads, read_heads, wanted_sizes
@@ -165,23 +166,14 @@ class VerifiedLog:
 
     def _chunks(self) -> Iterator[bytes]:
         """The verified chunks, each checked against its digest."""
-        blocks = self._source.blocks()
-        held = b""
-        for mark in self._marks:
-            parts, have = [held], len(held)
-            while have < mark.length and (block := next(blocks, None)) is not None:
-                parts.append(block)
-                have += len(block)
-            held = b"".join(parts)
-            data, held = held[: mark.length], held[mark.length :]
-            if sha256(data).digest() != mark.digest:
-                finding = Finding(
-                    Code.CHANGED_WHILE_READ,
-                    "the log is no longer the one that was verified",
-                    Position(self._source.name, mark.first_line + 1, mark.offset),
-                )
-                raise VerificationError(replace(self.report, findings=(finding,), counts={finding.code: 1}))
-            yield data
+        try:
+            for _, data in read_again(self._source, self._marks):
+                yield data
+        except StoreError as error:
+            if error.code is not Code.CHANGED_WHILE_READ:
+                raise
+            finding = error.finding
+            raise VerificationError(replace(self.report, findings=(finding,), counts={finding.code: 1})) from None
 
 
 def entries_of(chunk: bytes) -> list[bytes]:

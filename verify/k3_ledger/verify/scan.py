@@ -68,7 +68,7 @@ class Scan:
         genesis: decoded genesis entry body, when line 0 is one and its signature verified.
         last: last line's entry and identity, where known.
         artifacts: by digest, (position, name, size) of the entry that first named it.
-        references: by target identity, (position, field) of the entries that name it.
+        references: by target identity, (position, kind, body field) of the entries that name it.
         head: what state the verdict is about, set when the log or proof was read.
         attested: what step 13 needs of receipts that say they are attested.
         imported: foreign receipts that say so.
@@ -94,7 +94,7 @@ class Scan:
     last: Link | None = None
     last_identity: str | None = None
     artifacts: dict[str, tuple[int, str, int]] = field(default_factory=dict)
-    references: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    references: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
     head: Head | None = None
     attested: list[Attested] = field(default_factory=list)
     imported: int = 0
@@ -227,8 +227,8 @@ class Joiner:
             scan.keyring.used(key, kind, positions)
         for position, name, digest, size in result.artifacts:
             self._note_artifact(position, name, digest, size)
-        for position, where, target in result.references:
-            scan.references.setdefault(target, []).append((position, where))
+        for position, kind, where, target in result.references:
+            scan.references.setdefault(target, []).append((position, kind, where))
 
     def _join_chain(self, chunk: Chunk, result: ChunkResult) -> None:
         """Step 3 across the border between two chunks."""

@@ -42,32 +42,45 @@ def check_keys(scan: Scan, policy: TrustPolicy | None) -> None:
     tally.detail = "; ".join([*notes, tally.detail] if tally.detail else notes)
     if policy is None or not scan.tallies["framing"].checked:
         return
-    place = Position(LOG_NAME, 1, 0, 0)
-    if policy.root_public_key is not None:
-        tally.checked += 1
-        found = None if scan.genesis is None else scan.genesis.root_public_key
-        if found != policy.root_public_key.hex():
-            tally.failed += 1
-            scan.findings.add(
-                Finding(
-                    Code.ROOT_NOT_TRUSTED,
-                    "the log was not opened by the root key that the trust policy names",
-                    place,
-                    policy.root_public_key.hex(),
-                    found or "no genesis entry with a good signature",
-                )
-            )
-    if policy.origin is not None and scan.genesis is not None and scan.genesis.origin != policy.origin:
-        tally.failed += 1
-        scan.findings.add(
-            Finding(
-                Code.ORIGIN_NOT_TRUSTED,
-                "the log gives itself another origin than the trust policy names",
-                place,
-                policy.origin,
-                scan.genesis.origin,
-            )
+    _check_opened_by(scan, policy)
+    _check_origin(scan, policy)
+
+
+def _check_opened_by(scan: Scan, policy: TrustPolicy) -> None:
+    """The genesis entry is signed by the root key that the policy names."""
+    if policy.root_public_key is None:
+        return
+    tally = scan.tallies["keys"]
+    tally.checked += 1
+    found = None if scan.genesis is None else scan.genesis.root_public_key
+    if found == policy.root_public_key.hex():
+        return
+    tally.failed += 1
+    scan.findings.add(
+        Finding(
+            Code.ROOT_NOT_TRUSTED,
+            "the log was not opened by the root key that the trust policy names",
+            Position(LOG_NAME, 1, 0, 0),
+            policy.root_public_key.hex(),
+            found or "no genesis entry with a good signature",
         )
+    )
+
+
+def _check_origin(scan: Scan, policy: TrustPolicy) -> None:
+    """The log is the one that the policy names, and no other one by the same root."""
+    if policy.origin is None or scan.genesis is None or scan.genesis.origin == policy.origin:
+        return
+    scan.tallies["keys"].failed += 1
+    scan.findings.add(
+        Finding(
+            Code.ORIGIN_NOT_TRUSTED,
+            "the log gives itself another origin than the trust policy names",
+            Position(LOG_NAME, 1, 0, 0),
+            policy.origin,
+            scan.genesis.origin,
+        )
+    )
 
 
 def count_unchecked(scan: Scan) -> None:

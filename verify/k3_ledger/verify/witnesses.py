@@ -161,6 +161,25 @@ def _bounds(reached: dict[int, tuple[Cosigned, ...]]) -> tuple[TimeBound, ...]:
     return tuple(bounds)
 
 
+def _report_unwitnessed(scan: Scan, covered: int, witnessed: int) -> None:
+    """Count entries that only heads without a quorum commit to, where there is a quorum for others.
+
+    The log's operator chooses which head is called the newest: one that was witnessed must not speak for another.
+    """
+    if witnessed == covered:
+        return
+    scan.tallies["witnesses"].not_checked += covered - witnessed
+    scan.findings.add(
+        Finding(
+            Code.UNWITNESSED,
+            f"{covered - witnessed} unwitnessed: no head with a quorum commits to the entries from {witnessed} on",
+            Position(index=witnessed),
+            f"a quorum on a head of {covered} entries",
+            f"a quorum on a head of {witnessed} entries",
+        )
+    )
+
+
 def _check_quorum(
     scan: Scan,
     heads: Sequence[SignedHead],
@@ -184,6 +203,7 @@ def _check_quorum(
         strangers = sum(sig.key_hash not in log_keys | known for sig in parse_note(newest.raw).sigs)
         tally.detail += f"; {strangers} signatures by unknown keys count for nothing" if strangers else ""
     if size in reached:
+        _report_unwitnessed(scan, max(by_size), max(reached))
         return
     tally.checked += 1
     tally.failed += 1

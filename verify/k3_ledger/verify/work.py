@@ -77,7 +77,7 @@ class ChunkResult:
         uses: positions at which each (key, kind) signed, signature verified.
         special: (position, identity, kind, signer, body) of genesis entries and root actions whose signature verified.
         artifacts: (position, name, digest, size) that entries name.
-        references: (position, field, target) of entries that name an earlier entry.
+        references: (position, kind, body field, target) of entries that name an earlier entry.
         attested: what later steps need of receipts that say they are attested.
         imported: how many foreign receipts say so.
     """
@@ -94,7 +94,7 @@ class ChunkResult:
     uses: dict[tuple[str, str], array[int]] = field(default_factory=dict)
     special: list[tuple[int, str, str, str, Any]] = field(default_factory=list)
     artifacts: list[tuple[int, str, str, int]] = field(default_factory=list)
-    references: list[tuple[int, str, str]] = field(default_factory=list)
+    references: list[tuple[int, str, str, str]] = field(default_factory=list)
     attested: list[Attested] = field(default_factory=list)
     imported: int = 0
 
@@ -251,7 +251,7 @@ class _Worker:
         for where in REFERENCES.get(kind, ()):
             value = getattr(body, where)
             for target in (value,) if isinstance(value, str) else value or ():
-                self.result.references.append((position, f"body.{where}", target))
+                self.result.references.append((position, kind, where, target))
 
 
 def check_genesis(first: Any) -> Iterator[Finding]:

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from k3_ledger.ledger.core.chain import entry_identity
 from k3_ledger.ledger.core.framing import parse_line
-from k3_ledger.ledger.writer.batch import Batch, Draft, Receipt, utc_now
+from k3_ledger.ledger.writer.batch import Batch, Draft, Receipt, check_named, utc_now
 from k3_ledger.ledger.writer.disk import storage_error, write_all
 from k3_ledger.ledger.writer.logfile import LogFile
-from k3_ledger.ledger.writer.state import find_lines, known_identities, scan
+from k3_ledger.ledger.writer.state import find_lines, known_kinds, scan
 from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.errors import LedgerError, StoreError
 from k3_ledger.schemas.findings import Code
@@ -185,15 +185,18 @@ class Writer:
         """Refuse entries that name an entry which does not stand before them: verify would, for ever."""
         if not batch.wanted:
             return
-        missing = batch.wanted.keys() - known_identities(self._log.read, state, batch.wanted.keys())
-        for target in missing:
-            raise LedgerError(
-                Code.REFERENCE_UNKNOWN,
-                "the entry names an entry that does not stand before it",
-                position=batch.wanted[target],
-                expected="the identity of an earlier entry",
-                found=target,
-            )
+        known = known_kinds(self._log.read, state, batch.wanted.keys())
+        for target, uses in batch.wanted.items():
+            if target not in known:
+                raise LedgerError(
+                    Code.REFERENCE_UNKNOWN,
+                    "the entry names an entry that does not stand before it",
+                    position=uses[0][2],
+                    expected="the identity of an earlier entry",
+                    found=target,
+                )
+            for kind, field, place in uses:
+                check_named(kind, field, known[target], place)
 
     def _commit(self, data: bytes, state: LogState) -> None:
         """Write and sync, or put everything back as it was and raise."""

@@ -18,7 +18,7 @@ from k3_ledger.ledger.core.chain import SIGN_PREFIX
 from k3_ledger.ledger.core.framing import HEAD, TAIL_LEN, format_line
 from k3_ledger.ledger.writer.state import Head, LogState
 from k3_ledger.schemas.encode import encode
-from k3_ledger.schemas.envelope import REFERENCES, ROOT_ACTIONS, SIGNING_ROLES
+from k3_ledger.schemas.envelope import REFERENCES, ROOT_ACTIONS, SIGNING_ROLES, may_name
 from k3_ledger.schemas.errors import LedgerError, SchemaError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -98,11 +98,12 @@ class Batch:
         self._offset = state.size
         self._prev = state.head.identity
         self._entries: list[bytes] = []
-        self._identities: set[str] = set()
+        self._identities: dict[str, str] = {}
         self.receipts: list[Receipt] = []
         """What callers get once the entries are on stable storage."""
-        self.wanted: dict[str, Position] = {}
-        """Identities that entries name and that are not among them, each with the first place that does."""
+        self.wanted: dict[str, list[tuple[str, str, Position]]] = {}
+        """Identities that entries name and that are not among them, each with the (kind, body field, place) of those
+        that do."""
 
     def add(self, draft: Draft) -> None:
         """Put one more entry together.
@@ -129,7 +130,7 @@ class Batch:
             self._take_references(typed)
         self._entries.append(entry)
         self.receipts.append(Receipt(self._index, identity, self._offset))
-        self._identities.add(identity)
+        self._identities[identity] = draft.kind
         self._prev = identity
         self._index += 1
         self._offset += len(HEAD) + len(entry) + TAIL_LEN + 1
@@ -188,8 +189,23 @@ class Batch:
         for field in REFERENCES[entry.kind]:
             value = getattr(entry.body, field)
             for target in (value,) if isinstance(value, str) else value or ():
+                place = Position(index=entry.index, field=f"body.{field}")
                 if target not in self._identities:
-                    self.wanted.setdefault(target, Position(index=entry.index, field=f"body.{field}"))
+                    self.wanted.setdefault(target, []).append((entry.kind, field, place))
+                else:
+                    check_named(entry.kind, field, self._identities[target], place)
+
+
+def check_named(kind: str, field: str, target: str, place: Position) -> None:
+    """Refuse an entry that names one that it cannot be about: verify would, for ever.
+
+    Raises:
+        LedgerError: with ``REFERENCE_KIND``.
+    """
+    if not may_name(kind, field, target):
+        raise LedgerError(
+            Code.REFERENCE_KIND, f"a {kind} names an entry that it cannot be about", position=place, found=target
+        )
 
 
 def check_key(life: KeyLife | None, key_id: str, kind: str, index: int) -> None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 LOG_NAME = "ledger.jsonl"
 BLOCK = 4 << 20
 """Bytes read at a time while scanning."""
-_PREV = re.compile(rb'"prev":"([0-9a-f]{64})"')
+_KIND_AND_PREV = re.compile(rb',"kind":"([a-z]+)","prev":"([0-9a-f]{64})"')
 TAMPERED_HINT = "run `k3-ledger verify`; restore the file from a copy that verifies (recover is for torn tails only)"
 KEY_MARK = b'"kind":"key"'
 """Every canonical ``key`` entry holds these bytes; inside a string the quotation marks would be escaped."""
@@ -187,13 +187,20 @@ def find_lines(read: Read, size: int, mark: bytes) -> Iterator[tuple[Position, b
         lines += block.count(b"\n")
 
 
-def known_identities(read: Read, state: LogState, wanted: Collection[str]) -> set[str]:
-    """Which of the ``wanted`` identities are those of entries up to ``state``. Reads the log once."""
-    found = {state.head.identity}.intersection(wanted)
+def known_kinds(read: Read, state: LogState, wanted: Collection[str]) -> dict[str, str]:
+    """Kinds of those entries up to ``state`` that have a ``wanted`` identity. Reads the log once."""
+    found: dict[str, str] = {}
+    before = ""
     for _, block in whole_lines(read, 0, state.size):
         # An entry names its predecessor: every identity but the last stands in the line behind it.
-        found.update(match for match in map(bytes.decode, _PREV.findall(block)) if match in wanted)
-    return found - {genesis_prev(state.origin).hex()}
+        for match in _KIND_AND_PREV.finditer(block):
+            identity = match[2].decode()
+            if identity in wanted and before:
+                found[identity] = before
+            before = match[1].decode()
+    if state.head.identity in wanted:
+        found[state.head.identity] = before
+    return found
 
 
 def _marked(block: bytes, mark: bytes) -> Iterator[tuple[int, int, int]]:

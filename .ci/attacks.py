@@ -1,0 +1,99 @@
+"""Runs what attacks the product and ends with what each part came to: ``make attacks``.
+
+A part is some tests and a function that reads their outcome. To add one, append it to :data:`PARTS`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """One test as pytest reported it: its name, whether it passed, and what it recorded of itself."""
+
+    name: str
+    passed: bool
+    recorded: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some tests, and what their outcome is in figures."""
+
+    name: str
+    tests: tuple[str, ...]
+    figures: Callable[[list[Test]], Iterator[str]]
+
+
+def attacks(tests: list[Test]) -> Iterator[str]:
+    """Attacks tried and detected, by attacker. One that was tried on several ledgers counts once, if all agree."""
+    outcomes: dict[tuple[str, str], set[str]] = {}
+    for test in tests:
+        if "attack" in test.recorded:
+            attacker, name, outcome = test.recorded["attack"].split(" ")
+            outcomes.setdefault((attacker, name), set()).add(outcome if test.passed else "wrong")
+    by: dict[str, Counter[str]] = {}
+    for (attacker, _), found in outcomes.items():
+        by.setdefault(attacker, Counter())["wrong" if len(found) > 1 else next(iter(found))] += 1
+    total = sum(by.values(), Counter())
+    for name, count in [*by.items(), ("all", total)]:
+        yield (
+            f"{name:<8} {count.total():4} tried {count['detected']:4} detected with the right class "
+            f"{count['ignored']:4} without effect {count['undetected']:4} undetected, as documented "
+            f"{count['wrong']:4} wrong"
+        )
+    decided = [test for test in tests if test.name.startswith("test_it_is_the_named_check_that_decides")]
+    yield f"checks   {sum(test.passed for test in decided)} of {len(decided)} attacks decided by the check they name"
+
+
+PARTS = (Part("attacks", ("tests/attacks",), attacks),)
+
+
+def run(part: Part) -> tuple[bool, list[Test]]:
+    """Run the tests of a part, their output passing through."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.xml")
+        options = os.environ.get("PYTEST_OPTIONS", "").split()
+        words = [sys.executable, "-m", "pytest", "-q", *options, f"--junitxml={report}", *part.tests]
+        done = subprocess.run([*words, "-o", "junit_family=xunit1"], cwd=ROOT, check=False)
+        cases = ET.parse(report).iter("testcase") if report.exists() else ()  # noqa: S314 - pytest wrote it
+        tests = [
+            Test(
+                case.get("name", ""),
+                all(child.tag not in ("failure", "error", "skipped") for child in case),
+                {each.get("name", ""): each.get("value", "") for each in case.iter("property")},
+            )
+            for case in cases
+        ]
+    return done.returncode == 0, tests
+
+
+def main() -> int:
+    """Run every part; the exit status says whether all of them passed."""
+    good = True
+    lines: list[str] = []
+    for part in PARTS:
+        print(f"== {part.name}", flush=True)
+        passed, tests = run(part)
+        good &= passed
+        lines += [f"== {part.name}: {'ok' if passed else 'FAILED'}", *part.figures(tests)]
+    print("\n" + "\n".join(lines))
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

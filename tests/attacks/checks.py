@@ -1,0 +1,287 @@
+"""The checks that attacks run into, by name, and how each is switched off.
+
+Switching a check off replaces the very function that the verifier calls by one that finds nothing. What an attack
+comes to then shows that it was this check that caught it, and which check stands behind.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import importlib
+import json
+from collections import defaultdict
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from k3_ledger.ledger.core.framing import HEAD, TAIL_LEN, Line
+from k3_ledger.ledger.core.note import VerifiedSignature
+from k3_ledger.ledger.core.proof import ProofEntry, ProofFile
+from k3_ledger.ledger.core.tiles import parse_entries, parse_hashes
+from k3_ledger.schemas.decode import decode
+from k3_ledger.verify.heads import Heads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pytest
+
+Switch = tuple[str, Any]
+"""Where a function is looked up, and what takes its place."""
+
+
+def _nothing(*_: object, **__: object) -> tuple[()]:
+    return ()
+
+
+def _none(*_: object, **__: object) -> None:
+    return None
+
+
+def _believed(_text: str, sig: Any, verifier: Any, *_: object) -> VerifiedSignature:
+    """A signature line that nobody looked at; where a time should stand, one is read all the same."""
+    return VerifiedSignature(verifier, sig, int.from_bytes(sig.signature[:8], "big"))
+
+
+def _unread(_source: object, _remembered: object, _findings: object) -> Heads:
+    return Heads((), {})
+
+
+def _all_of(cosigned: Any, quorum: int) -> tuple[Any, ...]:
+    """As if one operator counted as often as is needed."""
+    return (tuple(cosigned) * quorum)[:quorum]
+
+
+def _same(_scan: object, witnesses: Any) -> Any:
+    return tuple(witnesses)
+
+
+def _everybody() -> Any:
+    return defaultdict(lambda: frozenset({"root", "log", "runner", "judge", "witness"}))
+
+
+def _as_named(_source: object, digest: str, size: int) -> tuple[str, int]:
+    return digest, size
+
+
+def _up_to_date(ring: Any, *_: object) -> Any:
+    return ring._seen[-2]
+
+
+def _proof(data: bytes, **_: object) -> ProofFile:
+    """A proof file read without a second look."""
+    value = json.loads(data)
+    entries = tuple(
+        ProofEntry(each["index"], each["line"].encode(), tuple(bytes.fromhex(h) for h in each["inclusion"]))
+        for each in value["entries"]
+    )
+    return ProofFile(value["subject"], entries, value["checkpoint"].encode())
+
+
+def _indexed(data: bytes, place: Any) -> Any:
+    """An entry whose own index is whatever the proof file says it is."""
+    return msgspec.structs.replace(decode(data, place), index=place.index)
+
+
+def _noted(joiner: Any, position: int, name: str, digest: str, size: int) -> None:
+    joiner.scan.artifacts.setdefault(digest, (position, name, size))
+
+
+def _read_blindly(source: Any, marks: Any) -> Iterator[tuple[Any, bytes]]:
+    """Whatever is there, as if it were one chunk."""
+    mark = next(iter(marks))
+    yield mark, b"".join(source.blocks())
+
+
+def _hashes(tile: Any, _expected: bytes, data: bytes) -> list[bytes]:
+    return parse_hashes(data, tile.width)
+
+
+def _entries(tile: Any, _leaves: object, data: bytes) -> list[bytes]:
+    return parse_entries(data, tile.width)
+
+
+def _open(path: Any, **_: object) -> Any:
+    return path.open("rb", buffering=0)
+
+
+def _cached(cache: Any, sha256: str) -> Any:
+    path = cache._blob(sha256)
+    return path.open("rb") if path.exists() else None
+
+
+class _Everything(frozenset[str]):
+    """Holds every text."""
+
+    def __contains__(self, item: object) -> bool:
+        return True
+
+
+class _Anything(str):
+    """Equal to every text."""
+
+    __slots__ = ()
+
+    def __new__(cls, *_: object) -> _Anything:  # noqa: PYI034
+        return super().__new__(cls)
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+    __hash__ = str.__hash__
+
+
+def _leaf(line: bytes) -> bytes:
+    return hashlib.sha256(line).digest()
+
+
+def _line(raw: bytes) -> Any:
+    """A line cut where its frame should be, whatever stands there."""
+    try:
+        return raw[len(HEAD) : -TAIL_LEN], base64.b64decode(raw[-90:-2])
+    except ValueError:
+        return raw[len(HEAD) : -TAIL_LEN], bytes(64)
+
+
+def _parsed(raw: bytes, *_: object) -> Line:
+    return Line(*_line(raw), raw)
+
+
+def _read(_worker: object, _raw: bytes, data: bytes, _where: object) -> Any:
+    """An entry as a reader sees it that takes whatever its JSON library takes."""
+    try:
+        value = json.loads(data)
+        return SimpleNamespace(**value | {"body": SimpleNamespace(**value["body"])})
+    except ValueError:
+        return None
+
+
+VERIFY: Final = "k3_ledger.verify"
+CORE: Final = "k3_ledger.ledger.core"
+
+CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
+    # framing and encoding
+    "core.framing.split_line": (
+        (f"{VERIFY}.work.split_line", _line),
+        (f"{VERIFY}.scan.parse_line", _parsed),
+        (f"{VERIFY}.references.parse_line", _parsed),
+        (f"{VERIFY}.log.parse_line", _parsed),
+    ),
+    "core.framing.check_not_glued": ((f"{VERIFY}.work.check_not_glued", _none),),
+    "core.lines.check_tail": ((f"{VERIFY}.log.check_tail", _none),),
+    "schemas.decode": ((f"{VERIFY}.work._Worker._read_slowly", _read),),
+    # chain
+    "verify.work.check_genesis": (
+        (f"{VERIFY}.work.check_genesis", _nothing),
+        (f"{VERIFY}.proof.check_genesis", _nothing),
+    ),
+    "verify.work.link_faults": (
+        (f"{VERIFY}.work.follows", lambda *_: True),
+        (f"{VERIFY}.work.link_faults", _nothing),
+        (f"{VERIFY}.scan.link_faults", _nothing),
+    ),
+    "verify.proof._check_links": ((f"{VERIFY}.proof._check_links", _none),),
+    # signatures and keys
+    "core.ed25519.check_signature": (
+        (f"{VERIFY}.work.check_signature", _none),
+        (f"{VERIFY}.proof.check_signature", _none),
+    ),
+    "core.keyring.Keyring.check_use": ((f"{CORE}.keyring.Keyring.check_use", _nothing),),
+    "schemas.envelope.SIGNING_ROLES": ((f"{CORE}.keyring.SIGNING_ROLES", _everybody()),),
+    "core.keyring.Keyring._faults": ((f"{CORE}.keyring.Keyring._faults", _nothing),),
+    "core.keyring._is_disowned": ((f"{CORE}.keyring._is_disowned", lambda *_: False),),
+    "core.keyring.Keyring.roots_after": ((f"{CORE}.keyring.Keyring.roots_after", lambda *_: 99),),
+    "core.keyring.Keyring._threshold_faults": ((f"{CORE}.keyring.Keyring._threshold_faults", _nothing),),
+    "core.keyring.Keyring.threshold": ((f"{CORE}.keyring.Keyring.threshold", property(lambda _: 1, _none)),),
+    "core.keyring.Keyring._endorsers": ((f"{CORE}.keyring.Keyring._endorsers", _nothing),),
+    "core.keyring.Keyring._made_after": ((f"{CORE}.keyring.Keyring._made_after", _up_to_date),),
+    "core.keyring._weakness": ((f"{CORE}.keyring._weakness", _nothing),),
+    "verify.settle._check_opened_by": ((f"{VERIFY}.settle._check_opened_by", _none),),
+    "verify.settle._check_origin": ((f"{VERIFY}.settle._check_origin", _none),),
+    # heads
+    "verify.heads._root_faults": ((f"{VERIFY}.heads._root_faults", _nothing),),
+    "verify.heads._signature_fault": ((f"{VERIFY}.heads._signature_fault", _none),),
+    "verify.heads.head_faults": ((f"{VERIFY}.heads.head_faults", _nothing), (f"{VERIFY}.proof.head_faults", _nothing)),
+    "verify.heads.check_size": ((f"{VERIFY}.heads.check_size", _none), (f"{VERIFY}.proof.check_size", _none)),
+    "verify.heads.read_heads": ((f"{VERIFY}.log.read_heads", _unread),),
+    "verify.heads._report_behind": ((f"{VERIFY}.heads._report_behind", _none),),
+    "core.checkpoint.format_again": ((f"{CORE}.checkpoint.format_checkpoint", _Anything),),
+    "verify.settle.check_demands": ((f"{VERIFY}.log.check_demands", _none), (f"{VERIFY}.proof.check_demands", _none)),
+    "verify.policy.TrustPolicy._check_witnesses": ((f"{VERIFY}.policy.TrustPolicy._check_witnesses", _none),),
+    # witnesses
+    "core.note.check_signature_line": ((f"{CORE}.cosignature.check_signature_line", _believed),),
+    "core.cosignature.quorum_of": ((f"{VERIFY}.witnesses.quorum_of", _all_of),),
+    "verify.witnesses._check_quorum": ((f"{VERIFY}.witnesses._check_quorum", _none),),
+    "verify.witnesses._report_unwitnessed": ((f"{VERIFY}.witnesses._report_unwitnessed", _none),),
+    "verify.witnesses._independent": ((f"{VERIFY}.witnesses._independent", _same),),
+    # proofs and trees
+    "core.proof.check_inclusions": ((f"{VERIFY}.proof.check_inclusions", _none),),
+    "core.proof.parse_proof": ((f"{VERIFY}.proof.parse_proof", _proof),),
+    "verify.proof._read.index": ((f"{VERIFY}.proof.decode", _indexed),),
+    "verify.proof.check_memory": ((f"{VERIFY}.proof.check_memory", _none),),
+    "core.chain.LEAF_PREFIX": ((f"{CORE}.chain.LEAF_PREFIX", b""),),
+    "core.merkle.NODE_PREFIX": ((f"{CORE}.merkle.NODE_PREFIX", b"\0"),),
+    "core.merkle.check_consistency": ((f"{CORE}.merkle.check_consistency", _none),),
+    # artifacts, receipts, references
+    "verify.artifacts._hash": ((f"{VERIFY}.artifacts._hash", _as_named),),
+    "verify.receipts.check_bundle": ((f"{VERIFY}.work.check_bundle", _nothing),),
+    "verify.receipts.check_run": ((f"{VERIFY}.work.check_run", _nothing),),
+    "verify.references.check_references": ((f"{VERIFY}.log.check_references", _none),),
+    # places
+    "verify.scan.Joiner._note_artifact": ((f"{VERIFY}.scan.Joiner._note_artifact", _noted),),
+    "verify.again.read_again": (
+        (f"{VERIFY}.log.read_again", _read_blindly),
+        (f"{VERIFY}.references.read_again", _read_blindly),
+    ),
+    "verify.partial._count_missing": ((f"{VERIFY}.partial._count_missing", _none),),
+    "core.lines.check_is_ledger": ((f"{VERIFY}.log.check_is_ledger", _none),),
+    "core.tiletree._check_hashes": (
+        (f"{CORE}.tiletree._check_hashes", _hashes),
+        (f"{CORE}.tiletree._check_entries", _entries),
+    ),
+    "core.tiletree._check_entries": ((f"{CORE}.tiletree._check_entries", _entries),),
+    "cli.sources.open_regular": (("k3_ledger.cli.sources.open_regular", _open),),
+    "cli.opening.LOG_NAME": (("k3_ledger.cli.opening.LOG_NAME", "another name"),),
+    "cli.pack._check_files": (("k3_ledger.cli.pack._check_files", _none),),
+    "cli.cache.Cache.open_blob": (("k3_ledger.cli.cache.Cache.open_blob", _cached),),
+    "verify.policy.known": ((f"{VERIFY}.policy._KEYS", _Everything()),),
+    "verify.policy._typed": ((f"{VERIFY}.policy._typed", lambda table, key, *_: table.get(key)),),
+    "verify.policy.TrustPolicy.__post_init__": ((f"{VERIFY}.policy.TrustPolicy.__post_init__", _none),),
+    # judgements
+    "rescore.judgements._verdicts": (("k3_ledger.rescore.judgements._verdicts", _nothing),),
+    "rescore.judgements._rests_on_what_was_taken_back": (
+        ("k3_ledger.rescore.judgements._rests_on_what_was_taken_back", _none),
+    ),
+    "rescore.judgements._rules": (("k3_ledger.rescore.judgements._rules", _nothing),),
+    "rescore.pins.check_pin": (("k3_ledger.rescore.replay.check_pin", lambda value, **_: value),),
+    "rescore.judgements._pins": (("k3_ledger.rescore.judgements._pins", _nothing),),
+}
+
+
+@contextlib.contextmanager
+def disabled(check: str, patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Run a block without one check."""
+    with patch.context() as inside:
+        for where, instead in CHECKS[check]:
+            module, name = _owner(where)
+            inside.setattr(module, name, instead)
+        yield
+
+
+def _owner(where: str) -> tuple[Any, str]:
+    """The module or class in which a name is looked up. The name has to be there: a check that moved is no check."""
+    path, _, name = where.rpartition(".")
+    try:
+        owner: Any = importlib.import_module(path)
+    except ModuleNotFoundError:
+        module, _, cls = path.rpartition(".")
+        owner = getattr(importlib.import_module(module), cls)
+    original: Callable[..., object] = getattr(owner, name)
+    assert original is not None
+    return owner, name

@@ -1,0 +1,128 @@
+"""Attacks on what a receipt says, by who measures and seals: its signature is good, and it contradicts itself."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from k3_ledger.verify.policy import TrustPolicy
+from tests.attacks.registry import attack
+from tests.attacks.world import World, entry
+from tests.ledgers import ORIGIN, ROOT, RUNNER
+from tests.rescore.receipts import receipt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.attacks.world import LogTrial
+
+
+def _run(world: World, change: Callable[[dict[str, Any]], object], *, seal: bool = True) -> LogTrial:
+    """One more receipt, with something changed before it was sealed, or after."""
+    world = world.copy()
+    body = copy.deepcopy(entry(world.lines[world.at["candidate"]])["body"])
+    change(body)
+    world.ledger.add("run", body, RUNNER, seal=seal)
+    return world.sealed()
+
+
+@attack
+def add_depths_after_sealing(world: World) -> LogTrial:
+    """Parity that was not in the sealed bundle: the digest is that of the bundle without it."""
+    return _run(world, lambda body: body["parity"]["depths"].pop(), seal=False)
+
+
+@attack
+def change_a_time_after_sealing(world: World) -> LogTrial:
+    def change(body: dict[str, Any]) -> None:
+        body["timing"][0]["samples"][-1]["duration_ns"] += 1
+
+    return _run(world, change, seal=False)
+
+
+@attack
+def run_the_clock_backwards(world: World) -> LogTrial:
+    def change(body: dict[str, Any]) -> None:
+        body["timing"][0]["samples"][1]["start_ns"] = 0
+
+    return _run(world, change)
+
+
+@attack
+def do_more_than_a_token_a_nanosecond(world: World) -> LogTrial:
+    def change(body: dict[str, Any]) -> None:
+        body["timing"][0]["samples"][0]["duration_ns"] = 1
+
+    return _run(world, change)
+
+
+@attack
+def fill_more_context_than_there_is(world: World) -> LogTrial:
+    def change(body: dict[str, Any]) -> None:
+        body["timing"][0]["context_filled"] = body["timing"][0]["context"] + 1
+
+    return _run(world, change)
+
+
+@attack
+def grade_one_depth_twice(world: World) -> LogTrial:
+    def change(body: dict[str, Any]) -> None:
+        body["parity"]["depths"][1]["depth"] = body["parity"]["depths"][0]["depth"]
+
+    return _run(world, change)
+
+
+@attack
+def report_a_divergence_below_zero(world: World) -> LogTrial:
+    def change(body: dict[str, Any]) -> None:
+        body["parity"]["depths"][0]["kl_max"] = "-0.001"
+
+    return _run(world, change)
+
+
+@attack
+def report_a_mean_above_the_maximum(world: World) -> LogTrial:
+    def change(body: dict[str, Any]) -> None:
+        body["parity"]["depths"][0]["kl_mean"] = "0.9"
+
+    return _run(world, change)
+
+
+@attack
+def agree_on_more_rows_than_were_compared(world: World) -> LogTrial:
+    def change(body: dict[str, Any]) -> None:
+        depth = body["parity"]["depths"][0]
+        depth["top1_agree"] = depth["rows"] + 1
+
+    return _run(world, change)
+
+
+@attack
+def write_infinity_for_a_divergence(world: World) -> LogTrial:
+    def change(body: dict[str, Any]) -> None:
+        body["parity"]["depths"][0]["kl_max"] = "NaN"
+
+    return _run(world, change)
+
+
+@attack
+def call_a_run_attested(world: World) -> LogTrial:
+    """A word in the document picks no check: without a quote there is nothing that could pass."""
+    trial = _run(world, lambda body: body.update(tee={**body["tee"], "kind": "tdx"}))
+    trial.policy = TrustPolicy(ROOT.public, ORIGIN, require=frozenset({"attestations"}))
+    return trial
+
+
+@attack
+def report_a_false_speed_that_fits_together(world: World) -> LogTrial:
+    world = world.copy()
+    world.ledger.add("run", receipt(600.0, 5000.0, round_=None), RUNNER)
+    return world.sealed()
+
+
+@attack
+def seal_only_the_runs_that_came_out_well(world: World) -> LogTrial:
+    """Omission before sealing leaves no trace in what was sealed."""
+    world = world.copy()
+    del world.lines[world.at["run"] :]
+    return world.sealed()

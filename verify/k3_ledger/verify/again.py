@@ -1,0 +1,44 @@
+"""Reads a log a second time, and makes sure that it is the one that was verified."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from k3_ledger.schemas.errors import StoreError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from k3_ledger.verify.scan import ChunkMark
+    from k3_ledger.verify.source import LogSource
+
+
+def read_again(source: LogSource, marks: Iterable[ChunkMark]) -> Iterator[tuple[ChunkMark, bytes]]:
+    """The verified chunks in log order, each compared with the digest that it had when it was verified.
+
+    Args:
+        source: where the bytes come from. What stands behind the last mark is not read: it may have grown.
+        marks: of a log without a line that is too long, whose chunks do not hold all of it.
+
+    Raises:
+        StoreError: the source's bytes are no longer those that were verified (``CHANGED_WHILE_READ``).
+    """
+    blocks = source.blocks()
+    held = b""
+    for mark in marks:
+        parts, have = [held], len(held)
+        while have < mark.length and (block := next(blocks, None)) is not None:
+            parts.append(block)
+            have += len(block)
+        held = b"".join(parts)
+        data, held = held[: mark.length], held[mark.length :]
+        if sha256(data).digest() != mark.digest:
+            raise StoreError(
+                Code.CHANGED_WHILE_READ,
+                "the log is no longer the one that was verified",
+                position=Position(source.name, mark.first_line + 1, mark.offset),
+            )
+        yield mark, data
