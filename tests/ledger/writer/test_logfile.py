@@ -202,3 +202,21 @@ def test_writer_does_not_follow_a_fork(tmp_path, monkeypatch):
         monkeypatch.undo()
         writer.append("note", note("parent"))
     assert notes(ledger.log_path) == ["parent"]
+
+
+class StickyDisk(Disk):
+    """Locks and does not unlock."""
+
+    def flock(self, fd: int, operation: int) -> None:
+        if operation == fcntl.LOCK_UN:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().flock(fd, operation)
+
+
+def test_a_system_that_does_not_unlock_is_said_and_closing_unlocks(opened):
+    sticky, other = opened(StickyDisk()), opened()
+    with pytest.raises(StoreError, match="cannot unlock the ledger"), sticky.locked():
+        pass
+    sticky.close()
+    with other.locked():
+        pass

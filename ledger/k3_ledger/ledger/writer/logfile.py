@@ -151,11 +151,16 @@ class LogFile:
         self._depth += 1
 
     def release(self) -> None:
-        """Give back what :meth:`acquire` took."""
+        """Give back what :meth:`acquire` took.
+
+        Raises:
+            StoreError: the system does not unlock; closing the file will.
+        """
         self._depth -= 1
         try:
             if self._depth == 0:
-                self._disk.flock(self._fd, fcntl.LOCK_UN)
+                with storage_errors(self.path, f"unlock {self._what}"):
+                    self._disk.flock(self._fd, fcntl.LOCK_UN)
         finally:
             self._queue.lock.release()
 
