@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -311,6 +312,17 @@ def test_a_tcb_signing_certificate_of_another_root_is_none() -> None:
     assert codes(checked(anchors=anchors)) == {Code.QUOTE_NO_ANCHOR}
 
 
+def test_of_several_signing_certificates_the_one_that_signed_is_used() -> None:
+    world = World()
+    old = world.certificate("Made-up TCB Signing", key(40).public_key(), "Made-up SGX Root CA", key(11), serial=5)
+    older = ("a.pem", old.public_bytes(Encoding.PEM))
+    assert checked(anchors=(older, *world.anchors())).outcome() is Outcome.PASS
+    assert checked(anchors=(*world.anchors(), older)).outcome() is Outcome.PASS
+    alone = checked(anchors=(older, *world.anchors("root")))
+    assert failed(alone) == {Step.COLLATERAL}
+    assert codes(alone) == {Code.QUOTE_COLLATERAL}
+
+
 def test_another_root_of_the_same_name_is_refused() -> None:
     report = checked(anchors=World(root_key=21).anchors())
     assert failed(report) == {Step.CERTIFICATES}
@@ -437,6 +449,28 @@ def test_a_second_checker_that_is_not_installed_leaves_the_quote_unchecked(monke
     assert codes(report) == {Code.QUOTE_ONE_CHECKER}
     assert open_steps(report) == {Step.SECOND}
     assert report.outcome() is Outcome.NOT_CHECKED
+
+
+class PanicException(BaseException):
+    """What a panic of the second checker looks like."""
+
+
+@pytest.mark.parametrize("module", ["pyo3_runtime", "elsewhere"])
+def test_a_second_checker_that_panics_accepts_nothing_and_other_ends_are_passed_on(
+    monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    def panic(**_: object) -> None:
+        raise PanicException("index out of bounds")
+
+    monkeypatch.setattr(PanicException, "__module__", module)
+    monkeypatch.setitem(sys.modules, "dcap_qvl", SimpleNamespace(QuoteCollateralV3=panic))
+    if module == "elsewhere":
+        with pytest.raises(PanicException):
+            checked()
+        return
+    report = checked()
+    assert failed(report) == {Step.SECOND}
+    assert report.findings[0].found == "dcap-qvl: it gave up: index out of bounds"
 
 
 def test_a_second_checker_that_refuses_what_this_one_takes(says: Callable[[Opinion | None], None]) -> None:

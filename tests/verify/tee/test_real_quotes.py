@@ -82,6 +82,16 @@ def test_all_51_are_up_to_date_at_receipt_time(folder: Path, policy: Attestation
     assert measured["mrtd"].startswith("c1ee9c16")
 
 
+def test_what_contradicts_what_does_not_depend_on_where_quotes_come_from(
+    folder: Path, policy: AttestationPolicy
+) -> None:
+    files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    bare = {row.code: row.count for row in audit(files).kinds}
+    assert bare[Code.FOREIGN_SEALED_VERDICT] == 100
+    full = {row.code: row.count for row in audited(folder, policy).kinds}
+    assert {code: count for code, count in full.items() if not code.name.startswith("QUOTE_")} == bare
+
+
 def test_all_51_have_expired_months_later(folder: Path, policy: AttestationPolicy) -> None:
     report = audited(folder, AttestationPolicy(at=LATER, allow=ALLOWED, anchors=policy.anchors))
     assert rows(report)[Check.DCAP] == (0, 51, 0)

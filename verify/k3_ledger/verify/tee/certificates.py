@@ -173,17 +173,16 @@ def public_key(certificate: x509.Certificate) -> ec.EllipticCurvePublicKey:
     return key
 
 
-def find_signer(anchors: Anchors, root: x509.Certificate) -> x509.Certificate | None:
-    """The auditor's TCB signing certificate under ``root``; None when there is none.
+def find_signers(anchors: Anchors, root: x509.Certificate) -> list[x509.Certificate]:
+    """The auditor's TCB signing certificates under ``root``.
 
     Raises:
         AttestationError: with ``K3L-QUOTE-CHAIN``: there is one that must not be used.
     """
-    for signer in anchors.signers:
-        if signer.issuer == root.subject:
-            check_chain((signer, root), anchors)
-            return signer
-    return None
+    signers = [signer for signer in anchors.signers if signer.issuer == root.subject]
+    for signer in signers:
+        check_chain((signer, root), anchors)
+    return signers
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ quote without pins shows that *some* program ran in *some* trust domain), and kn
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.errors import AttestationError, LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import NOWHERE, Outcome, Position, Severity
 from k3_ledger.verify.attestation import FLAGS, show_time
@@ -135,6 +136,26 @@ def check_quote(
     return QuoteReport(at, tuple(run.results), tuple(run.findings), run.level, run.platform, run.quote)
 
 
+def _signer_of(given: Collateral, signers: list[x509.Certificate]) -> x509.Certificate:
+    """Which of several certificates signed the collateral: Intel renews its own while old collateral is still about.
+
+    Raises:
+        AttestationError: with ``K3L-QUOTE-COLLATERAL``: none of them did.
+    """
+    for signer in signers[:-1]:
+        with contextlib.suppress(AttestationError):
+            _check_signed(given, signer)
+            return signer
+    _check_signed(given, signers[-1])
+    return signers[-1]
+
+
+def _check_signed(given: Collateral, signer: x509.Certificate) -> None:
+    key = certificates.public_key(signer)
+    for what, signed in (("the TCB info", given.tcb_info), ("the QE identity", given.qe_identity)):
+        certificates.check_p256(key, signed.signature, signed.text, what, Code.QUOTE_COLLATERAL)
+
+
 class _Open(Exception):  # noqa: N818 - not an error: a step that cannot be made
     """A step cannot be made, for a reason that is no finding against the quote."""
 
@@ -251,14 +272,12 @@ class _Run:
             raise _Open("there is no collateral")
         self._collateral = given = parse_collateral(self.collateral_data)
         self._lists = certificates.read_lists(given.pck_crl, given.root_crl, self._chain)
-        self._signer = certificates.find_signer(self.anchors, self._root)
-        if self._signer is None:
+        signers = certificates.find_signers(self.anchors, self._root)
+        if not signers:
             message = "the trust directory holds no TCB signing certificate under this root"
             self._report(Code.QUOTE_NO_ANCHOR, message)
             raise _Open("no TCB signing certificate")
-        key = certificates.public_key(self._signer)
-        for what, signed in (("the TCB info", given.tcb_info), ("the QE identity", given.qe_identity)):
-            certificates.check_p256(key, signed.signature, signed.text, what, Code.QUOTE_COLLATERAL)
+        self._signer = _signer_of(given, signers)
         self._info, self._identity = read_json(given.tcb_info.text), read_json(given.qe_identity.text)
         levels.check_kind(self._info, "TDX", 3)
         levels.check_kind(self._identity, "TD_QE", 2)

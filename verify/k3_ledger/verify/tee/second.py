@@ -80,6 +80,10 @@ def ask(question: Question) -> Opinion | None:
         found = json.loads(verifier.verify_with_policy(question.quote, collateral, question.at, policy).to_json())
     except ValueError as error:  # the one exception that its documentation names
         return Opinion(accepted=False, reason=str(error)[:200])
+    except BaseException as error:
+        if type(error).__module__ != "pyo3_runtime":
+            raise
+        return Opinion(accepted=False, reason=f"it gave up: {error}"[:200])  # a panic is no verdict, and no acceptance
     pck = found["platform"]["pck"]
     said = {"True": True, "False": False}
     return Opinion(
