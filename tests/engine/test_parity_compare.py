@@ -219,6 +219,27 @@ def test_worst_depth_decides() -> None:
     assert [depth.rows for depth in graded.record.depths] == [4, 4, 4]
 
 
+def test_the_worst_row_of_a_depth_is_recorded_beside_the_mean() -> None:
+    class OneRowOff(Stub):
+        def rows(self, ids: list[int], count: int, path: str) -> Rows:
+            values = super().rows(ids, count, path).values.copy()
+            values[0, 0] += 2.0
+            return Rows(ids_digest([ids]), "raw", values)
+
+    graded = grade(OneRowOff(), Stub(), Suite(depths=(4,), rows=4), range(9))
+    (depth,) = graded.record.depths
+    assert float(depth.kl_max) == pytest.approx(4 * float(depth.kl_mean))
+    assert (depth.rows, depth.top1_agree) == (8, 8)
+
+
+def test_our_own_code_as_reference_is_never_independent() -> None:
+    own = Stub()
+    own.independent = False
+    graded = grade(Stub(frozenset({2})), own, Suite(depths=(2,), rows=1), range(9))
+    assert [finding.code for finding in graded.findings] == [Code.PARITY_SELF_GRADED]
+    assert not graded.record.reference.independent
+
+
 def _answer(**changes: Any) -> dict[str, Any]:
     top = [{"id": i, "logprob": float(np.log(0.25))} for i in range(4)]
     return {

@@ -1,0 +1,43 @@
+"""What a process is given, and what is left of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from k3_ledger.engine.runner.channel import KEPT_ENVIRONMENT, Channel
+
+SPEAKS = """
+import json, os, subprocess, sys
+child = subprocess.Popen(["sleep", "600"])
+for line in sys.stdin:
+    print(json.dumps({"id": json.loads(line)["id"], "child": child.pid, "environment": dict(os.environ)}), flush=True)
+"""
+
+
+def test_what_an_engine_started_ends_with_it(tmp_path: Path) -> None:
+    """A process that stays would hold the accelerator's memory, and the next run would be blamed."""
+    with Channel([sys.executable, "-c", SPEAKS], tmp_path) as channel:
+        child = channel.ask("hello").data["child"]
+        assert Path(f"/proc/{child}").exists()
+    status = Path(f"/proc/{child}/stat")
+    for _ in range(1000):  # killed, and waiting to be reaped by whoever adopts it
+        if not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        os.sched_yield()
+    pytest.fail("the child is alive")
+
+
+def test_an_engine_gets_nothing_of_the_environment_that_is_not_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("K3_CHUNK", "OMP_NUM_THREADS", "SECRET_KEY", "PYTHONSTARTUP"):
+        monkeypatch.setenv(name, "1")
+    with Channel([sys.executable, "-c", SPEAKS], tmp_path) as channel:
+        given = channel.ask("hello").data["environment"]
+        given.pop("LC_CTYPE", None)  # set by Python for itself
+        assert given == dict(channel.environment)
+        assert set(channel.environment) <= {*KEPT_ENVIRONMENT, "HOME", "TMPDIR", "LC_ALL"}
