@@ -184,6 +184,12 @@ def test_a_plain_tar_of_a_ledger_or_a_mirror_verifies(
     assert verdict(tmp_path / "p")[0] == 0
 
 
+@pytest.mark.parametrize("name", ["../x", "a/../ledger.jsonl", "/x", "./../x", "a//b", ".."])
+def test_a_plain_tar_that_climbs_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / "t").write_bytes(tar_of({**ledger_files(with_artifact()), name: b"x"}))
+    assert code(k3("verify", tmp_path / "t")) is Code.ARCHIVE_REFUSED
+
+
 def test_a_tar_of_something_else_is_no_ledger(tmp_path: Path) -> None:
     (tmp_path / "t").write_bytes(tar_of({"readme": b"hello"}))
     assert verdict(tmp_path / "t") == (3, ["K3L-UNREADABLE"])

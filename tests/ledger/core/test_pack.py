@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from k3_ledger.ledger.core.pack import PackFile, PackList, format_pack, parse_pack, proof_name
 from k3_ledger.schemas.errors import LedgerError
@@ -133,3 +136,25 @@ def test_the_entries_are_what_the_proofs_are_of() -> None:
     for data in (b"", b"[]", b"3", b"{}", b'{ "size":1}'):
         with pytest.raises(LedgerError):
             parse_pack(data)
+
+
+LEAVES = st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from(["", D, "checkpoint", "ledger.jsonl", "o"])
+VALUES = st.recursive(LEAVES, lambda v: st.lists(v, max_size=3) | st.dictionaries(st.sampled_from(["name", "size"]), v))
+
+
+@given(
+    st.dictionaries(st.sampled_from(["entries", "files", "origin", "policy_sha256", "root", "schema", "size"]), VALUES)
+)
+def test_any_document_is_a_list_or_an_error(change: dict[str, Any]) -> None:
+    value: dict[str, Any] = {
+        "entries": None,
+        "files": [FILE, LOG],
+        "origin": "o",
+        "policy_sha256": None,
+        "root": D,
+        "schema": "k3-ledger/pack/1",
+        "size": 7,
+    }
+    data = json.dumps(value | change, sort_keys=True, separators=(",", ":")).encode()
+    with contextlib.suppress(LedgerError):
+        assert format_pack(parse_pack(data)) == data

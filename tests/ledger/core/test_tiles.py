@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from typing import TYPE_CHECKING
 
@@ -258,3 +259,15 @@ def test_no_node_beyond_the_tree_is_read() -> None:
         tree.node(8, 1)
     tree.check()
     tree.check()
+
+
+@given(st.binary(max_size=900), st.integers(min_value=1, max_value=256))
+def test_any_bytes_are_an_entry_bundle_or_an_error(data: bytes, width: int) -> None:
+    with contextlib.suppress(LedgerError):
+        assert data.startswith(format_entries(parse_entries(data, width)))
+
+
+@given(st.text(alphabet="tile/0123456789x.pents", max_size=30))
+def test_any_text_is_the_path_of_one_tile_or_of_none(text: str) -> None:
+    with contextlib.suppress(LedgerError):
+        assert tile_path(parse_tile_path(text)) == text
