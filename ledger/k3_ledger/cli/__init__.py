@@ -1,9 +1,8 @@
 """The command line: the one place that puts rooms together, opens files and turns findings into exit codes.
 
 This package imports typer and nothing heavier; a command's module is imported when the command is asked for, and what
-the command needs inside it. Results go to stdout, diagnostics to stderr as ``error:`` and ``hint:`` lines. Exit codes:
-0 verified, 1 verified false, 2 usage, 3 unreadable or malformed input, 4 something that the policy requires was not
-checked, 5 torn tail.
+the command needs inside it. Results go to stdout, diagnostics to stderr as ``error:`` and ``hint:`` lines. Exit codes
+are those of :class:`k3_ledger.schemas.outcomes.ExitCode`.
 """
 
 from __future__ import annotations

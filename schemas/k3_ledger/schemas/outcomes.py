@@ -23,7 +23,7 @@ class Severity(enum.StrEnum):
 
 
 class ExitCode(enum.IntEnum):
-    """Process exit codes, the same for every command."""
+    """Process exit codes, the same for every command. ``docs/exit-codes.md`` is the one page about them."""
 
     VERIFIED = 0
     FALSE = 1
