@@ -14,8 +14,9 @@ from typing import Annotated
 
 import typer
 
-from k3_ledger.cli.lazy import LazyGroup
+from k3_ledger.cli.lazy import LazyGroup, OutputClosedError
 from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import ExitCode
 from k3_ledger.schemas.printable import printable
 from k3_ledger.schemas.version import __version__
@@ -63,14 +64,22 @@ EXTRAS = {
 """Which extra brings a module that a plain installation does not have."""
 
 
+_SHOWN = 120
+"""Characters of a path that an error shows."""
+
+
 def main() -> None:
     """Entry point: run a command; an error about the input or the storage becomes words and an exit code."""
     try:
         app()
     except LedgerError as error:
         sys.exit(fail(error))
+    except OutputClosedError:
+        sys.exit(_fail_output("nobody reads the output any more"))
     except OSError as error:
-        sys.exit(_fail_output(error))
+        if error.filename is not None:
+            sys.exit(_fail_path(error))
+        sys.exit(_fail_output(str(error)))
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS:
             raise
@@ -79,10 +88,19 @@ def main() -> None:
         sys.exit(int(ExitCode.USAGE))
 
 
-def _fail_output(error: OSError) -> int:
+def _fail_path(error: OSError) -> int:
+    """The system refused a path, and no command expected that."""
+    name = os.fspath(error.filename) if isinstance(error.filename, str | os.PathLike) else repr(error.filename)
+    shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
+    typer.echo(printable(f"error: {error.strerror}: {shown} [{Code.UNREADABLE.id}]"), err=True)
+    typer.echo(f"hint: {Code.UNREADABLE.info.hint}", err=True)
+    return int(ExitCode.UNREADABLE)
+
+
+def _fail_output(reason: str) -> int:
     """The system refused something that no command expected, most often to take the output: that is no verdict."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {reason}", err=True)
         typer.echo("hint: the output is incomplete; write it to a file with room, or to a pipe that is read", err=True)
     for stream in (sys.stdout, sys.stderr):  # what is still buffered cannot be written either
         with contextlib.suppress(OSError, ValueError, AttributeError):

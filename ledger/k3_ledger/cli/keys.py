@@ -92,7 +92,7 @@ def load_key(path: Path, passphrase_file: Path | None) -> Signer:
     try:
         return load_signer(path)
     except KeyFileError as error:
-        if error.code is not Code.KEY_FILE_PASSPHRASE or not sys.stdin.isatty():
+        if error.code is not Code.KEY_FILE_PASSPHRASE or sys.stdin is None or not sys.stdin.isatty():
             raise
     return load_signer(path, typer.prompt(f"passphrase of {path}", hide_input=True, err=True).encode())
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from k3_ledger.cli.sources import BLOCK, LOG_NAME, DirectorySource, open_regular, read_stream
+from k3_ledger.cli.sources import BLOCK, LOG_NAME, DirectorySource, open_regular, read_start, read_stream
 from k3_ledger.schemas.errors import MalformedError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -107,7 +107,7 @@ def _open_path(path: Path, stack: contextlib.ExitStack) -> ProofNamed | PackName
     if not is_file or path.name == LOG_NAME:  # whoever asks for the log is not answered by a proof in its place
         return DirectorySource(path)
     with open_regular(path) as stream:
-        start = stream.read(_TAR_MAGIC_AT + len(_TAR_MAGIC))
+        start = read_start(stream, path, _TAR_MAGIC_AT + len(_TAR_MAGIC))
     if _as_written(start).startswith(PROOF_STARTS):
         with open_regular(path) as stream:
             return ProofNamed(path.name, read_stream(stream, str(path), MAX_PROOF))

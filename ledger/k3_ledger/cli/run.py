@@ -256,7 +256,7 @@ def _pair(text: str) -> tuple[str, str]:
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
     """A line that says what is being done, on a terminal; nothing elsewhere."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.console import Console

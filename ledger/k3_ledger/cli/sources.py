@@ -58,6 +58,18 @@ def open_regular(path: Path, *, follow: bool = True) -> BinaryIO:
     return os.fdopen(handle, "rb", buffering=0)
 
 
+def is_directory(path: Path) -> bool:
+    """Whether a path names a directory.
+
+    Raises:
+        StoreError: the system will not say: no permission, or a name that no file can have.
+    """
+    try:
+        return path.is_dir()
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
 def read_small(path: Path, limit: int = MAX_NOTE) -> bytes:
     """A whole small file.
 
@@ -89,6 +101,18 @@ def read_stream(stream: BinaryIO, path: str, limit: int) -> bytes:
     return data
 
 
+def read_start(stream: BinaryIO, path: Path, count: int) -> bytes:
+    """The first ``count`` bytes of a file, or fewer where it is shorter.
+
+    Raises:
+        StoreError: they cannot be read.
+    """
+    try:
+        return _read_up_to(stream, count)
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
 def _read_up_to(stream: BinaryIO, limit: int) -> bytes:
     parts = []
     while limit > 0 and (block := stream.read(limit)):
@@ -106,19 +130,23 @@ class DirectorySource:
         Raises:
             StoreError: nothing is there, or the directory holds no log.
         """
-        self.root = path if path.is_dir() else path.parent
-        self.log = path / LOG_NAME if path.is_dir() else path
+        is_folder = is_directory(path)
+        self.root = path if is_folder else path.parent
+        self.log = path / LOG_NAME if is_folder else path
         self.name = self.log.name
-        self._bare = not path.is_dir() and path.name != LOG_NAME
+        self._bare = not is_folder and path.name != LOG_NAME
         self._checkpoint: bytes | None = None
         self._checkpoint_read = False
         try:
-            self.size: int | None = self.log.stat().st_size
+            info = self.log.stat()
         except OSError as error:
             hint = None
-            if error.errno == errno.ENOENT and path.is_dir():
+            if error.errno == errno.ENOENT and is_folder:
                 hint = f"a ledger directory holds a file {LOG_NAME}; `k3-ledger init` makes one"
             raise unreadable(self.log, error, hint) from None
+        if not stat.S_ISREG(info.st_mode):
+            raise StoreError(Code.UNREADABLE, f"not a regular file: {self.log}", position=Position(source=self.name))
+        self.size: int | None = info.st_size
 
     def blocks(self) -> Iterator[bytes]:
         """See :class:`~k3_ledger.verify.source.LogSource`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 from pathlib import Path
@@ -200,9 +201,13 @@ def faults(entry: Any) -> Iterator[Finding]:
 
 
 def _read_body(name: str) -> bytes:
-    from k3_ledger.cli.sources import read_small
+    from k3_ledger.cli.sources import read_small, unreadable
 
-    return sys.stdin.buffer.read(MAX_BODY + 1) if name == "-" else read_small(Path(name), MAX_BODY)
+    if name != "-":
+        return read_small(Path(name), MAX_BODY)
+    if sys.stdin is None:  # closed before the program began
+        raise unreadable(Path("stdin"), OSError(errno.EBADF, "closed"))
+    return sys.stdin.buffer.read(MAX_BODY + 1)
 
 
 def _open_file(path: Path) -> Any:

@@ -16,7 +16,7 @@ SLOW_BYTES = 32 << 20
 @contextlib.contextmanager
 def progress_bar(total: int | None, what: str) -> Iterator[Callable[[int], None] | None]:
     """A callback that takes the bytes done so far and draws a bar on stderr, or None where nobody watches."""
-    if not sys.stderr.isatty() or total is None or total < SLOW_BYTES:
+    if sys.stderr is None or not sys.stderr.isatty() or total is None or total < SLOW_BYTES:
         yield None
         return
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
