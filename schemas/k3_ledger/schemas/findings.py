@@ -1912,6 +1912,11 @@ class Code(enum.Enum):
         "A receipt says that it is attested and does not carry what shows it.",
         "the quote was left out when the bundle was made, or taken away",
     )  # fmt: skip
+    ATTESTATION_REPEATED = CodeInfo(
+        Area.ATTESTATION, E, "evidence named twice",
+        "A receipt names two artifacts as the same piece of evidence, so two verifiers could look at different ones.",
+        "have the bundle made again with one quote, one collateral and one answer of an attestation service",
+    )  # fmt: skip
     ATTESTATION_UNREADABLE = CodeInfo(
         Area.ATTESTATION, W, "evidence cannot be read",
         "The artifact that holds an attestation is not there or cannot be read, so the attestation was not "

@@ -145,6 +145,15 @@ def test_the_chosen_time_decides() -> None:
     assert codes(verified(Attested().quoted(), policy=later)) == {"QUOTE_EXPIRED"}
 
 
+def test_a_second_quote_beside_the_first_is_found_though_both_hold() -> None:
+    receipt = Attested().quoted()
+    assert receipt.files.keys() == {"notes.txt", "tdx-quote.bin", "tdx-collateral.json"}
+    receipt.attach("tdx-quote.bin", receipt.world.quote(receipt.digest + report_data(receipt.digest)[32:], bytes(3)))
+    report = verified(receipt)
+    assert codes(report) - {"ARTIFACT_MISSING"} == {"ATTESTATION_REPEATED", "QUOTE_MALLEABLE"}
+    assert counts(report) == (1, 1, 0)
+
+
 # -- evidence that cannot be read -------------------------------------------------------------------------------------
 
 

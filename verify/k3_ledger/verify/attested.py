@@ -22,6 +22,7 @@ class Attested:
         report_data_sha256: digest of report data that it states.
         started: when the run began, as it states.
         evidence: (SHA-256, size) of its evidence, by artifact name.
+        repeated: names that it gives to more than one piece of evidence.
     """
 
     position: int
@@ -30,6 +31,7 @@ class Attested:
     report_data_sha256: str | None
     started: str
     evidence: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    repeated: tuple[str, ...] = ()
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -54,15 +56,14 @@ def read_attested(position: int, entry: bytes) -> Attested:
 
     value: Any = canonical.parse(entry)
     body = value["body"]
+    evidence = [artifact for artifact in body["artifacts"] if artifact["name"] in EVIDENCE]
+    names = [artifact["name"] for artifact in evidence]
     return Attested(
         position=position,
         digest=bare_digest("run", body),
         tee=body["tee"]["kind"],
         report_data_sha256=body["tee"]["report_data_sha256"],
         started=body["machine"]["started"],
-        evidence={
-            artifact["name"]: (artifact["sha256"], artifact["size"])
-            for artifact in body["artifacts"]
-            if artifact["name"] in EVIDENCE
-        },
+        evidence={artifact["name"]: (artifact["sha256"], artifact["size"]) for artifact in evidence},
+        repeated=tuple(sorted(name for name in EVIDENCE if names.count(name) > 1)),
     )

@@ -53,6 +53,9 @@ def check_attestations(scan: Scan, attested: list[Attested], source: LogSource, 
             outcomes.append(_check_quote(receipt, place, anchors, policy, findings))
         if "nvidia" in receipt.kinds:
             outcomes.append(_check_tokens(receipt, place, keys, policy, findings))
+        for name in receipt.repeated:
+            outcomes.append(Outcome.FAIL)
+            findings.append(Finding(Code.ATTESTATION_REPEATED, f"{name} is named more than once", place.at(name)))
         outcome = worst(outcomes)
         tally.checked += outcome is not Outcome.NOT_CHECKED
         tally.not_checked += outcome is Outcome.NOT_CHECKED
