@@ -24,6 +24,7 @@ from k3_ledger.verify.tee.layout import LAYOUT, Cover
 from k3_ledger.verify.tee.quote import parse_quote, parse_signature
 
 QUOTE = World().quote(bytes(range(64)), padding=bytes(7))
+COLLATERAL, ANCHORS = World().collateral(), load_anchors(World().anchors())
 
 
 # -- quotes -----------------------------------------------------------------------------------------------------------
@@ -93,8 +94,7 @@ def test_arbitrary_bytes_give_an_error_of_ours_or_a_report(at: int, data: bytes,
         "write": QUOTE[:at] + data + QUOTE[at + len(data) :],
         "insert": QUOTE[:at] + data + QUOTE[at:],
     }
-    world = World()
-    check_quote(changed[how], world.collateral(), load_anchors(world.anchors()), AttestationPolicy(), AT)
+    check_quote(changed[how], COLLATERAL, ANCHORS, AttestationPolicy(), AT)
 
 
 # -- collateral -------------------------------------------------------------------------------------------------------
