@@ -123,6 +123,15 @@ def test_a_transfer_that_ends_early_is_no_verdict_about_the_log(log_host: Host, 
         assert result.exit_code == 3 or code(result) is Code.REMOTE_UNREADABLE
 
 
+@pytest.mark.parametrize(
+    "fault", [static_host.truncated, static_host.broken_chunks, static_host.dies, static_host.status(500)]
+)
+@pytest.mark.parametrize("path", ["tile/0/000", "tile/entries/001", "tile/1/000.p/2"])
+def test_a_host_that_dies_inside_a_tile_has_said_nothing_false(mirror: Host, path: str, fault: Any) -> None:
+    mirror.faults[path] = fault
+    assert verdict(mirror.address) == (3, ["K3L-REMOTE-UNREADABLE"])
+
+
 def test_a_log_that_a_host_cuts_short_is_missing_entries(log_host: Host) -> None:
     log_host.faults["ledger.jsonl"] = static_host.short_length
     assert verdict(log_host.address) == (1, ["K3L-CHECKPOINT-AHEAD", "K3L-TORN-TAIL"])
