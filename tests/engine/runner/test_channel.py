@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from k3_ledger.engine.runner.channel import KEPT_ENVIRONMENT, Channel
+from k3_ledger.schemas.errors import RunError
+from k3_ledger.schemas.findings import Code
 
 SPEAKS = """
 import json, os, subprocess, sys
@@ -20,7 +22,7 @@ for line in sys.stdin:
 
 def test_what_an_engine_started_ends_with_it(tmp_path: Path) -> None:
     """A process that stays would hold the accelerator's memory, and the next run would be blamed."""
-    with Channel([sys.executable, "-c", SPEAKS], tmp_path) as channel:
+    with Channel([sys.executable, "-c", SPEAKS], tmp_path, timeout_s=20) as channel:
         child = channel.ask("hello").data["child"]
         assert Path(f"/proc/{child}").exists()
     status = Path(f"/proc/{child}/stat")
@@ -36,8 +38,24 @@ def test_an_engine_gets_nothing_of_the_environment_that_is_not_recorded(
 ) -> None:
     for name in ("K3_CHUNK", "OMP_NUM_THREADS", "SECRET_KEY", "PYTHONSTARTUP"):
         monkeypatch.setenv(name, "1")
-    with Channel([sys.executable, "-c", SPEAKS], tmp_path) as channel:
+    with Channel([sys.executable, "-c", SPEAKS], tmp_path, timeout_s=20) as channel:
         given = channel.ask("hello").data["environment"]
         given.pop("LC_CTYPE", None)  # set by Python for itself
         assert given == dict(channel.environment)
         assert set(channel.environment) <= {*KEPT_ENVIRONMENT, "HOME", "TMPDIR", "LC_ALL"}
+
+
+CHATTERS = """
+import json, sys
+for line in sys.stdin:
+    sys.stdout.write(json.dumps({"id": json.loads(line)["id"]}) + "\\nand another thing\\n")
+    sys.stdout.flush()
+"""
+
+
+def test_an_engine_that_speaks_unasked_is_told_so(tmp_path: Path) -> None:
+    with Channel([sys.executable, "-c", CHATTERS], tmp_path, timeout_s=20) as channel:
+        channel.ask("hello")
+        with pytest.raises(RunError, match="before it was asked") as caught:
+            channel.ask("ping")
+    assert caught.value.code is Code.RUN_PROTOCOL
