@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from k3_ledger.schemas.findings import Code
 from k3_ledger.verify.log import check_log
+from k3_ledger.verify.receipts import MOST_PER_NANOSECOND, MostPerNanosecond
 from k3_ledger.verify.source import MemorySource
 from tests.ledgers import RUNNER, Builder, bundle_digest, run_body, small_ledger
+from tests.support import ROOT
 
 
 def found(body: dict[str, Any]) -> dict[str, list[str | None]]:
@@ -72,6 +75,7 @@ def test_sound_receipts_have_no_findings() -> None:
         (timing(samples=samples((0, 10, 1), (9, 5, 1))), Code.RECEIPT_CLOCK, "body.timing[0].samples[1]"),
         (timing(samples=samples((500, 10, 1), (0, 5, 1))), Code.RECEIPT_CLOCK, "body.timing[0].samples[1]"),
         (timing(samples=samples((0, 10, 11))), Code.RECEIPT_IMPOSSIBLE, "body.timing[0].samples[0]"),
+        (timing(unit="byte", samples=samples((0, 1, 2**53 - 1))), Code.RECEIPT_IMPOSSIBLE, "body.timing[0].samples[0]"),
         (timing(context_filled=129), Code.RECEIPT_COUNTS, "body.timing[0].context_filled"),
         (timing(context_filled=None), Code.RECEIPT_COUNTS, "body.timing[0].context_filled"),
         (timing(context=None), Code.RECEIPT_COUNTS, "body.timing[0].context_filled"),
@@ -115,3 +119,53 @@ def test_decimals_are_compared_exactly() -> None:
     assert found(parity(kl_max="0.1", kl_mean="0.10")) == {}
     assert found(parity(kl_max="2", kl_mean="10")) != {}
     assert found(parity(kl_max="0.30000000000000001", kl_mean="0.3000000000000000100001")) != {}
+
+
+# ------------------------------------------------------------------------------------------------ what can be at all
+
+UNITS = [*MostPerNanosecond._fields[:-1], "tensor"]
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("duration", [1, 7, 1_000_000])
+def test_a_rate_above_what_any_machine_does_was_not_measured(unit: str, duration: int) -> None:
+    """The control is one count less: the bound itself is let through, whatever the unit."""
+    most = getattr(MOST_PER_NANOSECOND, unit, MOST_PER_NANOSECOND.other)
+    at_most = min(duration * most, 2**53 - 2)
+    over = {"context": None, "context_filled": None, "unit": unit}
+    assert found(timing(**over, samples=samples((0, duration, at_most)))) == {}
+    if at_most < duration * most:
+        return  # no integer of the format is too many
+    assert found(timing(**over, samples=samples((0, duration, at_most + 1)))) == {
+        "RECEIPT_IMPOSSIBLE": ["body.timing[0].samples[0]"]
+    }
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_largest_count_in_the_shortest_time_is_refused_in_every_unit(unit: str) -> None:
+    body = timing(unit=unit, context=None, context_filled=None, samples=samples((0, 1, 2**53 - 1)))
+    assert found(body) == {"RECEIPT_IMPOSSIBLE": ["body.timing[0].samples[0]"]}
+
+
+def test_every_repetition_is_held_to_the_bound() -> None:
+    slow, fast = (0, 1000, 1000), (2000, 1000, 1001)
+    body = timing(samples=samples(slow, fast, (4000, 1000, 1000), (6000, 1000, 2000)))
+    assert found(body) == {"RECEIPT_IMPOSSIBLE": ["body.timing[0].samples[1]", "body.timing[0].samples[3]"]}
+
+
+def test_the_finding_says_how_long_it_must_have_taken_at_least() -> None:
+    ledger = small_ledger(0)
+    body = timing(unit="byte", context=None, context_filled=None, samples=samples((0, 3, 4 * 10**9 + 1)))
+    ledger.add("run", body, RUNNER)
+    (finding,) = check_log(MemorySource(ledger.data)).findings
+    assert (finding.expected, finding.found) == ("duration_ns of at least 5", "3")
+
+
+def test_the_page_lists_the_bounds_in_force() -> None:
+    page = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8").partition("### What no machine does")[2]
+    rows = re.findall(r"^\| ([^|]+) \| ([0-9,]+) \|", page, re.MULTILINE)
+    shown = {}
+    for units, most in rows:
+        for unit in re.findall(r"`([a-z]+)`", units) or ["other"]:
+            shown[unit] = int(most.replace(",", ""))
+    assert shown == MOST_PER_NANOSECOND._asdict()

@@ -1234,9 +1234,10 @@ class Code(enum.Enum):
         "measure again; the position names the field",
     )  # fmt: skip
     RECEIPT_IMPOSSIBLE = CodeInfo(
-        Area.RECEIPT, E, "faster than a clock can show",
-        "A repetition did more than one token a nanosecond.",
-        "check what was counted, and which clock was read",
+        Area.RECEIPT, E, "faster than any machine",
+        "A repetition did more of its unit in its time than any machine could: more than a token a nanosecond, or more "
+        "bytes or operations than a thousand of the largest installations together.",
+        "check what was counted, in which unit, and which clock was read; docs/verify.md lists the bounds",
     )  # fmt: skip
     RECEIPT_PARITY = CodeInfo(
         Area.RECEIPT, E, "parity figures contradict each other",
