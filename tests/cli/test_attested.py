@@ -89,6 +89,16 @@ def test_now_may_be_a_time_that_the_reader_gives(led: Path, trust_dir: Path, tmp
     assert "attestations at 2026-06-01T12:00:00Z" in json.loads(result.stdout)["policy"]
 
 
+def test_the_time_may_be_given_in_place_of_the_policys(led: Path, trust_dir: Path, tmp_path: Path) -> None:
+    words = ("verify", led, "--trust", trust(tmp_path), "--processes", 1, "--json")
+    for at, status in (("receipt", 0), ("now", 1), ("2026-06-02T00:00:00Z", 0), ("2027-06-02T00:00:00Z", 1)):
+        result = k3(*words, "--at", at)
+        assert result.exit_code == status, at
+        assert (Code.QUOTE_EXPIRED.id in json.loads(result.stdout)["counts"]) == bool(status)
+    assert k3(*words, "--at", "yesterday").exit_code == 2
+    assert k3("verify", led, "--at", "now").exit_code == 2
+
+
 def test_without_a_policy_attestations_are_counted_and_not_checked(led: Path) -> None:
     result = k3("verify", led, "--processes", 1, "--json")
     assert result.exit_code == 0

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from k3_ledger.verify.attestation import AttestationPolicy
+    from k3_ledger.verify.policy import TrustPolicy
 
 SUFFIXES: Final = (".pem", ".json")
 """Files of a trust directory that are read: certificates, and key sets of token services."""
@@ -56,6 +57,25 @@ def complete(policy: AttestationPolicy, base: Path, now: int | None = None) -> A
 
     anchors = policy.anchors if policy.trust_dir is None else read_trust_dir(base / policy.trust_dir)
     return replace(policy, anchors=anchors).at_time(int(time.time()) if now is None else now)
+
+
+def judged_at(policy: TrustPolicy | None, at: str, now: int) -> TrustPolicy:
+    """The policy with another time for attestations.
+
+    Raises:
+        typer.BadParameter: it has no ``[attestation]`` table, or ``at`` is no time.
+    """
+    from dataclasses import replace
+
+    from k3_ledger.verify.attestation import read_at
+
+    if policy is None or policy.attestation is None:
+        raise typer.BadParameter("the trust policy has no [attestation] table", param_hint="--at")
+    try:
+        demands = replace(policy.attestation, at=read_at(at), present=None).at_time(now)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--at") from None
+    return replace(policy, attestation=demands)
 
 
 def quote_policy(

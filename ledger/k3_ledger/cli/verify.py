@@ -72,6 +72,10 @@ def verify(
             show_default="this machine's clock",
         ),
     ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(help="When attestations must be valid: receipt, now or a time.", show_default="what --trust says"),
+    ] = None,
     artifacts: Annotated[bool, typer.Option(help="Re-hash artifacts.")] = True,
     processes: Annotated[
         int, typer.Option(min=1, help="Worker processes.", show_default="one per core")
@@ -92,6 +96,10 @@ def verify(
 
     present = _present(now)
     policy = load_policy(trust, root_key, require or [], present)
+    if at is not None:
+        from k3_ledger.cli.trust_dir import judged_at
+
+        policy = judged_at(policy, at, present)
     heads = [(str(file), read_small(file)) for file in expect_head or ()]
     if forget:
         if memory is None:
