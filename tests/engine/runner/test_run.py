@@ -143,7 +143,7 @@ def test_a_run_in_a_trust_domain_is_bound_to_it_in_full(synthetic: Callable[...,
 
     assert verdict(body) == set()
     body["timing"][0]["samples"][0]["duration_ns"] += 1
-    assert verdict(body) == {Code.QUOTE_BINDING, Code.REQUIRED_NOT_CHECKED}
+    assert verdict(body) == {Code.QUOTE_BINDING}
 
 
 def test_a_trust_domain_that_gives_no_quote_costs_no_run(synthetic: Callable[..., Path], tmp_path: Path) -> None:
