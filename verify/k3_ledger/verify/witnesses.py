@@ -9,8 +9,8 @@ witnesses. What an entry says of its own ``time`` is never part of that.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from hashlib import sha256
+from time import gmtime, strftime
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.ledger.core.cosignature import Cosigned, quorum_of, read_cosignatures
@@ -62,7 +62,7 @@ def show_time(timestamp: int) -> str:
     """Seconds since the Epoch as UTC."""
     if timestamp > _LAST_SECOND:
         return f"{timestamp} seconds after 1970"
-    return datetime.fromtimestamp(timestamp, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(timestamp))
 
 
 def check_witnesses(
