@@ -12,9 +12,11 @@ PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 USER_ENV := .venv-user/ready
 TEST_ENV := .venv-test/ready
 ENGINE_ENV := .venv-engine/ready
+FUZZ_ENV := .venv-fuzz/ready
 USER_BIN := .venv-user/bin
 TEST_BIN := .venv-test/bin
 ENGINE_BIN := .venv-engine/bin
+FUZZ_BIN := .venv-fuzz/bin
 
 ROOMS := schemas ledger verify rescore engine kernels
 WHEEL := $(shell find $(ROOMS) -type f -not -path '*/__pycache__/*') pyproject.toml README.md LICENSE
@@ -33,7 +35,7 @@ TORCH_PACKAGES := -p k3_ledger.engine -p k3_ledger.kernels
 CLOCKED := tests/engine/cheats tests/engine/runner
 
 .PHONY: help demo demo-engine test environments lint format types imports generated unit engine-types engine-unit \
-	generate attacks published gpu-check bench peers fix clean
+	generate attacks faults fuzz published gpu-check bench peers fix clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
@@ -85,12 +87,20 @@ generate: $(TEST_ENV) ## write generated files again: JSON Schemas, structs, fin
 	@$(TEST_BIN)/python .ci/commands.py
 	@$(TEST_BIN)/python -m tests.docs.transcripts $$(grep -l '^```console' *.md docs/*.md)
 
-attacks: $(TEST_ENV) $(USER_ENV) ## every attack that is known, what it has to raise, and what found it, with figures at the end
-	@PYTEST_OPTIONS="--installed $(PYTEST_OPTIONS)" $(TEST_BIN)/python .ci/attacks.py
+FUZZ_RUNS ?= 20000
+attacks: $(TEST_ENV) $(USER_ENV) $(FUZZ_ENV) ## every known attack, every fault of the system (strace), every parser fuzzed; figures
+	@PYTEST_OPTIONS="--installed $(PYTEST_OPTIONS)" $(TEST_BIN)/python .ci/attacks.py \
+		--fuzz-python $(FUZZ_BIN)/python --fuzz-runs $(FUZZ_RUNS)
 
 published: $(USER_ENV) ## verify this project's own ledger against its root key, and the README's figures against it
 	@$(USER_BIN)/k3-ledger verify published --trust published.toml
 	@$(USER_BIN)/k3-ledger claims check README.md --against published
+
+faults: $(TEST_ENV) ## fail or kill every system call of every writing command in turn, with strace
+	@$(TEST_BIN)/python -m tests.faults
+
+fuzz: $(FUZZ_ENV) ## every parser, FUZZ_RUNS executions each, guided by coverage; .fuzz keeps what was reached
+	@$(FUZZ_BIN)/python -m tests.fuzz --runs $(FUZZ_RUNS)
 
 GPU_PYTHON ?= python3
 gpu-check: ## what CI cannot run, on a GPU: kernels compiled, whole runs graded, times; GPU_PYTHON has torch and triton
@@ -109,7 +119,7 @@ fix: $(TEST_ENV) ## format, and repair what ruff can repair
 	@$(TEST_BIN)/ruff check --fix . ; $(TEST_BIN)/ruff format .
 
 clean: ## remove environments and caches
-	@rm -rf .venv-* .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist .coverage .coverage.*
+	@rm -rf .venv-* .fuzz .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist .coverage .coverage.*
 
 .PHONY: python
 python:

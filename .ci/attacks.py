@@ -1,10 +1,14 @@
 """Runs what attacks the product and ends with what each part came to: ``make attacks``.
 
-A part is some tests and a function that reads their outcome. To add one, append it to :data:`PARTS`.
+A part is some tests and a function that reads their outcome (:data:`PARTS`), or a program that appends its figures, a
+JSON object with ``part``, to a file that it is told (:data:`PROGRAMS`). The exit status is 0 only if every part ran,
+every attack came to what its file says, every fault was survived and fuzzing found nothing.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import subprocess
 import sys
@@ -63,6 +67,21 @@ def attacks(tests: list[Test]) -> Iterator[str]:
 PARTS = (Part("attacks", ("tests/attacks",), attacks),)
 
 
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A module to run as a program, and the words for its figures."""
+
+    name: str
+    module: str
+    words: str
+
+
+PROGRAMS = (
+    Program("faults", "tests.faults", "faults injected {tried} / survived {held}"),
+    Program("fuzz", "tests.fuzz", "fuzz executions {tried} / findings {findings}"),
+)
+
+
 def run(part: Part) -> tuple[bool, list[Test]]:
     """Run the tests of a part, their output passing through."""
     with tempfile.TemporaryDirectory() as folder:
@@ -82,8 +101,21 @@ def run(part: Part) -> tuple[bool, list[Test]]:
     return done.returncode == 0, tests
 
 
+def run_program(program: Program, python: str, options: list[str]) -> tuple[bool, list[str]]:
+    """Run a program, its output passing through, and read what it came to."""
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder, "figures")
+        done = subprocess.run([python, "-m", program.module, "--figures", str(told), *options], cwd=ROOT, check=False)
+        found = [json.loads(line) for line in told.read_text(encoding="utf-8").splitlines()] if told.exists() else []
+    return done.returncode == 0 and bool(found), [program.words.format(**figures) for figures in found]
+
+
 def main() -> int:
     """Run every part; the exit status says whether all of them passed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--fuzz-python", default=sys.executable, help="interpreter of the environment with atheris")
+    parser.add_argument("--fuzz-runs", default="20000", help="executions of each parser")
+    args = parser.parse_args()
     good = True
     lines: list[str] = []
     for part in PARTS:
@@ -91,6 +123,14 @@ def main() -> int:
         passed, tests = run(part)
         good &= passed
         lines += [f"== {part.name}: {'ok' if passed else 'FAILED'}", *part.figures(tests)]
+    how = {"faults": (sys.executable, []), "fuzz": (args.fuzz_python, ["--runs", args.fuzz_runs])}
+    for program in PROGRAMS:
+        print(f"== {program.name}", flush=True)
+        passed, figures = run_program(program, *how[program.name])
+        good &= passed
+        missing = [] if figures else ["it did not run: see above"]
+        lines += [f"== {program.name}: {'ok' if passed else 'FAILED'}", *figures, *missing]
+    lines.append("nothing lost, nobody let in" if good else "something was lost, let in or found: see above")
     print("\n" + "\n".join(lines))
     return 0 if good else 1
 

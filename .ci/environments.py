@@ -38,6 +38,11 @@ class Environment:
 ENVIRONMENTS = {
     "user": Environment("k3-ledger as a user installs it, no extras", "."),
     "test": Environment("tests, linters and type checkers; no torch", ".[dev,tee]"),
+    "fuzz": Environment(
+        "fuzzing: every parser with atheris where it can be had, and the reader of model headers; no torch",
+        ".[test,tee,time,fuzz]",
+        (("gguf", "numpy"),),
+    ),
     "engine": Environment(
         "engine and kernel tests, with torch: the largest download",
         ".[test,tee]",

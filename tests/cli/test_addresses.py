@@ -118,6 +118,7 @@ def test_a_transfer_that_ends_early_is_no_verdict_about_the_log(log_host: Host, 
     result = k3("verify", log_host.address)
     if path == "checkpoint":
         assert "[K3L-CHECKPOINT-UNREADABLE]" in result.stdout
+        assert result.exit_code == 3
     else:
         assert code(result) is Code.REMOTE_UNREADABLE or "[K3L-REMOTE-UNREADABLE]" in result.stdout
         assert result.exit_code == 3 or code(result) is Code.REMOTE_UNREADABLE

@@ -138,7 +138,7 @@ def test_what_is_no_regular_file_hangs_nothing(tmp_path: Path, name: str) -> Non
     os.mkfifo(folder / name)
     result = k3("verify", folder)
     if name == "checkpoint":
-        assert (result.exit_code, "CHECKPOINT-UNREADABLE" in result.stdout) == (1, True)
+        assert (result.exit_code, "CHECKPOINT-UNREADABLE" in result.stdout) == (3, True)
     else:
         assert code(result) is Code.UNREADABLE
     (folder / name).unlink()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
+import io
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
@@ -257,6 +258,34 @@ def test_a_revoked_thief_takes_back_the_keys_he_enrolled_and_gives_back_those_he
     report = check(ledger)
     assert report.exit_code == ExitCode.FALSE
     assert {c for c in codes(report) if c.info.exit} == {Code.KEY_RETIRED}
+
+
+@pytest.mark.parametrize("starts", [(8, 6), (6, 8), (8, 6, 9)])
+def test_of_several_revocations_of_a_key_the_one_that_reaches_furthest_back_counts(starts: tuple[int, ...]) -> None:
+    ledger = small_ledger(6)
+    for start in starts:
+        ledger.add("key", key_body(RUNNER, "runner", "revoke", revoked_from=start), ROOT)
+    log = verify_log(MemorySource(ledger.data), POLICY)
+    assert [entry.index for entry in log if entry.disowned] == [6, 7, 8, 9]
+
+
+def test_a_later_revocation_excuses_nobody_whom_an_earlier_one_caught() -> None:
+    ledger = small_ledger(1)
+    thief, first, second = Key("thief"), Key("first"), Key("second")
+    ledger.add("key", key_body(thief, "root"), ROOT)  # 5
+    ledger.add("key", key_body(first, "runner"), thief)  # 6
+    ledger.add("key", key_body(second, "runner"), thief)  # 7: stolen from here on, it is thought
+    ledger.add("key", key_body(thief, "root", "revoke", revoked_from=7), ROOT)  # 8
+    ledger.add("run", run_body(1), first)  # 9
+    assert check(ledger).exit_code == ExitCode.VERIFIED
+    late = Builder([*ledger.lines])
+    late.add("run", run_body(2), second)  # 10: its enrolment was taken back before
+    for tampered in (ledger, late):
+        tampered.add("key", key_body(thief, "root", "revoke", revoked_from=6), ROOT)  # it was stolen earlier
+    log = verify_log(MemorySource(ledger.data), POLICY)
+    assert [entry.index for entry in log if entry.disowned] == [6, 7, 9]
+    report = check(late)
+    assert {code for code in codes(report) if code.info.exit} == {Code.KEY_RETIRED}
 
 
 def test_what_a_thief_enrolled_enrols_nobody_either() -> None:
@@ -605,6 +634,46 @@ def test_an_artifact_that_cannot_be_read_is_not_checked_and_stops_nothing() -> N
     report = check_log(Broken(ledger.data), POLICY)
     assert (codes(report), report.exit_code) == ({Code.ARTIFACT_UNREADABLE}, ExitCode.VERIFIED)
     assert outcome(report, "artifacts") is Outcome.NOT_CHECKED
+
+
+def test_an_artifact_whose_medium_fails_half_way_is_not_checked_and_stops_nothing() -> None:
+    class Failing(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.tell():
+                raise OSError(5, "Input/output error")
+            return super().read(2)
+
+    class Broken(MemorySource):
+        def open_artifact(self, sha256: str) -> BinaryIO | None:
+            return Failing(b"one")
+
+    ledger = small_ledger(1)
+    ledger.add("run", run_body(1, artifacts=[artifact(b"one")]), RUNNER)
+    report = check_log(Broken(ledger.data), POLICY)
+    assert (codes(report), report.exit_code) == ({Code.ARTIFACT_UNREADABLE}, ExitCode.VERIFIED)
+    assert outcome(report, "artifacts") is Outcome.NOT_CHECKED
+    assert "Input/output error" in report.findings[0].message
+    assert check_log(Broken(ledger.data), dataclasses.replace(POLICY, require=frozenset({"artifacts"}))).exit_code == 4
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_signed_head_that_cannot_be_read_accuses_nobody_and_is_no_pass(kept: bool) -> None:
+    class Broken(MemorySource):
+        def checkpoint(self) -> bytes | None:
+            if kept:
+                return super().checkpoint()
+            raise StoreError(Code.UNREADABLE, "input/output error")
+
+        def kept_checkpoints(self) -> Iterator[tuple[str, bytes]]:
+            raise StoreError(Code.UNREADABLE, "input/output error")
+
+    ledger = small_ledger(1)
+    report = check_log(Broken(ledger.data, checkpoint=ledger.head()), POLICY)
+    assert (codes(report), report.exit_code) == ({Code.CHECKPOINT_UNREADABLE}, ExitCode.UNREADABLE)
+    assert outcome(report, "checkpoint") is Outcome.NOT_CHECKED
+    assert outcome(report, "signatures") is Outcome.PASS
+    forged = ledger.data.replace(b'"batch":1', b'"batch":2')
+    assert check_log(Broken(forged, checkpoint=ledger.head()), POLICY).exit_code == 1
 
 
 def test_a_log_that_cannot_be_read_is_said_to_be() -> None:

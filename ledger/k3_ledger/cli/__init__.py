@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -102,14 +102,22 @@ def _fail_output(reason: str) -> int:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         typer.echo(f"error: {reason}", err=True)
         typer.echo("hint: the output is incomplete; write it to a file with room, or to a pipe that is read", err=True)
-    for stream in (sys.stdout, sys.stderr):  # what is still buffered cannot be written either
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    _drop_output(sys.stdout, sys.stderr)
     return int(ExitCode.UNREADABLE)
 
 
+def _drop_output(*streams: TextIO) -> None:
+    """Forget what is buffered and cannot be written, lest the interpreter's last flush changes the exit code."""
+    for stream in streams:
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def fail(error: LedgerError) -> int:
-    """Print one error the way every command does, and return its exit code."""
+    """Print one error the way every command does, and return its exit code.
+
+    The code stands where the words cannot be written: a full disk under a log file must not turn it into another.
+    """
     finding = error.finding
     lines = [f"error: {error} [{finding.code.id}]"]
     if finding.expected is not None:
@@ -117,6 +125,9 @@ def fail(error: LedgerError) -> int:
     if finding.found is not None:
         lines.append(f"  found: {finding.found}")
     lines.append(f"hint: {finding.advice}")
-    for line in lines:
-        typer.echo(printable(line), err=True)
+    try:
+        for line in lines:
+            typer.echo(printable(line), err=True)
+    except OSError:
+        _drop_output(sys.stderr)
     return int(error.exit_code) or 1

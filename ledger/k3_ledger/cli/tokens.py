@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.panics import panics_as_errors
 from k3_ledger.verify.timestamps import MAX_TOKEN, Token
 
 if TYPE_CHECKING:
@@ -32,15 +33,16 @@ def read_token(data: bytes, roots: Sequence[bytes]) -> Token:
     response = parse_token(data)
     info = response.tst_info
     try:
-        anchors = [x509.load_der_x509_certificate(root) for root in roots]
-        carried = [x509.load_der_x509_certificate(der) for der in response.signed_data.certificates]
-        signer = next(iter(response.signed_data.signer_infos), None)
-        leaf = next(
-            (c for c in carried if signer and (c.issuer, c.serial_number) == (signer.issuer, signer.serial_number)),
-            None,
-        )
-        authority = "" if leaf is None else leaf.subject.rfc4514_string()
-        known = leaf is not None and _leads_to(leaf, carried, anchors)
+        with panics_as_errors():
+            anchors = [x509.load_der_x509_certificate(root) for root in roots]
+            carried = [x509.load_der_x509_certificate(der) for der in response.signed_data.certificates]
+            signer = next(iter(response.signed_data.signer_infos), None)
+            leaf = next(
+                (c for c in carried if signer and (c.issuer, c.serial_number) == (signer.issuer, signer.serial_number)),
+                None,
+            )
+            authority = "" if leaf is None else leaf.subject.rfc4514_string()
+            known = leaf is not None and _leads_to(leaf, carried, anchors)
     except Exception as error:  # noqa: BLE001 - cryptography raises several kinds, not all of them ValueErrors
         raise _unreadable(error) from None
     if not known:
@@ -51,7 +53,8 @@ def read_token(data: bytes, roots: Sequence[bytes]) -> Token:
         )
     verifier = VerifierBuilder(roots=anchors).build()
     try:
-        verifier.verify(response, info.message_imprint.message)
+        with panics_as_errors():
+            verifier.verify(response, info.message_imprint.message)
     except Exception as error:  # noqa: BLE001 - a refusal, or what cryptography raises about a certificate
         raise LedgerError(
             Code.TIMESTAMP_BAD,
@@ -86,8 +89,9 @@ def parse_token(data: bytes) -> Any:
     if len(data) > MAX_TOKEN:
         raise _unreadable(ValueError(f"longer than {MAX_TOKEN} bytes"))
     try:
-        response = decode_timestamp_response(data)
-        algorithm = response.tst_info.message_imprint.hash_algorithm.dotted_string
+        with panics_as_errors():
+            response = decode_timestamp_response(data)
+            algorithm = response.tst_info.message_imprint.hash_algorithm.dotted_string
     except ValueError as error:
         raise _unreadable(error) from None
     if algorithm != _SHA256:

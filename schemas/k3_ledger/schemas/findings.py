@@ -1141,8 +1141,9 @@ class Code(enum.Enum):
     )  # fmt: skip
     CHECKPOINT_UNREADABLE = CodeInfo(
         Area.CHECKPOINT, E, "signed head cannot be opened",
-        "What stands in a signed head's place is no regular file, or the operating system refused to read it.",
-        "put the checkpoint itself there, or remove what stands in its place",
+        "What stands in a signed head's place is no regular file, or the operating system refused to read it. That "
+        "says nothing about the log.",
+        "put the checkpoint itself there, or remove what stands in its place", ExitCode.UNREADABLE,
     )  # fmt: skip
     CHECKPOINT_BEHIND = CodeInfo(
         Area.CHECKPOINT, W, "older head than the one remembered",

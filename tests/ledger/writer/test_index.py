@@ -192,6 +192,49 @@ def test_read_only_place_is_named_and_looking_things_up_still_works(tmp_path, er
     assert not ledger.index_path.exists()
 
 
+def damage(path, keep: int) -> None:
+    """Overwrite a database behind its first ``keep`` bytes, in place."""
+    data = path.read_bytes()
+    path.write_bytes(data[:keep] + b"\xff" * (len(data) - keep))
+
+
+def test_damaged_index_is_built_anew_when_something_was_appended(full):
+    refresh_index(full)
+    whole = full.index_path.read_bytes()
+    for keep in (0, 50, 4096, len(whole) // 2):
+        full.index_path.write_bytes(whole)
+        damage(full.index_path, keep)
+        append_notes(full, "later")
+        with open_index(full) as db:
+            assert len(list_entries(db)) == len(read_entries(full.log_path))
+
+
+def test_index_of_which_any_page_is_damaged_is_built_anew_or_named_with_the_cure(full):
+    refresh_index(full)
+    whole = full.index_path.read_bytes()
+    refused = []
+    for page in range(0, len(whole), 4096):
+        full.index_path.write_bytes(whole[:page] + b"\xff" * 4096 + whole[page + 4096 :])
+        try:
+            with open_index(full) as db:
+                assert len(list_entries(db)) == len(read_entries(full.log_path))
+        except StoreError as error:
+            refused.append((error.code, "--rebuild" in error.finding.advice))
+            assert refresh_index(full, rebuild=True).rebuilt
+    assert set(refused) == {(Code.INDEX_UNUSABLE, True)}
+
+
+def test_disk_that_fails_while_an_index_is_built_is_named(full, monkeypatch):
+    def fill(*_: object) -> int:
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    monkeypatch.setattr(index, "_fill", fill)
+    with pytest.raises(StoreError) as caught:
+        refresh_index(full)
+    assert caught.value.code is Code.INDEX_UNUSABLE
+    assert not list(full.staging_path.iterdir())
+
+
 def test_other_failures_of_the_index_are_not_hidden(tmp_path):
     disk = FailingDisk()
     ledger = new_ledger(tmp_path / "ledger", disk)

@@ -34,12 +34,11 @@ def check_artifacts(scan: Scan, source: LogSource | None) -> None:
         place = Position(_path(digest), index=position, field=f"body.artifacts {name}")
         try:
             found = _hash(source, digest, size)
-        except LedgerError as error:
+        except (LedgerError, OSError) as error:  # it cannot be opened, or the medium fails while it is read
             missing += 1
             tally.not_checked += 1
-            scan.findings.add(
-                Finding(Code.ARTIFACT_UNREADABLE, f"artifact {name} cannot be read: {error.finding.message}", place)
-            )
+            why = error.finding.message if isinstance(error, LedgerError) else error.strerror or str(error)
+            scan.findings.add(Finding(Code.ARTIFACT_UNREADABLE, f"artifact {name} cannot be read: {why}", place))
             continue
         if found is None:
             missing += 1

@@ -49,10 +49,11 @@ class SignedHead:
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """All heads that could be parsed, and how many could not, by step."""
+    """All heads that could be parsed, how many could not, by step, and how many of the log's could not be read."""
 
     heads: tuple[SignedHead, ...]
     malformed: dict[str, int]
+    unreadable: int
 
 
 def read_heads(source: LogSource, remembered: tuple[tuple[str, bytes], ...], findings: FindingLog) -> Heads:
@@ -60,17 +61,18 @@ def read_heads(source: LogSource, remembered: tuple[tuple[str, bytes], ...], fin
 
     A log's own head that is malformed is the log's fault; a remembered one is a fault of the auditor's own memory.
 
-    A head that cannot be read at all stops nothing: it is reported, and everything else is checked.
+    A head that cannot be read at all stops nothing and accuses nobody: it is reported as not checked, and everything
+    else is checked.
     """
     heads: list[SignedHead] = []
-    malformed = {"checkpoint": 0, "memory": 0}
+    malformed, unreadable = {"checkpoint": 0, "memory": 0}, 0
     wanted: list[tuple[str, str, bool, bytes]] = []
     try:
         newest = source.checkpoint()
         wanted += [("checkpoint", "checkpoint", True, newest)] if newest is not None else []
         wanted += [(name, "checkpoint", False, raw) for name, raw in source.kept_checkpoints()]
     except LedgerError as error:
-        malformed["checkpoint"] += 1
+        unreadable += 1
         findings.add(replace(error.finding, code=Code.CHECKPOINT_UNREADABLE))
     wanted += [(name, "memory", False, raw) for name, raw in remembered]
     reported: set[tuple[str, bytes]] = set()
@@ -87,7 +89,7 @@ def read_heads(source: LogSource, remembered: tuple[tuple[str, bytes], ...], fin
             said = error.finding
             hint = None if step == "memory" else said.hint
             findings.add(Finding(code, said.message, place, said.expected, said.found, hint))
-    return Heads(tuple(heads), malformed)
+    return Heads(tuple(heads), malformed, unreadable)
 
 
 def signed_head(name: str, raw: bytes, *, step: str = "checkpoint", newest: bool = True) -> SignedHead:
@@ -109,6 +111,7 @@ def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None, clock: Clo
     for step, count in heads.malformed.items():
         scan.tallies[step].checked += count
         scan.tallies[step].failed += count
+    scan.tallies["checkpoint"].not_checked += heads.unreadable
     covered, remembered = 0, 0
     good: list[SignedHead] = []
     reported: set[tuple[str, Checkpoint, Code]] = set()

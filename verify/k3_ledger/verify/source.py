@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 class LogSource(Protocol):
     """Bytes of one ledger: a directory, a tar, a download; whatever the caller opened.
 
-    Every method may raise :class:`~k3_ledger.schemas.errors.StoreError` when the medium fails.
+    Every method may raise :class:`~k3_ledger.schemas.errors.StoreError` when the medium fails, and reading an artifact
+    that was opened ``OSError``.
     """
 
     @property

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Iterator
 
+    _Taken = dict[str, tuple[tuple[int, int], ...]]
+    """By key id, every revocation that takes something back: (from, its own position)."""
+
 FOREVER = 2**63
 EARLIER_STATES = 64
 """Earlier states of the keys that a refused endorsement is tried against, to say that it is stale."""
@@ -263,26 +266,25 @@ class Keyring:
 
         False when that never comes to rest: then the newest action undoes what it rests on.
         """
-        taken: dict[str, tuple[int, int]] = {}  # key id: (from, position of the revocation)
+        taken: _Taken = {}
         assert self._genesis is not None, "no key is enrolled before genesis"
         raw, genesis = self._genesis
         for _ in range(len(self._actions) + 2):
             self.lives, self.taken_back = {sha256(raw).hexdigest(): KeyLife(raw, "root", enrolled=genesis - 1)}, {}
             self.threshold = 1
-            found: dict[str, tuple[int, int]] = {}
+            found: _Taken = {}
             for action in self._actions:
                 self._apply(action, taken, found)
-            for key, (start, at) in found.items():
+            for key, revocations in found.items():
                 life = self.lives[key]
-                life.retired, life.disowned_from = min(life.retired, at), min(life.disowned_from, start)
+                life.retired = min(life.retired, *(at for _, at in revocations))
+                life.disowned_from = _start(revocations)
             if found == taken:
                 return True
             taken = found
         return False
 
-    def _apply(
-        self, action: _Action, taken: dict[str, tuple[int, int]], found: dict[str, tuple[int, int]]
-    ) -> None:  # fmt: skip
+    def _apply(self, action: _Action, taken: _Taken, found: _Taken) -> None:
         """The effect of one action, unless it was taken back."""
         position, body = action.position, action.body
         standing = [key for key in (action.signer, *action.endorsers) if self._stands(key, position, taken)]
@@ -297,24 +299,24 @@ class Keyring:
             if life is not None:
                 life.retired = min(life.retired, position)
                 if body.revoked_from is not None:
-                    found.setdefault(body.key_id, (body.revoked_from, position))
+                    found[body.key_id] = (*found.get(body.key_id, ()), (body.revoked_from, position))
         else:
             if body.action == "rotate" and body.replaces in self.lives:
                 self.lives[body.replaces].retired = position
             self.lives[body.key_id] = KeyLife(bytes.fromhex(body.public_key), body.role, enrolled=position)
 
-    def _stands(self, key: str, position: int, taken: dict[str, tuple[int, int]]) -> bool:
+    def _stands(self, key: str, position: int, taken: _Taken) -> bool:
         """Whether a root key counts behind an action at ``position``, now that what was taken back is known."""
         life = self.lives.get(key)
-        return life is not None and life.valid_at(position) and position < taken.get(key, (FOREVER,))[0]
+        return life is not None and life.valid_at(position) and position < _start(taken.get(key, ()))
 
-    def _lost(self, action: _Action, taken: dict[str, tuple[int, int]]) -> int:
+    def _lost(self, action: _Action, taken: _Taken) -> int:
         """Position of the revocation that took an action back."""
         behind = (action.signer, *action.endorsers)
-        direct = [taken[key][1] for key in behind if key in taken and action.position >= taken[key][0]]
+        direct = [at for key in behind for start, at in taken.get(key, ()) if start <= action.position]
         direct += [self.taken_back[key].taken_back for key in behind if key in self.taken_back]
         # Else a lower threshold or a retirement was taken back, and the newest revocation is what did it.
-        return min(direct) if direct else max(at for _, at in taken.values())
+        return min(direct) if direct else max(at for found in taken.values() for _, at in found)
 
     def used(self, key: str, kind: str, positions: array[int]) -> None:
         """Remember that ``key`` signed entries of ``kind`` at these positions."""
@@ -365,6 +367,11 @@ class Keyring:
             for p in positions
             if _is_disowned(life, p)
         )
+
+
+def _start(revocations: tuple[tuple[int, int], ...]) -> int:
+    """The earliest position that any of a key's revocations takes back."""
+    return min((start for start, _ in revocations), default=FOREVER)
 
 
 def _is_disowned(life: KeyLife, position: int) -> bool:

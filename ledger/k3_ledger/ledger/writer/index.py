@@ -100,7 +100,7 @@ def refresh_index(ledger: Ledger, *, rebuild: bool = False) -> Refreshed:
             with contextlib.suppress(sqlite3.DatabaseError), _connect(path) as db:
                 mark = _known(db, read, size)
                 if mark is not None:
-                    with _writing(path):
+                    with _writing(path, sqlite3.OperationalError):  # damage in it is no reason to fail: see below
                         added = _fill(db, read, size, mark)
                     return Refreshed(mark.entries + added, added, rebuilt=False)
         with storage_errors(path, "build the index"), Staging(ledger.disk, ledger.staging_path) as staged:
@@ -134,7 +134,7 @@ def open_index(ledger: Ledger) -> Iterator[sqlite_utils.Database]:
             _fill(db, read, size, _Mark(0, 0, 0, ""))
             yield db
     else:
-        with _connect(ledger.index_path) as db:
+        with _reading(ledger.index_path), _connect(ledger.index_path) as db:
             yield db
 
 
@@ -235,11 +235,26 @@ def _connect(path: Path | str) -> Iterator[sqlite_utils.Database]:
 
 
 @contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _reading(path: Path) -> Iterator[None]:
+    """Turn what SQLite says about a file it cannot make sense of into an error that names the file and the cure."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise StoreError(
+            Code.INDEX_UNUSABLE,
+            "the index cannot be read",
+            position=Position(source=str(path)),
+            found=str(error),
+            hint="remove it, or run `k3-ledger index --rebuild`: everything in it comes from ledger.jsonl",
+        ) from error
+
+
+@contextlib.contextmanager
+def _writing(path: Path, refusals: type[sqlite3.DatabaseError] = sqlite3.DatabaseError) -> Iterator[None]:
     """Turn SQLite's refusals into an error that names the file and the cure."""
     try:
         yield
-    except sqlite3.OperationalError as error:
+    except refusals as error:
         reason = str(error)
         code, hint = Code.INDEX_UNUSABLE, "look at who may write to the directory and how much room it has"
         if "readonly" in reason:

@@ -10,6 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from k3_ledger.schemas.panics import panics_as_errors
+
 if TYPE_CHECKING:
     from k3_ledger.verify.tee.collateral import Collateral
 
@@ -75,10 +77,11 @@ def ask(question: Question) -> Opinion | None:
             qe_identity=given.qe_identity.text.decode(),
             qe_identity_signature=given.qe_identity.signature,
         )
-        policy = dcap_qvl.QuotePolicy.claims_only(question.at)
-        verifier = dcap_qvl.QuoteVerifier(question.root)
-        found = json.loads(verifier.verify_with_policy(question.quote, collateral, question.at, policy).to_json())
-    except ValueError as error:  # the one exception that its documentation names
+        with panics_as_errors():
+            policy = dcap_qvl.QuotePolicy.claims_only(question.at)
+            verifier = dcap_qvl.QuoteVerifier(question.root)
+            found = json.loads(verifier.verify_with_policy(question.quote, collateral, question.at, policy).to_json())
+    except ValueError as error:  # the one exception that its documentation names, and panics
         return Opinion(accepted=False, reason=str(error)[:200])
     except BaseException as error:
         if type(error).__module__ != "pyo3_runtime":

@@ -1,0 +1,7 @@
+"""Every target, by name."""
+
+from __future__ import annotations
+
+from tests.fuzz import attestations, formats, rooms
+
+TARGETS = {target.name: target for target in (*formats.TARGETS, *rooms.TARGETS, *attestations.TARGETS)}
