@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -161,7 +162,7 @@ def run(
         most_repetitions=max(25, repetitions),
         signal_to_jitter=signal,
     )
-    with tempfile.TemporaryDirectory(prefix="k3-ledger-") as folder, _progress() as progress:
+    with _terminable(), tempfile.TemporaryDirectory(prefix="k3-ledger-") as folder, _progress() as progress:
         try:
             path = materialise(model, Path(folder))
         except ValueError as error:
@@ -251,6 +252,20 @@ def _pair(text: str) -> tuple[str, str]:
     if not equals:
         raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--flag")
     return name, value
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """Being told to end is an end like any other: the bundle of the attempt is written first."""
+
+    def end(number: int, _: object) -> None:
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -256,6 +257,21 @@ def test_a_runner_that_is_interrupted_leaves_a_failed_bundle(
     with pytest.raises(KeyboardInterrupt):
         runner.run(Request(synthetic("tiny"), "m", tmp_path / "b", "here"))
     assert parse_bundle((tmp_path / "b" / "bundle.json").read_bytes()).kind == "failed"
+
+
+def test_a_run_that_is_told_to_end_leaves_a_failed_bundle(synthetic: Callable[..., Path], tmp_path: Path) -> None:
+    """As a queue does when time is up. The engine tells its grandparent to end and says nothing more."""
+    engine = f"{sys.executable} -c 'import os, signal, time; os.kill({{}}, signal.SIGTERM); time.sleep(600)'"
+    script = (
+        "import os, sys; from k3_ledger.cli import main; "
+        f"sys.argv[1:] = ['run', '--model', {str(synthetic('tiny'))!r}, '--out', {str(tmp_path / 'b')!r}, "
+        f"'--engine', 'command', '--', 'sh', '-c', {engine!r}.format(os.getpid())]; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=120, check=False)
+    assert done.returncode == 143, done.stderr
+    body = parse_bundle((tmp_path / "b" / "bundle.json").read_bytes()).body
+    assert isinstance(body, FailedMeasurement)
+    assert "SystemExit" in body.reason
 
 
 def test_what_cannot_run_leaves_nothing(
