@@ -106,7 +106,7 @@ GPU_PYTHON ?= python3
 gpu-check: ## what CI cannot run, on a GPU: kernels compiled, whole runs graded, times; GPU_PYTHON has torch and triton
 	@"$(GPU_PYTHON)" .ci/gpu_check.py --out bundles/gpu-check --node "$${NODE:-gpu}"
 
-BENCHMARKS ?= verify append startup decode
+BENCHMARKS ?= verify append startup decode rescore
 bench: $(TEST_ENV) ## measure again what published/ holds: raw samples go into bundles/, ratios to the terminal
 	@mkdir -p bundles
 	@for name in $(BENCHMARKS); do echo "== $$name"; PATH=$(CURDIR)/$(TEST_BIN):$$PATH $(TEST_BIN)/python \

@@ -221,6 +221,12 @@ def test_of_several_depths_that_diverged_the_worst_is_named() -> None:
     assert found.detail == "kl at depth 512 is infinitely many times the frontier's, more than 2x"
 
 
+def test_divergence_that_reaches_the_bar_of_the_ratchet_is_blocked() -> None:
+    main = parity("0.02")
+    assert gate("v0.2.1", run(parity=parity("0.05"), frontier_parity=main), "ratchet").reason == "blocked"
+    assert gate("v0.2.1", run(parity=parity("0.049999"), frontier_parity=main), "ratchet").reason == "drifted"
+
+
 def test_where_one_prompt_was_graded_its_whole_divergence_is_compared() -> None:
     whole = replace(parity("0.0021"), depths=())
     main = replace(parity("0.001"), depths=(), source="the round's log")
@@ -243,6 +249,7 @@ def test_a_ratchet_needs_the_same_depths_on_both_sides() -> None:
     assert gate("v0.2.1", run(parity=None, frontier_parity=parity()), "ratchet").detail == "the run records no depths"
     other = parity(depths=SUITE[1:])
     assert gate("v0.2.1", run(frontier_parity=other), "ratchet").reason == "other-depths"
+    assert gate("v0.2.1", run(parity=other, frontier_parity=parity()), "ratchet").outcome is Outcome.PASS
 
 
 def test_the_guards_baseline_was_stale() -> None:

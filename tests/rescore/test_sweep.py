@@ -332,6 +332,71 @@ def test_a_superseded_run_carries_no_frontier() -> None:
     assert same(builder, rule).tiers["BASELINE"] == 2
 
 
+def graded_at(rows: int, agree: int) -> dict[str, Any]:
+    body = exact()
+    body["parity"]["depths"][3] |= {"rows": rows, "top1_agree": agree}
+    return body
+
+
+def test_agreement_at_the_bar_passes() -> None:
+    assert tier_of(graded_at(40, 38)) == "XL"  # exactly 95 %
+    assert tier_of(graded_at(40, 37)) == "REJECT"
+
+
+def test_a_margin_of_the_rules_own_length_is_long_enough() -> None:
+    assert HOUSE.clock is not None
+    for margin, tier in ((6000, "XL"), (6001, "REJECT")):
+        assert tier_of(exact(), replace(HOUSE, clock=replace(HOUSE.clock, margin=margin))) == tier
+
+
+def test_the_length_that_was_repeated_least_counts() -> None:
+    body = exact()
+    body["timing"][1]["samples"].pop()
+    assert tier_of(body) == "REJECT"
+    body["timing"][0]["samples"] = body["timing"][0]["samples"][:2]
+    body["timing"][1] = exact()["timing"][1]
+    assert tier_of(body) == "REJECT"
+
+
+def test_the_least_divergence_that_the_ratchet_looks_at_is_looked_at() -> None:
+    builder, _ = house_ledger()
+    builder.add("run", receipt(50.0, 450.0, role="frontier", round_="r2", parity=parity("0.0002")), RUNNER)
+    for kl in ("0.0005", "0.0004999"):  # both are more than twice the frontier's
+        builder.add("run", receipt(60.0, 500.0, round_="r2", parity=parity(kl)), RUNNER)
+    found = same(builder, HOUSE)
+    assert (found.tiers["REJECT"], found.tiers["XL"]) == (1, 2)
+
+
+def test_a_gate_that_only_house_rules_have_does_not_hold_an_older_rules_frontier_back() -> None:
+    old = replace(RULES["anchored, sampled"], ratchet=None, clock=None, ceiling=None, credit=Credit(Fraction(1), False))
+    builder = Builder().open()
+    few = receipt(60.0, 500.0, round_=None)
+    few["timing"][0]["samples"] = few["timing"][0]["samples"][:1]
+    builder.add("run", few, RUNNER)
+    builder.add("run", receipt(60.5, 500.0, round_=None), RUNNER)
+    assert same(builder, old).tiers == {"BASELINE": 1, "none": 1, NOT_SCORABLE: 2}
+
+
+def test_a_frontier_that_the_explaining_path_moved_is_the_one_to_beat() -> None:
+    builder = Builder().open()
+    builder.add("run", exact(round_=None), RUNNER)
+    odd = exact(count=70, tokens=7000, round_=None)
+    odd["timing"][0] = series("decode", "subject", [(70, 1), (140, 2), (70, 1)], context=131_072)
+    builder.add("run", odd, RUNNER)
+    builder.add("run", exact(count=71, tokens=7100, round_=None), RUNNER)
+    found = same(builder, RULES["house, open"])
+    assert (found.slow, found.tiers["BASELINE"], found.tiers["L"], found.tiers["none"]) == (1, 1, 1, 1)
+
+
+def test_a_reference_too_slow_to_tell_from_nothing_is_no_base_for_a_ceiling() -> None:
+    builder = Builder().open()
+    still = receipt(40.0, 300.0, role="reference")
+    still["timing"][0] = series("decode", "subject", [(1, 3 * 10**6)] * 3, context=131_072)
+    builder.add("run", still, RUNNER)
+    builder.add("run", exact(round_=None), RUNNER)
+    assert same(builder, HOUSE).tiers["BASELINE"] == 1
+
+
 def test_a_clock_that_stood_still_proves_nothing_under_one_side_either() -> None:
     assert tier_of(exact(longer=0), RULES["house, one side"]) == "REJECT"
 
