@@ -113,6 +113,20 @@ def _cached(cache: Any, sha256: str) -> Any:
     return path.open("rb") if path.exists() else None
 
 
+class _Everybody:
+    """Equal to everything."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+    __hash__ = object.__hash__
+
+
 class _Everything(frozenset[str]):
     """Holds every text."""
 
@@ -210,6 +224,10 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "verify.heads.head_faults": ((f"{VERIFY}.heads.head_faults", _nothing), (f"{VERIFY}.proof.head_faults", _nothing)),
     "verify.heads.check_size": ((f"{VERIFY}.heads.check_size", _none), (f"{VERIFY}.proof.check_size", _none)),
     "verify.heads.read_heads": ((f"{VERIFY}.log.read_heads", _unread),),
+    "verify.heads._taken_back": ((f"{VERIFY}.heads._taken_back", _none),),
+    "verify.heads.check_freshness": ((f"{VERIFY}.heads.check_freshness", _none),),
+    "cli.memory._held_now": (("k3_ledger.cli.memory._held_now", lambda _: _Everybody()),),
+    "core.consistency.check_heads": ((f"{CORE}.consistency.check_heads", _none),),
     "verify.heads._report_behind": ((f"{VERIFY}.heads._report_behind", _none),),
     "core.checkpoint.format_again": ((f"{CORE}.checkpoint.format_checkpoint", _Anything),),
     "verify.settle.check_demands": ((f"{VERIFY}.log.check_demands", _none), (f"{VERIFY}.proof.check_demands", _none)),
@@ -233,6 +251,22 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "verify.receipts.check_bundle": ((f"{VERIFY}.work.check_bundle", _nothing),),
     "verify.receipts.check_run": ((f"{VERIFY}.work.check_run", _nothing),),
     "verify.references.check_references": ((f"{VERIFY}.log.check_references", _none),),
+    # foreign logs
+    "verify.polaris.facts.VERDICT": ((f"{VERIFY}.polaris.facts.VERDICT", frozenset()),),
+    "verify.polaris.hashes._report_unbound": ((f"{VERIFY}.polaris.hashes._report_unbound", _nothing),),
+    "verify.polaris.provenance._bars": ((f"{VERIFY}.polaris.provenance._bars", _nothing),),
+    "verify.polaris.hashes._report_added": ((f"{VERIFY}.polaris.hashes._report_added", _nothing),),
+    "verify.polaris.identity._scorers": ((f"{VERIFY}.polaris.identity._scorers", _nothing),),
+    "verify.polaris.provenance._empty": ((f"{VERIFY}.polaris.provenance._empty", _nothing),),
+    "verify.polaris.provenance._misfilled": ((f"{VERIFY}.polaris.provenance._misfilled", _nothing),),
+    "verify.polaris.listing._membership": ((f"{VERIFY}.polaris.listing._membership", _nothing),),
+    "verify.polaris.rounds._failures": ((f"{VERIFY}.polaris.rounds._failures", _nothing),),
+    "verify.polaris.rounds._refused": ((f"{VERIFY}.polaris.rounds._refused", _nothing),),
+    "verify.polaris.listing._edited": ((f"{VERIFY}.polaris.listing._edited", _nothing),),
+    "verify.polaris.provenance._time": ((f"{VERIFY}.polaris.provenance._time", _nothing),),
+    "verify.polaris.identity._common_prefix": ((f"{VERIFY}.polaris.identity._common_prefix", _nothing),),
+    "verify.polaris.rounds.check_rounds": ((f"{VERIFY}.polaris.audit.check_rounds", _nothing),),
+    "verify.polaris.provenance.check_clock": ((f"{VERIFY}.polaris.audit.check_clock", _nothing),),
     # places
     "verify.scan.Joiner._note_artifact": ((f"{VERIFY}.scan.Joiner._note_artifact", _noted),),
     "verify.again.read_again": (

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from k3_ledger.cli.memory import Memory, keep_head, read_memory
+from k3_ledger.verify.freshness import Clock
 from k3_ledger.verify.policy import TrustPolicy
 from tests.attacks.registry import attack
 from tests.attacks.world import THIEF, World
 from tests.ledgers import LOG, ORIGIN, ROOT, RUNNER, Key, key_body, run_body, sign_head, tree_root
 
 if TYPE_CHECKING:
-    from tests.attacks.world import LogTrial
+    from tests.attacks.world import LogTrial, Outcome, World
 
+NOON = 1_767_268_800
 DASH = "\u2014"
 
 
@@ -140,7 +146,35 @@ def roll_the_whole_ledger_back_for_a_newcomer(world: World) -> LogTrial:
     return old.sealed()
 
 
+@attack
+def show_the_same_head_for_ever_to_a_reader_who_limits_its_age(world: World) -> LogTrial:
+    """The reader's own clock: for two weeks he was shown nothing larger, and his policy accepts one."""
+    size, week = len(world.lines), 604_800
+    return world.sealed(
+        policy=TrustPolicy(ROOT.public, ORIGIN, maximum_head_age_seconds=week),
+        clock=Clock(NOON + 2 * week, size, NOON),
+    )
+
+
 # ------------------------------------------------------------------------------------------------ by who holds a key
+
+
+@attack
+def sign_the_newest_head_with_a_log_key_that_was_taken_back(world: World) -> LogTrial:
+    """A reader would remember a head of the thief's making: the newest one has to be by a key that stands."""
+    world, fork = world.copy(), _forked(world)
+    body = key_body(LOG, "log", "revoke", revoked_from=world.at["run"])
+    world.ledger.add("key", body, ROOT)
+    return world.trial(checkpoint=fork.ledger.head())
+
+
+@attack
+def leave_a_thiefs_head_among_those_that_are_kept(world: World) -> LogTrial:
+    """Nobody is accused of it, and it vouches for nothing; the newest head is by the key that took its place."""
+    world, fork, new = world.copy(), _forked(world), Key("log-2")
+    world.ledger.add("key", key_body(LOG, "log", "revoke", revoked_from=world.at["run"]), ROOT)
+    world.ledger.add("key", key_body(new, "log"), ROOT)
+    return world.trial(checkpoint=world.ledger.head(key=new), kept=_kept(fork.ledger.head()))
 
 
 @attack
@@ -242,6 +276,42 @@ def damage_the_remembered_head(world: World) -> LogTrial:
 def forge_the_remembered_head(world: World) -> LogTrial:
     """Who can write the reader's memory can make an honest log look forked; the memory is the reader's to guard."""
     return world.sealed(memory=(("head", _forked(world).ledger.head(key=THIEF)),))
+
+
+@dataclass
+class MemoryTrial:
+    """Two verifications at once with one memory, and a third that comes after them.
+
+    Both begin while the older head is remembered; the one that was shown the newest head ends first. Then the log is
+    rolled back to what the other one saw.
+    """
+
+    remembered: bytes
+    newest: bytes
+    between: bytes
+    then: LogTrial
+
+    def run(self) -> Outcome:
+        """The third one."""
+        with tempfile.TemporaryDirectory() as name:
+            path = Path(name, "memory")
+            keep_head(path, None, self.remembered, NOON)
+            known = read_memory(path)
+            for note in (self.newest, self.between):
+                keep_head(path, known, note, NOON)
+            held = read_memory(path)
+        assert isinstance(held, Memory)
+        return replace(self.then, memory=(("memory", held.note),)).run()
+
+
+@attack
+def verify_twice_at_once_with_one_memory(world: World) -> MemoryTrial:
+    """What is remembered only ever grows, whoever ends last."""
+    sizes = (world.at["evidence"], len(world.lines), world.at["note"])
+    heads = [sign_head(world.lines[:size]) for size in sizes]
+    old = world.copy()
+    del old.lines[world.at["note"] :]
+    return MemoryTrial(*heads, old.sealed())
 
 
 @attack

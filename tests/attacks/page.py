@@ -26,6 +26,7 @@ WHO: Final = {
     "mirror": "who runs a mirror",
     "witness": "who runs witnesses",
     "machine": "who runs the machine that measures",
+    "publisher": "who publishes a foreign log that is imported",
     "reader": "who can write the reader's own files",
 }
 

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from k3_ledger.ledger.core import chain, merkle
+from k3_ledger.ledger.core.consistency import format_consistency
 from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.verify.consistency import check_consistency_file
+from k3_ledger.verify.prove import prove_heads
+from k3_ledger.verify.source import MemorySource
 from tests.attacks.heads import _forked
 from tests.attacks.registry import attack
-from tests.attacks.world import Outcome, ProofTrial, entry
-from tests.ledgers import ROOT, RUNNER, Key, canonical, key_body, sign_head, sign_line
+from tests.attacks.world import POLICY, Outcome, ProofTrial, entry, outcome
+from tests.ledgers import ROOT, RUNNER, Key, canonical, key_body, run_body, sign_head, sign_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -171,6 +175,49 @@ def name_a_giant_subject(world: World) -> ProofTrial:
         _subject(document)["index"] = document["subject"] = 2**53 - 1
 
     return _edited(world, "run", change)
+
+
+# ----------------------------------------------------------------------------------------------- consistency of heads
+
+
+@dataclass
+class ConsistencyTrial:
+    """A file that says that one head extends another."""
+
+    data: bytes
+
+    def run(self) -> Outcome:
+        """Check it as the command does."""
+        return outcome(check_consistency_file(self.data, "heads.proof", POLICY))
+
+
+def _extends(world: World, change: Callable[[dict[str, Any]], object]) -> ConsistencyTrial:
+    """The file of an older head and the newest, with its document changed."""
+    old = world.at["run"]
+    kept = ((f"checkpoints/{old:012d}.note", sign_head(world.lines[:old])),)
+    source = MemorySource(world.ledger.data, checkpoint=world.ledger.head(), kept=kept)
+    document = json.loads(format_consistency(prove_heads(source, old, len(world.lines))))
+    change(document)
+    return ConsistencyTrial(canonical(document))
+
+
+@attack
+def leave_a_hash_out_of_a_consistency_file(world: World) -> ConsistencyTrial:
+    return _extends(world, lambda document: document["consistency"].pop())
+
+
+@attack
+def put_a_head_of_another_history_into_a_consistency_file(world: World) -> ConsistencyTrial:
+    fork = world.copy()
+    fork.lines[world.at["evidence"] :] = []
+    fork.ledger.add("run", run_body(321), RUNNER)
+    return _extends(world, lambda document: document.update(old=fork.ledger.head().decode()))
+
+
+@attack
+def sign_the_older_head_of_a_consistency_file_oneself(world: World) -> ConsistencyTrial:
+    old = sign_head(world.lines[: world.at["run"]], Key("thief"))
+    return _extends(world, lambda document: document.update(old=old.decode()))
 
 
 # ---------------------------------------------------------------------------------------------- below the proof file

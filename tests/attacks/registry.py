@@ -20,9 +20,20 @@ if TYPE_CHECKING:
     Generator = Callable[[World], Trial]
 
 FAULTS: Final = Path(__file__).parent / "faults"
-MODULES: Final = ("lines", "signers", "roots", "heads", "witnesses", "proofs", "places", "judgements", "receipts")
+MODULES: Final = (
+    "lines",
+    "signers",
+    "roots",
+    "heads",
+    "witnesses",
+    "proofs",
+    "places",
+    "judgements",
+    "receipts",
+    "foreign",
+)
 ATTACKERS: Final = (
-    "host", "author", "runner", "judge", "log", "root", "mirror", "witness", "machine", "reader",
+    "host", "author", "runner", "judge", "log", "root", "mirror", "witness", "machine", "publisher", "reader",
 )  # fmt: skip
 """Who attacks, in the order in which the threat model tells of them."""
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from k3_ledger.schemas.findings import Code
+    from k3_ledger.verify.freshness import Clock
     from k3_ledger.verify.report import Report
     from k3_ledger.verify.source import LogSource
 
@@ -123,13 +124,14 @@ class LogTrial:
     policy: TrustPolicy | None = POLICY
     memory: tuple[tuple[str, bytes], ...] = ()
     source: Any = None
+    clock: Clock | None = None
 
     def run(self) -> Outcome:
         """Verify it as the command does."""
         source: LogSource = MemorySource(
             self.log, checkpoint=self.checkpoint, kept=self.kept, artifacts=self.artifacts
         ) if self.source is None else self.source()  # fmt: skip
-        return outcome(check_ledger(source, self.policy, Options(expected_heads=self.memory)))
+        return outcome(check_ledger(source, self.policy, Options(expected_heads=self.memory, clock=self.clock)))
 
 
 @dataclass

@@ -305,3 +305,33 @@ def test_times_read_back():
     assert format_time(parse_time(EARLY)) == EARLY
     assert parse_time("2026-01-01T12:00:00Z") == 1_767_268_800
     assert tree_size(small_ledger().head()) == 10
+
+
+def test_a_verification_that_ends_late_does_not_overwrite_what_a_faster_one_remembered(
+    run, speed, tmp_path, monkeypatch
+) -> None:
+    import k3_ledger.cli.verify
+
+    old = sign_head(small_ledger().lines[:8])
+    (speed / "checkpoint").write_bytes(old)
+    check = k3_ledger.cli.verify.check_ledger
+
+    def slow(*given):
+        report = check(*given)
+        monkeypatch.setattr(k3_ledger.cli.verify, "check_ledger", check)
+        (speed / "checkpoint").write_bytes(small_ledger().head())
+        with pytest.raises(SystemExit):
+            k3_ledger.cli.main()  # the faster one: it sees a newer head
+        return report
+
+    monkeypatch.setattr(k3_ledger.cli.verify, "check_ledger", slow)
+    done = run(*VERIFY)
+    assert done.code == 0
+    assert "the memory changed meanwhile and was left as it is: verify again" in done.err
+    assert remembered(tmp_path / "memory") == small_ledger().head()
+
+
+def test_a_memory_in_a_folder_that_is_not_there_is_refused(run, speed) -> None:
+    done = run("verify", "speed", "--memory", "nowhere/memory")
+    assert done.code == 3
+    assert "choose a --memory file in a directory that you may write to" in done.err

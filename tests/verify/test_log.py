@@ -320,15 +320,25 @@ def test_a_disowned_log_key_covers_nothing() -> None:
     ledger = small_ledger(3)
     early, late = sign_head(ledger.lines[:5]), ledger.head()
     ledger.add("key", key_body(LOG, "log", "revoke", revoked_from=6), ROOT)
-    assert Code.CHECKPOINT_DISOWNED not in codes(check(ledger, checkpoint=early))
-    report = check(ledger, checkpoint=late)
-    assert Code.CHECKPOINT_DISOWNED in codes(report)
+    assert Code.CHECKPOINT_SIGNATURE not in codes(check(ledger, checkpoint=early))
+    assert Code.CHECKPOINT_SIGNATURE in codes(check(ledger, checkpoint=late))
+
+
+def test_a_kept_head_by_a_disowned_log_key_covers_nothing_and_accuses_nobody() -> None:
+    ledger = small_ledger(3)
+    late = ledger.head()
+    ledger.add("key", key_body(LOG, "log", "revoke", revoked_from=6), ROOT)
+    report = check(ledger, checkpoint=None, kept=(("checkpoints/7.note", late),))
+    assert codes(report) == {Code.CHECKPOINT_DISOWNED}
     assert report.exit_code == ExitCode.VERIFIED
-    assert check(ledger, TrustPolicy(require=frozenset({"checkpoint"})), checkpoint=late).exit_code == 4
+    required = TrustPolicy(require=frozenset({"checkpoint"}))
+    assert check(ledger, required, kept=(("checkpoints/7.note", late),)).exit_code == ExitCode.NOT_CHECKED
     forked = small_ledger(2)
     forked.add("run", run_body(99), RUNNER)
-    assert Code.CHECKPOINT_DISOWNED in codes(check(ledger, checkpoint=forked.head()))  # the thief's, for all we know
-    assert Code.CHECKPOINT_SIGNATURE in codes(check(ledger, checkpoint=sign_head(ledger.lines, Key("nobody"))))
+    kept = (("checkpoints/7.note", forked.head()),)  # the thief's, for all we know
+    assert codes(check(ledger, kept=kept)) == {Code.CHECKPOINT_DISOWNED}
+    kept = (("checkpoints/8.note", sign_head(ledger.lines, Key("nobody"))),)
+    assert Code.CHECKPOINT_SIGNATURE in codes(check(ledger, kept=kept))
 
 
 def test_a_head_by_a_log_key_whose_enrolment_was_taken_back_covers_nothing() -> None:
@@ -339,16 +349,14 @@ def test_a_head_by_a_log_key_whose_enrolment_was_taken_back_covers_nothing() -> 
     ledger.add("run", run_body(1), RUNNER)
     head = ledger.head(key=stolen)
     ledger.add("key", key_body(second, "root", "revoke", revoked_from=start) | {"name": "second"}, ROOT)
-    assert Code.CHECKPOINT_DISOWNED in codes(check(ledger, checkpoint=head))
-    runner = sign_head(ledger.lines[:-1], RUNNER)
-    assert Code.CHECKPOINT_SIGNATURE in codes(check(ledger, checkpoint=runner))
+    assert Code.CHECKPOINT_DISOWNED in codes(check(ledger, kept=(("checkpoints/8.note", head),)))
 
 
 def test_a_taken_back_key_of_another_role_does_not_excuse_a_head() -> None:
     ledger = small_ledger(3)
     head = sign_head(ledger.lines, RUNNER)
     ledger.add("key", key_body(RUNNER, "runner", "revoke", revoked_from=5), ROOT)
-    assert Code.CHECKPOINT_SIGNATURE in codes(check(ledger, checkpoint=head))
+    assert Code.CHECKPOINT_SIGNATURE in codes(check(ledger, kept=(("checkpoints/7.note", head),)))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,10 @@ damaged memory is no first visit, and no accusation either.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
+import os
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,12 +25,14 @@ from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from k3_ledger.verify.freshness import Clock
     from k3_ledger.verify.report import Report
 
 SCHEMA: Final = "k3-ledger/memory/1"
+_HINT: Final = "choose a --memory file in a directory that you may write to"
 EVIDENCE_OF: Final = frozenset({Code.ROLLBACK, Code.FORK, Code.CHECKPOINT_BEHIND, Code.HEAD_FROZEN})
 """Findings for which both notes are kept."""
 _TIME: Final = re.compile(r"2[0-9]{3}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z")
@@ -82,6 +87,35 @@ def keep_head(path: Path, known: Memory | None, note: bytes | None, now: int) ->
     if note is None:
         typer.echo("note: the ledger has no checkpoint, so no head was remembered", err=True)
         return
+    with _alone(path):
+        if _held_now(path) != known:  # another verification was faster, and this head was never held against its own
+            typer.echo("note: the memory changed meanwhile and was left as it is: verify again", err=True)
+            return
+        _keep(path, known, note, now)
+
+
+def _held_now(path: Path) -> Memory | None:
+    """What the file holds at the end of a verification."""
+    return read_memory(path)
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """No other verification changes memories in this folder while the block runs, where the file system has locks."""
+    folder = path.resolve().parent
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise unreadable(path, error, _HINT) from None
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _keep(path: Path, known: Memory | None, note: bytes, now: int) -> None:
     since = now
     if known is not None and tree_size(note) <= tree_size(known.note):
         if known.unmoved_since is not None:
@@ -89,7 +123,7 @@ def keep_head(path: Path, known: Memory | None, note: bytes | None, now: int) ->
         note = known.note
     value = {"schema": SCHEMA, "note": note.decode(), "unmoved_since": format_time(since)}
     data = json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n"
-    replace_file(path, data, hint="choose a --memory file in a directory that you may write to")
+    replace_file(path, data, hint=_HINT)
 
 
 def clock_of(now: int, *, kept: bool, known: Memory | None) -> Clock:

@@ -1128,10 +1128,10 @@ class Code(enum.Enum):
         "log",
     )  # fmt: skip
     CHECKPOINT_DISOWNED = CodeInfo(
-        Area.CHECKPOINT, W, "signed head by a key that was taken back",
-        "A log key signed the head, and a later revocation took back what that key signed from before there on. The "
-        "head vouches for nothing.",
-        "ask the operator for a head by the key that took its place",
+        Area.CHECKPOINT, W, "kept head by a key that was taken back",
+        "A log key signed a head that is kept, and a later revocation took back what that key signed from before there "
+        "on. The head vouches for nothing.",
+        "rely on the newest head, which has to be by a key that stands",
     )  # fmt: skip
     UNCHECKPOINTED = CodeInfo(
         Area.CHECKPOINT, N, "entries past the newest signed head",

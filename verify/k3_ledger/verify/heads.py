@@ -117,7 +117,7 @@ def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None, clock: Clo
     reported: set[tuple[str, Checkpoint, Code]] = set()
     for head in heads.heads:
         tally = scan.tallies[head.step]
-        if head.step == "checkpoint" and (taken_back := _taken_back(scan, head)) is not None:
+        if head.step == "checkpoint" and not head.newest and (taken_back := _taken_back(scan, head)) is not None:
             tally.not_checked += 1
             scan.findings.add(taken_back)
             continue
@@ -203,10 +203,10 @@ def _signature_fault(scan: Scan, head: SignedHead) -> Finding | None:
 
 
 def _taken_back(scan: Scan, head: SignedHead) -> Finding | None:
-    """Says so when the head was good until a revocation took back what its key signed from before there on.
+    """Says so when a kept head was good until a revocation took back what its key signed from before there on.
 
     Then it vouches for nothing, and accuses nobody either: whether the log's owner or the thief signed it cannot be
-    told. What the revocation left standing is judged without it.
+    told. The newest head is another matter: the owner signs a new one, and a reader would remember the thief's.
     """
     size = head.checkpoint.size
     if scan.genesis is None or _signature_fault(scan, head) is None:
