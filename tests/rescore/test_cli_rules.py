@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from k3_ledger.rescore.rules.registry import RULES, find_rule
+from k3_ledger.rescore.rules.registry import RULES, find_rule, name_by_digest
 from k3_ledger.rescore.sealing import rule_body
 from tests.ledgers import JUDGE, Builder
 
@@ -158,6 +158,13 @@ def test_a_rule_that_took_another_ones_name_is_named(command: Callable[..., Done
     lax = replace(house, tiers=replace(house.tiers, significance=Fraction(0)))
     published(tmp_path, rule_body(lax))
     assert "not the registered rule of its name" in command("rules", "list", "book").out
+
+
+def test_a_rule_whose_pins_alone_differ_is_told_from_another_policy() -> None:
+    house = find_rule("house-1.decode")
+    pinned = replace(house, pins=(("frontier:decode@131072/m/q/n", Fraction(50)),))
+    assert name_by_digest(pinned) == "house-1.decode with other pins"
+    assert name_by_digest(house) == "registered"
 
 
 @pytest.mark.parametrize(
