@@ -85,7 +85,6 @@ def _read(source: TileSource, scan: Scan, sizes: frozenset[int]) -> list[Tile]:
     """Check every bundle that is there, in log order; returns those that are not."""
     joiner = _Joiner(scan, sizes)
     tree = source.tree
-    tree.check()
     gaps: list[Tile] = []
     offset = 0
     for tile in tiles_of(tree.size, level=ENTRIES):
