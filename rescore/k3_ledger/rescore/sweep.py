@@ -11,18 +11,21 @@ frontier as it climbs) is settled here, chunk by chunk.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from k3_ledger.rescore.sweeping.prepare import Preparer, prepare
 from k3_ledger.rescore.sweeping.settle import NOT_SCORABLE, Settling, Sweep
 from k3_ledger.verify.log import VerifiedLog
-from k3_ledger.verify.parallel import PARALLEL_BYTES, in_order
+from k3_ledger.verify.parallel import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.rescore.sweeping.prepare import Prepared
+
+PARALLEL_BYTES: Final = 256 << 20
+"""Logs smaller than this are swept in one process: that takes about a second, and starting others half of one."""
 
 __all__ = ["NOT_SCORABLE", "Sweep", "sweep"]
 
