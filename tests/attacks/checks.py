@@ -249,6 +249,8 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     # artifacts, receipts, references
     "verify.artifacts._hash": ((f"{VERIFY}.artifacts._hash", _as_named),),
     "verify.receipts.check_bundle": ((f"{VERIFY}.work.check_bundle", _nothing),),
+    "verify.receipts.check_artifact_names": ((f"{VERIFY}.work.check_artifact_names", _nothing),),
+    "verify.receipts.check_import": ((f"{VERIFY}.work.check_import", _nothing),),
     "verify.receipts.check_run": ((f"{VERIFY}.work.check_run", _nothing),),
     "verify.references.check_references": ((f"{VERIFY}.log.check_references", _none),),
     # foreign logs

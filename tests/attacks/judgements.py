@@ -213,6 +213,45 @@ def import_under_the_name_of_a_native_run(world: World) -> LogTrial:
     return world.sealed(artifacts={**world.artifacts, found["sha256"]: original})
 
 
+def _imported(world: World, **changes: object) -> LogTrial:
+    """An import by the log, with its original stored."""
+    world, original = world.copy(), b'{"tps": 41.39}'
+    found = artifact(original, "receipt.json")
+    body = {
+        "format": "polaris/1", "foreign_id": "70e6a00a", "original_sha256": found["sha256"], "attestation": "none",
+        "fields": [], "findings": [], "artifacts": [found], **changes,
+    }  # fmt: skip
+    world.ledger.add("import", body, LOG)
+    return world.sealed(artifacts={**world.artifacts, found["sha256"]: original})
+
+
+@attack
+def import_without_the_original(world: World) -> LogTrial:
+    return _imported(world, original_sha256="e" * 64)
+
+
+@attack
+def import_figures_that_the_original_does_not_hold(world: World) -> LogTrial:
+    return _imported(world, fields=[{"name": "result.tps", "value": "999"}])
+
+
+@attack
+def state_a_pin_twice(world: World) -> LogTrial:
+    """Two values for one slot: a reader shows the first, and the check would take the last."""
+    body = _verdict(world)
+    forged = dict(body["pins"][0], value="30")
+    return _said(world, "verdict", body | {"pins": [forged, *body["pins"]]})
+
+
+@attack
+def measure_the_frontier_slowly(world: World) -> LogTrial:
+    """A frontier build that was held back in its own round makes every candidate's gain large."""
+    world = world.copy()
+    world.ledger.add("run", receipt(20.0, 450.0, role="frontier", round_="r2"), RUNNER)
+    world.ledger.add("run", receipt(49.0, 450.0, round_="r2"), RUNNER)
+    return world.sealed()
+
+
 @attack
 def add_a_run_of_the_same_bundle_again(world: World) -> LogTrial:
     """One measurement counted as two receipts, each with a good signature."""

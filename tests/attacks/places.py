@@ -118,6 +118,14 @@ def give_one_artifact_two_sizes(world: World) -> LogTrial:
 
 
 @attack
+def name_two_artifacts_alike(world: World) -> LogTrial:
+    """Raw samples and better ones, both sealed, both called samples.json."""
+    world, better = world.copy(), SAMPLES.replace(b"900", b"100")
+    world.ledger.add("run", run_body(20, artifacts=[artifact(SAMPLES), artifact(better)]), RUNNER)
+    return world.sealed(artifacts={DIGEST: SAMPLES, hashlib.sha256(better).hexdigest(): better})
+
+
+@attack
 def put_a_link_in_the_place_of_an_artifact(world: World) -> CommandTrial:
     """A link out of the ledger: right bytes today, and another file's tomorrow."""
 
@@ -158,6 +166,26 @@ def put_a_proof_in_the_place_of_the_log(world: World) -> CommandTrial:
 def put_a_proof_in_the_place_of_the_log_beside_its_checkpoint(world: World) -> CommandTrial:
     proof = world.proof(world.at["run"]).proof
     return CommandTrial({"ledger.jsonl": proof, "checkpoint": world.ledger.head()})
+
+
+def _packed(world: World, *more: str) -> CommandTrial:
+    """An offline bundle of one proved entry under the name of an archive of the whole ledger."""
+
+    def change(folder: Path) -> None:
+        words = ("bundle", "pack", "ledger", "--entries", str(world.at["run"]), "--out", str(folder / "ledger.tar"))
+        assert command(folder, *words).exit == 0
+
+    return CommandTrial(ledger_files(world.ledger, {DIGEST: SAMPLES}), change, ("verify", "ledger.tar", *more))
+
+
+@attack
+def hand_over_one_entry_where_the_record_was_asked_for(world: World) -> CommandTrial:
+    return _packed(world)
+
+
+@attack
+def hand_over_one_entry_to_a_reader_who_requires_the_chain(world: World) -> CommandTrial:
+    return _packed(world, "--require", "chain")
 
 
 @attack

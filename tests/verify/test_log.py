@@ -602,7 +602,7 @@ def artifact(data: bytes, name: str = "raw.json", **more: Any) -> dict[str, Any]
 
 def test_artifacts_are_hashed_again_and_a_missing_one_is_counted_not_passed() -> None:
     ledger = small_ledger(1)
-    one, two = artifact(b"one"), artifact(b"two")
+    one, two = artifact(b"one"), artifact(b"two", "more.json")
     ledger.add("run", run_body(1, artifacts=[one, two]), RUNNER)
     stored = {one["sha256"]: b"one", two["sha256"]: b"two"}
     report = check_log(MemorySource(ledger.data, artifacts=stored), POLICY)

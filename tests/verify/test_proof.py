@@ -310,3 +310,18 @@ def test_a_root_left_below_the_threshold_is_a_warning_in_a_proof_too() -> None:
     ledger.act("key", key_body(SECOND, "root", "revoke"), SECOND, ROOT)
     report = check(prove(ledger, 4))
     assert (report.exit_code, report.counts, report.steps[4].failed) == (0, {Code.ROOTS_TOO_FEW: 1}, 0)
+
+
+@pytest.mark.parametrize(("original", "code"), [("a" * 64, None), ("b" * 64, Code.IMPORT_ORIGINAL)])
+def test_a_proved_import_holds_its_original(original: str, code: Code | None) -> None:
+    ledger = small_ledger(1)
+    artifact = {"name": "receipt.json", "sha256": "a" * 64, "size": 1, "media_type": "application/json"}
+    body = {
+        "format": "polaris/1", "foreign_id": "70e6a00a", "original_sha256": original, "attestation": "none",
+        "fields": [], "findings": [], "artifacts": [artifact],
+    }  # fmt: skip
+    ledger.add("import", body, LOG)
+    report = check(prove(ledger, 5))
+    assert (report.exit_code, set(report.counts)) == ((1, {code}) if code else (0, set()))
+    (receipts,) = [step for step in report.steps if step.name == "receipts"]
+    assert (receipts.checked, receipts.failed) == (1, int(code is not None))

@@ -169,3 +169,24 @@ def test_the_page_lists_the_bounds_in_force() -> None:
         for unit in re.findall(r"`([a-z]+)`", units) or ["other"]:
             shown[unit] = int(most.replace(",", ""))
     assert shown == MOST_PER_NANOSECOND._asdict()
+
+
+def named(*names: str) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "sha256": f"{number:064x}", "size": 1, "media_type": "text/plain"}
+        for number, name in enumerate(names)
+    ]
+
+
+def test_each_artifact_of_a_receipt_has_a_name_of_its_own() -> None:
+    taken = {"ARTIFACT_NAME_TAKEN": ["body.artifacts[2].name", "body.artifacts[3].name"]}
+    missing = {"ARTIFACT_MISSING"}
+    body = run_body(0, artifacts=named("a", "b", "a", "b"))
+    ledger = small_ledger(0)
+    ledger.add("run", body, RUNNER)
+    ledger.add("run", run_body(1, artifacts=named("a", "b", "c")), RUNNER)  # another receipt's names are its own
+    report = check_log(MemorySource(ledger.data))
+    fields = [f.position.field for f in report.findings if f.code is Code.ARTIFACT_NAME_TAKEN]
+    assert fields == taken["ARTIFACT_NAME_TAKEN"]
+    assert {code.name for code in report.counts} == set(taken) | missing
+    assert report.exit_code == 1

@@ -189,11 +189,11 @@ def faults(entry: Any) -> Iterator[Finding]:
 
     from k3_ledger.schemas.findings import Finding
     from k3_ledger.schemas.outcomes import Position
-    from k3_ledger.verify.receipts import check_bundle, check_run
+    from k3_ledger.verify.receipts import check_artifact_names, check_bundle, check_run
 
     if entry.kind not in ("run", "failed"):
         return
-    found = list(check_bundle(encode(entry), entry.kind, entry.body.bundle))
+    found = [*check_bundle(encode(entry), entry.kind, entry.body.bundle), *check_artifact_names(entry.body)]
     found += check_run(entry.body) if entry.kind == "run" else ()
     for fault in found:
         place = Position(index=entry.index, field=fault.field)

@@ -1250,6 +1250,17 @@ class Code(enum.Enum):
         "A receipt is a bundle and the digest of that bundle; here the rest of the body hashes to something else.",
         "seal the bundle again with `k3-ledger seal`",
     )  # fmt: skip
+    ARTIFACT_NAME_TAKEN = CodeInfo(
+        Area.RECEIPT, E, "two artifacts of one name",
+        "A receipt names two artifacts alike, so which of them is meant by that name cannot be told.",
+        "give each artifact of a receipt a name of its own and seal again",
+    )  # fmt: skip
+    IMPORT_ORIGINAL = CodeInfo(
+        Area.RECEIPT, E, "import without its original",
+        "The original that an import names is none of its artifacts, so nothing that was copied out of it can be held "
+        "against it.",
+        "import the foreign log again with `k3-ledger import`",
+    )  # fmt: skip
     REFERENCE_UNKNOWN = CodeInfo(
         Area.RECEIPT, E, "entry names an entry that is not there",
         "An entry refers to an earlier entry by an identity that no earlier entry has.",

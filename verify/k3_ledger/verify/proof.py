@@ -30,7 +30,7 @@ from k3_ledger.verify.artifacts import check_artifacts
 from k3_ledger.verify.attested import is_attested, read_attested
 from k3_ledger.verify.freshness import check_freshness
 from k3_ledger.verify.heads import SignedHead, check_size, head_faults, signed_head
-from k3_ledger.verify.receipts import check_bundle, check_run
+from k3_ledger.verify.receipts import check_artifact_names, check_bundle, check_import, check_run
 from k3_ledger.verify.report import FindingLog, Head, Report, VerificationError
 from k3_ledger.verify.scan import Scan
 from k3_ledger.verify.settle import check_attested, check_demands, check_keys, make_report
@@ -294,11 +294,14 @@ def _check_subject(scan: Scan, name: str, index: int, read: tuple[Any, bytes, by
     scan.imported += entry.kind == "import" and entry.body.attestation != "none"
     if entry.kind == "run" and is_attested(entry.body):
         scan.attested.append(read_attested(index, data))
-    if entry.kind not in RECEIPTS:
+    if entry.kind not in RECEIPTS | {"import"}:
         return
     tally = scan.tallies["receipts"]
     tally.checked += 1
-    faults = list(check_bundle(data, entry.kind, entry.body.bundle))
+    if entry.kind == "import":
+        faults = list(check_import(entry.body))
+    else:
+        faults = [*check_bundle(data, entry.kind, entry.body.bundle), *check_artifact_names(entry.body)]
     faults += check_run(entry.body) if entry.kind == "run" else ()
     tally.failed += bool(faults)
     for code, where, message, expected, found in faults:

@@ -70,6 +70,25 @@ def check_bundle(entry: bytes, kind: str, stated: str) -> Iterator[Fault]:
         yield Fault(Code.RECEIPT_BUNDLE, "body.bundle", "the body is not that of the bundle it names", found, stated)
 
 
+def check_artifact_names(body: Any) -> Iterator[Fault]:
+    """No two artifacts of a ``run`` or ``failed`` body have one name: readers find them by it."""
+    names: set[str] = set()
+    for number, artifact in enumerate(body.artifacts):
+        if artifact.name in names:
+            message = f"another artifact is called {artifact.name} too"
+            yield Fault(Code.ARTIFACT_NAME_TAKEN, f"body.artifacts[{number}].name", message, None, artifact.name)
+        names.add(artifact.name)
+
+
+def check_import(body: Any) -> Iterator[Fault]:
+    """The original of an ``import`` body is one of its artifacts."""
+    if all(artifact.sha256 != body.original_sha256 for artifact in body.artifacts):
+        message = "the original that the import names is none of its artifacts"
+        yield Fault(
+            Code.IMPORT_ORIGINAL, "body.original_sha256", message, "the digest of an artifact", body.original_sha256
+        )
+
+
 def check_run(body: Any) -> Iterator[Fault]:
     """Faults of a ``run`` body (struct or model), in the order of its fields."""
     for number, series in enumerate(body.timing):

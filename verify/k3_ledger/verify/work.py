@@ -23,7 +23,7 @@ from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position, Severity
 from k3_ledger.schemas.structs import decode_entry
 from k3_ledger.verify.attested import is_attested, read_attested
-from k3_ledger.verify.receipts import check_bundle, check_run
+from k3_ledger.verify.receipts import check_artifact_names, check_bundle, check_import, check_run
 from k3_ledger.verify.report import FindingLog
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from k3_ledger.verify.attested import Attested
     from k3_ledger.verify.chunks import Chunk
+    from k3_ledger.verify.receipts import Fault
 
 LOG_NAME = "ledger.jsonl"
 RECEIPTS = frozenset({"run", "failed"})
@@ -229,23 +230,28 @@ class _Worker:
 
     def _check_receipt(self, kind: str, data: bytes, body: Any, position: int) -> None:
         self.receipts[0] += 1
-        faults = list(check_bundle(data, kind, body.bundle))
+        faults = [*check_bundle(data, kind, body.bundle), *check_artifact_names(body)]
         if kind == "run":
             if is_attested(body):
                 self.result.attested.append(read_attested(position, data))
             faults += check_run(body)
-        if faults:
-            self.receipts[1] += 1
-            for code, where, message, expected, found in faults:
-                place = Position(LOG_NAME, position + 1, index=position, field=where)
-                self.result.findings.add(Finding(code, message, place, expected, found))
+        self._report(faults, position)
         for artifact in body.artifacts:
             self.result.artifacts.append((position, artifact.name, artifact.sha256, artifact.size))
+
+    def _report(self, faults: list[Fault], position: int) -> None:
+        """Count one receipt whose body is wrong, and say what is."""
+        self.receipts[1] += bool(faults)
+        for code, where, message, expected, found in faults:
+            place = Position(LOG_NAME, position + 1, index=position, field=where)
+            self.result.findings.add(Finding(code, message, place, expected, found))
 
     def _collect(self, kind: str, body: Any, position: int) -> None:
         """Keep what later steps need: artifacts that must hash right, entries that must exist."""
         if kind == "import":
             self.result.imported += body.attestation != "none"
+            self.receipts[0] += 1
+            self._report(list(check_import(body)), position)
         for artifact in getattr(body, "artifacts", ()):
             self.result.artifacts.append((position, artifact.name, artifact.sha256, artifact.size))
         for where in REFERENCES.get(kind, ()):
