@@ -47,7 +47,7 @@ def _believed(_text: str, sig: Any, verifier: Any, *_: object) -> VerifiedSignat
 
 
 def _unread(_source: object, _remembered: object, _findings: object) -> Heads:
-    return Heads((), {})
+    return Heads((), {}, 0)
 
 
 def _all_of(cosigned: Any, quorum: int) -> tuple[Any, ...]:
