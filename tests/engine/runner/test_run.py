@@ -182,14 +182,21 @@ def test_a_machine_with_accelerators_has_their_state_and_driver_in_the_bundle(
     assert b"1980 MHz, 41, 120 W" in kept["accelerators-before.csv"]
 
 
-def test_the_commit_and_the_difference_from_it_are_kept(
+def test_the_commit_the_difference_from_it_and_the_round_are_kept(
     synthetic: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patch = b"diff --git a/x b/x\n"
     source = Source(commit="1" * 40, dirty=True, patch_sha256=hashlib.sha256(patch).hexdigest(), clean_builds=0)
     monkeypatch.setattr(runner, "probe_source", lambda _: (source, patch))
-    monkeypatch.setattr(runner.Session, "measure", lambda *_: [Finding(Code.RUN_TIMEOUT, "no")])
-    outcome = runner.run(Request(synthetic("tiny"), "m", tmp_path / "b", "here"))
+    tasks = []
+
+    def measure(session: runner.Session, *_: object) -> list[Finding]:
+        tasks.append(session.task)
+        return [Finding(Code.RUN_TIMEOUT, "no")]
+
+    monkeypatch.setattr(runner.Session, "measure", measure)
+    outcome = runner.run(Request(synthetic("tiny"), "m", tmp_path / "b", "here", round="round-7", prompts=3))
+    assert (outcome.measurement.round, tasks[0].prompts) == ("round-7", 3)
     assert outcome.measurement.subject.source == source
     assert artifacts(tmp_path / "b")["source.patch"] == patch
 
