@@ -107,6 +107,8 @@ def with_entries(folder: Path) -> None:
 # ------------------------------------------------------------------------------------------------------- checks
 
 _ACKNOWLEDGED = re.compile(r"^entry (\d+) ([0-9a-f]{64})(?::.*)\n", re.MULTILINE)
+_DURABLE = re.compile(r"\b(?:p?write(?:64)?|f(?:data)?sync|ftruncate|rename\w*)\((?!\d+<(?:pipe|/dev))")
+"""A call on which it depends that something lasts; output is none."""
 _HEAD = re.compile(r"^head of (\d+) entries, root ([0-9a-f]{64}): .*\n", re.MULTILINE)
 
 
@@ -124,6 +126,8 @@ def check_ended(ended: Ended, fault: Fault) -> None:
     if fault.kind == "SIGKILL":
         hold(ended.code is None, f"exit {ended.code} after a kill")
         return
+    if ended.struck and _DURABLE.search(ended.struck):
+        hold(ended.code != 0, f"said to be done though the system refused: {ended.struck}")
     # Where no output can be written at all, the interpreter's own last flush fails: 120 is no verdict either.
     codes = (0, 3, 120) if fault.call == "write" and fault.kind.endswith("+") else (0, 3)
     hold(ended.code in codes, f"exit {ended.code} when the system refused: {ended.err}")
@@ -140,6 +144,9 @@ def check_ledger(folder: Path, before: bytes, ended: Ended) -> None:
     now = identities(folder)
     for index, identity in _ACKNOWLEDGED.findall(ended.out):
         hold(int(index) < len(now) and now[int(index)] == identity, f"entry {index} was acknowledged and is lost")
+    if "the ledger is as it was" in ended.err:
+        known = before.count(b"\n") + len(_ACKNOWLEDGED.findall(ended.out))
+        hold(len(now) == known, f"the ledger is not as it was: {len(now)} entries, not {known}")
     heads = [parse_checkpoint(parse_note(path.read_bytes()).text) for path in _notes(folder)]
     for size, root in _HEAD.findall(ended.out):
         hold((int(size), root) in [(head.size, head.root.hex()) for head in heads], f"the head of {size} is lost")

@@ -77,6 +77,19 @@ def test_a_traceback_an_accusation_and_silence_are_not_survived() -> None:
         programs.check_ended(Ended(0, "", "", []), Fault("write", 1, "SIGKILL"))
 
 
+@pytest.mark.parametrize(
+    "call", ["fdatasync(3</l/ledger.jsonl>)", "fsync(4</l>)", 'rename("/l/a", "/l/b")', "write(5</l/x>, 1)"]
+)
+def test_a_sync_that_failed_is_not_passed_over(call: str) -> None:
+    fault = Fault(call.partition("(")[0], 1, "EIO")
+    programs.check_ended(Ended(3, "", "error: x", [f"1 {call} = -1 EIO (INJECTED)"]), fault)
+    with pytest.raises(programs.Lost, match="refused"):
+        programs.check_ended(Ended(0, "", "", [f"1 {call} = -1 EIO (INJECTED)"]), fault)
+    programs.check_ended(
+        Ended(0, "", "", ['1 write(1<pipe:[7]>, "x", 1) = -1 EIO (INJECTED)']), Fault("write", 1, "EIO")
+    )
+
+
 def test_an_acknowledged_entry_or_head_that_is_not_there_is_a_loss(tmp_path: Path) -> None:
     ledger = new_ledger(tmp_path / "ledger")
     append_notes(ledger, "one")

@@ -144,6 +144,11 @@ def run(action: Callable[[], None], folder: Path, fault: Fault | None = None) ->
             _be_child(action, folder, gate, out, err)
         out.begin()
         err.begin()
+        deadline = time.monotonic() + PATIENCE_S
+        while not gate[1]:  # what makes a child of this process a program is not the program's
+            if time.monotonic() > deadline:
+                raise TimeoutError("a child of this process does not begin")
+            time.sleep(0.0005)
         tracer, record = _attach(child, fault)
         gate[0] = 1
         status = _wait(child)
@@ -197,6 +202,7 @@ def _be_child(action: Callable[[], None], folder: Path, gate: mmap.mmap, out: _O
         os.chdir(folder)
         sys.stdout = open(1, "w", closefd=False, encoding="utf-8")  # noqa: SIM115 - the stream of the process
         sys.stderr = open(2, "w", closefd=False, encoding="utf-8", buffering=1)  # noqa: SIM115 - likewise
+        gate[1] = 1
         while not gate[0]:
             time.sleep(0.001)  # no call that is traced
         code = _act(action)
