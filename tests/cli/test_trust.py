@@ -270,3 +270,74 @@ def test_what_cannot_be_changed_in_place_is_left_to_its_owner(run, mine, monkeyp
     done = run("trust", "add", "size", 7)
     assert (done.code, mine.read_text()) == (2, MINE)
     assert "change it by hand" in done.err
+
+
+# ------------------------------------------------------------------------------------------------- attestations
+
+PIN = "ab" * 48
+WORDS = ("trust", "add", "attestation")
+
+
+def test_demands_on_attestations_are_added_to_a_table(run, mine, tmp_path):
+    (tmp_path / "certs").mkdir()
+    (tmp_path / "certs" / "root.pem").write_bytes(b"certificate")
+    assert run("trust", "add", "witness", WITNESS, "--quorum", 1).code == 0
+    done = run(*WORDS, "--kind", "tdx", "--at", "now", "--trust-dir", "certs", "--pin", f"mrtd={PIN}")
+    assert (done.code, done.err) == (0, "")
+    assert run(*WORDS, "--kind", "nvidia", "--kind", "tdx", "--pin", f"mrtd={'cd' * 48}", "--allow", "smt").code == 0
+    assert run(*WORDS, "--tcb-status", "OutOfDate", "--refuse-advisory", "INTEL-SA-1").code == 0
+    said = policy(mine).attestation
+    assert said is not None
+    assert (said.kinds, said.at, said.trust_dir) == ({"tdx", "nvidia"}, "now", "certs")
+    assert said.measurements == (("mrtd", frozenset({PIN, "cd" * 48})),)
+    assert (said.allow, said.tcb_status, said.refuse_advisories) == ({"smt"}, {"UpToDate", "OutOfDate"}, {"INTEL-SA-1"})
+    for line in MINE.splitlines():
+        assert line in mine.read_text().splitlines()
+
+
+def test_a_demand_that_stands_there_is_replaced_only_when_told(run, mine):
+    assert run(*WORDS, "--at", "receipt").code == 0
+    assert run(*WORDS, "--at", "receipt").code == 0
+    before = mine.read_text()
+    done = run(*WORDS, "--at", "now")
+    assert (done.code, "K3L-POLICY-EXISTS" in done.err, mine.read_text()) == (2, True, before)
+    done = run(*WORDS, "--at", "now", "--replace")
+    assert (done.code, done.err) == (0, "note: attestation.at was receipt\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--kind", "sgx"), ("--at", "noon"), ("--pin", "mrtd=ab"), ("--pin", "mrtd"), ("--allow", "all")],
+    ids=" ".join,
+)
+def test_a_demand_that_is_none_changes_nothing(run, mine, words):
+    done = run(*WORDS, *words)
+    assert (done.code, mine.read_text()) == (2, MINE)
+    assert "K3L-POLICY-MALFORMED" in done.err
+
+
+def test_the_id_of_a_policy_covers_the_certificates_and_not_where_they_are(run, mine, tmp_path):
+    for name in ("certs", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "root.pem").write_bytes(b"certificate")
+    first = run(*WORDS, "--trust-dir", "certs", "--json").json["policy_sha256"]
+    assert run("trust", "show", "--json").json["policy_sha256"] == first
+    second = run(*WORDS, "--trust-dir", "other", "--replace", "--json").json["policy_sha256"]
+    assert second == first
+    (tmp_path / "other" / "root.pem").write_bytes(b"another certificate")
+    assert run("trust", "show", "--json").json["policy_sha256"] != first
+
+
+def test_a_trust_directory_that_is_not_there_yet_is_said(run, mine):
+    done = run(*WORDS, "--trust-dir", "none")
+    assert (done.code, "cannot be used yet" in done.err) == (0, True)
+    assert policy(mine).attestation.trust_dir == "none"
+
+
+def test_reports_carry_the_id_that_trust_show_prints(run, speed, tmp_path):
+    (tmp_path / "certs").mkdir()
+    (tmp_path / "certs" / "root.pem").write_bytes(b"certificate")
+    assert run("trust", "init", "speed").code == 0
+    assert run(*WORDS, "--trust-dir", "certs", "--at", "now").code == 0
+    shown = run("trust", "show", "--json").json["policy_sha256"]
+    assert run("verify", "speed", "--trust", "trust.toml", "--json").json["policy_sha256"] == shown

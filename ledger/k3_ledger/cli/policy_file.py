@@ -98,6 +98,15 @@ def put(document: TOMLDocument, name: str, value: Any) -> None:
     document[name] = value
 
 
+def put_table(document: TOMLDocument, name: str, values: dict[str, Any]) -> None:
+    """Set keys of a table, which is made where there is none."""
+    if name not in document:
+        document.add(name, tomlkit.table())
+    table: Any = document[name]
+    for key, value in values.items():
+        table[key] = value
+
+
 def put_witness(document: TOMLDocument, key: str, operator: str | None) -> None:
     """Add a witness behind those that are there."""
     listed = document.get("witness")

@@ -24,6 +24,10 @@ ADD_HELP = """Add to a trust policy; comments and order in the file are kept.
 
 What stands there is changed only with --replace, and then what it was is printed.
 """
+ATTESTATION_HELP = """Set what is demanded of attestations (see docs/attestation.md).
+
+Lists are added to; --at and --trust-dir change what stands there only with --replace.
+"""
 FileOption = Annotated[Path, typer.Option("--trust", "-t", help="Policy file.")]
 ReplaceOption = Annotated[bool, typer.Option("--replace", help="Replace what stands there.")]
 
@@ -41,6 +45,7 @@ def register(app: typer.Typer) -> None:
     add.command("age", help="Set for how many seconds the newest head may stand still.")(add_age)
     add.command("require", help="Add steps for which 'not checked' is not accepted.")(add_require)
     add.command("timestamps", help="Add a timestamp authority, by its root certificate.")(add_timestamps)
+    add.command("attestation", help=ATTESTATION_HELP)(add_attestation)
     group.add_typer(add, name="add")
     app.add_typer(group, name="trust")
 
@@ -225,6 +230,58 @@ def add_timestamps(
     _print(trust, edit(trust, change, meant), None, as_json=as_json)
 
 
+def add_attestation(
+    kinds: Annotated[list[str] | None, typer.Option("--kind", help="Accepted kind; may be repeated.")] = None,
+    trust_dir: Annotated[
+        str | None, typer.Option(help="Folder with your certificates, relative to the policy file.")
+    ] = None,
+    at: Annotated[str | None, typer.Option(help="When they must be valid: receipt, now or a time.")] = None,
+    allow: Annotated[list[str] | None, typer.Option(help="Property that a platform may have.")] = None,
+    tcb_status: Annotated[list[str] | None, typer.Option(help="Status that is accepted.")] = None,
+    refuse_advisory: Annotated[list[str] | None, typer.Option(help="Advisory whose presence is refused.")] = None,
+    pin: Annotated[list[str] | None, typer.Option(help="Accepted measurement, as REGISTER=HEX.")] = None,
+    trust: FileOption = Path("trust.toml"),
+    replacing: ReplaceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Add to the table of attestations."""
+    import tomllib
+
+    from k3_ledger.cli.policy_file import edit, put_table
+    from k3_ledger.cli.sources import read_small
+    from k3_ledger.verify.attestation import AttestationPolicy, read_table
+    from k3_ledger.verify.policy import parse_policy
+
+    data = read_small(trust)
+    parse_policy(data, trust.name)
+    before: dict[str, Any] = tomllib.loads(data.decode()).get("attestation", {})
+    table = {**before}
+    lists = {"kinds": kinds, "allow": allow, "tcb_status": tcb_status, "refuse_advisories": refuse_advisory}
+    for name, given in lists.items():
+        if given:
+            known = table.get(name, sorted(AttestationPolicy().tcb_status) if name == "tcb_status" else [])
+            table[name] = list(dict.fromkeys([*known, *given]))
+    for name, value in (("at", at), ("trust_dir", trust_dir)):
+        if value is None:
+            continue
+        if before.get(name, value) != value:
+            if not replacing:
+                raise _stands(trust, f"attestation.{name}", before[name], value)
+            typer.echo(f"note: attestation.{name} was {before[name]}", err=True)
+        table[name] = value
+    for spelled in pin or ():
+        register, _, value = spelled.partition("=")
+        pins = table["measurements"] = {**table.get("measurements", {})}
+        pins[register] = list(dict.fromkeys([*pins.get(register, []), value]))
+    changed = {name: value for name, value in table.items() if before.get(name) != value}
+    policy = edit(
+        trust,
+        lambda document: put_table(document, "attestation", changed),
+        lambda old: replace(old, attestation=read_table(table)),
+    )
+    _print(trust, policy, None, as_json=as_json)
+
+
 def _set(trust: Path, name: str, value: object, spelled: str | int, *, replacing: bool, as_json: bool) -> None:
     """Set one key of a policy, unless it says something else and is not to be replaced."""
     from k3_ledger.cli.policy_file import edit, put
@@ -256,12 +313,28 @@ def _stands(trust: Path, name: str, old: str, new: str) -> Exception:
     )
 
 
+def _with_trust_dir(path: Path, policy: TrustPolicy) -> TrustPolicy:
+    """The policy with the certificates that it rests on, which are part of its id."""
+    from k3_ledger.schemas.errors import LedgerError
+
+    if policy.attestation is None or policy.attestation.trust_dir is None:
+        return policy
+    from k3_ledger.cli.trust_dir import complete
+
+    try:
+        return replace(policy, attestation=complete(policy.attestation, path.parent))
+    except LedgerError as error:
+        typer.echo(f"note: the policy cannot be used yet, and its id will be another: {error}", err=True)
+        return policy
+
+
 def _print(
     path: Path, policy: TrustPolicy, old: TrustPolicy | None, *, as_json: bool, first_use: bool | None = None
 ) -> None:
     """What a policy file says now."""
     from k3_ledger.schemas.printable import printable
 
+    policy = _with_trust_dir(path, policy)
     if as_json:
         more: dict[str, Any] = {} if first_use is None else {"first_use": first_use}
         if old is not None:

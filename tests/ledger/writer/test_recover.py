@@ -17,6 +17,7 @@ from tests.ledger.writer.support import (
     FailingDisk,
     Killed,
     MortalDisk,
+    RecordingDisk,
     append_notes,
     new_ledger,
     note,
@@ -159,6 +160,17 @@ def test_line_feed_that_a_signed_head_vouches_for_is_put_back(ledger):
     assert kept.read_bytes() == whole[offset:-1]
     assert recover(ledger) == Recovered(OPENING + 2, len(whole), 0, None, complete=False)
     append_notes(ledger, "goes on")
+
+
+def test_line_feed_is_synced_before_it_is_said_to_be_back(tmp_path):
+    disk = RecordingDisk()
+    ledger = new_ledger(tmp_path / "ledger", disk)
+    headed(ledger, "a")
+    disk.calls.clear()
+    assert recover(ledger).restored
+    written = len(disk.calls) - 1 - disk.calls[::-1].index("write")
+    assert "fsync" in disk.calls[written:]
+    assert "rename" in disk.calls[:written], "the line as it was is kept first"
 
 
 def test_kept_head_alone_vouches_for_the_line_feed(ledger):

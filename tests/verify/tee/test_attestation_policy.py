@@ -111,6 +111,17 @@ def test_what_a_policy_says_is_in_its_digest_and_what_the_reader_fills_in_is_not
     assert filled.sentence != now.sentence == "attestations at now time"
 
 
+def test_the_id_of_a_policy_covers_certificates_that_were_read_and_not_the_folders_name() -> None:
+    def policy_id(folder: str, *files: tuple[str, bytes]) -> str:
+        return TrustPolicy(attestation=AttestationPolicy(trust_dir=folder, anchors=files)).digest
+
+    one = policy_id("intel", ("a.pem", b"1"))
+    assert one == policy_id("elsewhere", ("a.pem", b"1"))
+    assert len({one, policy_id("intel", ("a.pem", b"2")), policy_id("intel"), policy_id("elsewhere")}) == 4
+    timed = AttestationPolicy(at="now")
+    assert TrustPolicy(attestation=timed.at_time(7)).digest == TrustPolicy(attestation=timed).digest
+
+
 def test_the_digest_of_a_trust_directory_covers_names_and_contents() -> None:
     def digest(*files: tuple[str, bytes]) -> Any:
         return AttestationPolicy(anchors=files).digest

@@ -127,9 +127,13 @@ class TrustPolicy:
     def digest(self) -> str:
         """SHA-256 of the canonical JSON of :meth:`as_dict`, hexadecimal: which policy a verdict was given under.
 
-        It is about what the policy says: comments, order and whether a file or a flag said it do not count.
+        It is about what the policy says: comments, order and whether a file or a flag said it do not count. Nor does,
+        once a trust directory was read, what it is called: the certificates in it do.
         """
-        return sha256(canonical.format(self.as_dict())).hexdigest()
+        said = self.as_dict()
+        if self.attestation is not None and self.attestation.anchors:
+            said["attestation"] = {**self.attestation.as_dict(), "trust_dir": self.attestation.digest}
+        return sha256(canonical.format(said)).hexdigest()
 
 
 NO_POLICY_SENTENCE = "integrity checked; signer not authenticated (no trust policy)"
