@@ -116,14 +116,13 @@ def begun(*words: str, cwd: Path, **more) -> subprocess.Popen[bytes]:
 @pytest.mark.parametrize(
     "words", [("verify", "speed"), ("verify", "speed", "--json"), ("--help",), ("verify", "--help")]
 )
-def test_output_that_nobody_reads_is_no_verdict(speed, tmp_path, words):
+def test_output_that_nobody_reads_is_no_verdict_and_no_noise(speed, tmp_path, words):
     reading, writing = os.pipe()
     os.close(reading)
     process = begun(*words, cwd=tmp_path, stdout=writing, stderr=subprocess.PIPE)
     os.close(writing)
     _, err = process.communicate()
-    assert (process.returncode, err.count(b"error: "), b"Traceback" in err) == (3, 1, False)
-    assert b"nobody reads the output" in err
+    assert (process.returncode, err) == (3, b"")
 
 
 def test_output_without_room_is_no_verdict(speed, tmp_path):

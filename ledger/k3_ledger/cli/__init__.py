@@ -75,7 +75,9 @@ def main() -> None:
     except LedgerError as error:
         sys.exit(fail(error))
     except OutputClosedError:
-        sys.exit(_fail_output("nobody reads the output any more"))
+        # Whoever closed the pipe, such as `head`, has what he wanted and needs no words; but this was no verdict.
+        _drop_output(sys.stdout, sys.stderr)
+        sys.exit(int(ExitCode.UNREADABLE))
     except OSError as error:
         if error.filename is not None:
             sys.exit(_fail_path(error))
