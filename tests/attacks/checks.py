@@ -21,6 +21,7 @@ from k3_ledger.ledger.core.framing import HEAD, TAIL_LEN, Line
 from k3_ledger.ledger.core.note import VerifiedSignature
 from k3_ledger.ledger.core.proof import ProofEntry, ProofFile
 from k3_ledger.ledger.core.tiles import parse_entries, parse_hashes
+from k3_ledger.rescore.claims.status import Part, Status
 from k3_ledger.schemas.decode import decode
 from k3_ledger.verify.heads import Heads
 
@@ -111,6 +112,10 @@ def _open(path: Any, **_: object) -> Any:
 def _cached(cache: Any, sha256: str) -> Any:
     path = cache._blob(sha256)
     return path.open("rb") if path.exists() else None
+
+
+def _supported(*_: object) -> tuple[Part, ...]:
+    return (Part("value", Status.SUPPORTED, "it says so"),)
 
 
 class _Everybody:
@@ -253,6 +258,8 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "verify.receipts.check_import": ((f"{VERIFY}.work.check_import", _nothing),),
     "verify.receipts.check_run": ((f"{VERIFY}.work.check_run", _nothing),),
     "verify.references.check_references": ((f"{VERIFY}.log.check_references", _none),),
+    # claims
+    "rescore.claims.check._decide": (("k3_ledger.rescore.claims.check._decide", _supported),),
     # foreign logs
     "verify.polaris.facts.VERDICT": ((f"{VERIFY}.polaris.facts.VERDICT", frozenset()),),
     "verify.polaris.hashes._report_unbound": ((f"{VERIFY}.polaris.hashes._report_unbound", _nothing),),

@@ -27,6 +27,7 @@ WHO: Final = {
     "witness": "who runs witnesses",
     "machine": "who runs the machine that measures",
     "publisher": "who publishes a foreign log that is imported",
+    "claimant": "who publishes numbers",
     "reader": "who can write the reader's own files",
 }
 
@@ -55,10 +56,10 @@ def _summary(attacks: Sequence[Attack]) -> Iterator[str]:
 def _all(attacks: Sequence[Attack]) -> Iterator[str]:
     """Every attack, by attacker."""
     for attacker in registry.ATTACKERS:
-        yield f"## {WHO[attacker][0].upper()}{WHO[attacker][1:]}"
+        yield f"### {WHO[attacker][0].upper()}{WHO[attacker][1:]}"
         yield ""
-        yield "| he holds | he | found by | finding | exit | without that check |"
-        yield "| --- | --- | --- | --- | --- | --- |"
+        yield "| name | he holds | he | found by | finding | exit | without that check |"
+        yield "| --- | --- | --- | --- | --- | --- | --- |"
         for attack in attacks:
             if attack.attacker != attacker:
                 continue
@@ -70,7 +71,7 @@ def _all(attacks: Sequence[Attack]) -> Iterator[str]:
             else:
                 found, code = f"**nothing**: {attack.why}", "-"
             then = "-" if not attack.then else "passes" if attack.then == "passes" else f"`{attack.then}`"
-            yield f"| {attack.holds} | {attack.changes} | {found} | {code} | {attack.exit} | {then} |"
+            yield f"| `{attack.name}` | {attack.holds} | {attack.changes} | {found} | {code} | {attack.exit} | {then} |"
         yield ""
 
 

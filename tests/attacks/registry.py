@@ -31,9 +31,11 @@ MODULES: Final = (
     "judgements",
     "receipts",
     "foreign",
+    "claimed",
 )
 ATTACKERS: Final = (
-    "host", "author", "runner", "judge", "log", "root", "mirror", "witness", "machine", "publisher", "reader",
+    "host", "author", "runner", "judge", "log", "root", "mirror", "witness", "machine", "publisher",
+    "claimant", "reader",
 )  # fmt: skip
 """Who attacks, in the order in which the threat model tells of them."""
 

@@ -6,6 +6,7 @@ time it has to pass, or to run into the check that the fault names as standing b
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -90,3 +91,12 @@ def test_every_check_that_can_be_switched_off_is_met_by_an_attack() -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_the_pages_say_what_the_faults_say(name: str) -> None:
     assert (ROOT / name).read_text(encoding="utf-8") == page(name, ATTACKS), "python -m tests.attacks.page"
+
+
+def test_what_fooled_others_is_tried_here() -> None:
+    text = (ROOT / "docs" / "attacks.md").read_text(encoding="utf-8").partition("## Every attack")[0]
+    rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith(("| there", "| ---"))]
+    named = [re.findall(r"`([a-z0-9-]+)`", row.rsplit("|", 2)[1]) for row in rows]
+    assert len(rows) >= 24
+    assert all(named)
+    assert {name for row in named for name in row} <= {attack.name for attack in ATTACKS}
