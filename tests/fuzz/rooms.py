@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import re
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tests.support
 from k3_ledger.ledger.core.chain import leaf_hash
 from k3_ledger.ledger.core.proof import build_proof, format_proof
+from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.outcomes import ExitCode
 from k3_ledger.verify.log import Options, check_log
 from k3_ledger.verify.policy import TrustPolicy, parse_policy
@@ -85,6 +89,41 @@ def policy_seeds() -> Iterator[bytes]:
     yield (key + 'minimum_size = 7\nrequire = ["checkpoint", "artifacts"]\n').encode()
     witness = f'[[witness]]\nkey = "{format_verifier_key(cosigner())}"\noperator = "someone"\n'
     yield (key + "quorum = 1\n" + witness).encode()
+
+
+@functools.cache
+def place() -> tempfile.TemporaryDirectory[str]:
+    """Where files stand for readers that take a path; removed when the process ends."""
+    return tempfile.TemporaryDirectory(prefix="k3-ledger-fuzz-")
+
+
+def read_key_file(data: bytes) -> None:
+    """A file where a private key, a public key or the policy's root key is expected."""
+    from k3_ledger.cli.trust import parse_root_key
+    from k3_ledger.ledger.writer.keys import load_public_key, load_signer
+
+    path = Path(place().name) / "key.pem"
+    path.write_bytes(data)
+    path.chmod(0o600)
+    for read in (lambda: load_signer(path), lambda: load_public_key(str(path)), lambda: parse_root_key(str(path))):
+        with contextlib.suppress(LedgerError):
+            read()
+
+
+def key_file_seeds() -> Iterator[bytes]:
+    """Public key files of three kinds. No private key is part of a corpus."""
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, x25519
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    seed = bytes(range(32))
+    for key in (
+        ed25519.Ed25519PrivateKey.from_private_bytes(seed),
+        x25519.X25519PrivateKey.from_private_bytes(seed),
+        ec.derive_private_key(7, ec.SECP256R1()),
+    ):
+        public = key.public_key()
+        yield public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    yield b"-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA\n-----END PUBLIC KEY-----\n"
 
 
 # ------------------------------------------------------------------------------------------------------- rescore
@@ -265,6 +304,7 @@ TARGETS = (
     Target("head", read_head, note_seeds, longest=1000, share=0.2),
     Target("proof-file", read_proof_file, proof_file_seeds, longest=8192, share=0.4),
     Target("consistency-report", read_consistency, consistency_file_seeds, longest=8192, share=0.4),
+    Target("key-file", read_key_file, key_file_seeds, longest=2000),
     Target("policy", read_policy, policy_seeds, longest=1000),
     Target("pins", read_pins, pin_seeds, longest=1000),
     Target("merges", read_merges, merge_seeds, longest=1000),

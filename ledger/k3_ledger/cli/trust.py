@@ -63,13 +63,14 @@ def parse_root_key(text: str) -> bytes:
         raise typer.BadParameter(
             f"{text[:80]!r} is not 64 lower-case hexadecimal digits, nor a PEM file", param_hint="--root-key"
         )
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
     data = read_small(Path(text))
     try:
         key = load_pem_public_key(data)
-    except ValueError:
+    except (ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PublicKey):
         raise PolicyError(

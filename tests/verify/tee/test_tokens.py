@@ -149,3 +149,21 @@ def test_what_is_no_set_of_keys_is_refused(data: bytes) -> None:
 def test_keys_of_other_kinds_are_left_out() -> None:
     assert set(load_keys(key_set())) == {"made-up-1"}
     assert load_keys(b'{"keys":[{"kty":"EC","crv":"P-256","kid":"a"}]}') == {}
+
+
+@pytest.mark.parametrize(
+    ("what", "instead"),
+    [
+        (bytes.fromhex("a003020102"), bytes.fromhex("a003020109")),
+        (bytes.fromhex("2a8648ce3d0201"), b"\x2a\x86\x48\xce\x3d\x02\x77"),
+    ],
+    ids=["another version", "a key of an unknown kind"],
+)
+def test_a_certificate_that_nobody_can_use_is_no_set_of_keys(what: bytes, instead: bytes) -> None:
+    document = json.loads(key_set(certificate=True))
+    entry = next(entry for entry in document["keys"] if "x5c" in entry)
+    changed = base64.b64decode(entry["x5c"][0]).replace(what, instead)
+    assert instead in changed
+    entry["x5c"] = [base64.b64encode(changed).decode()]
+    with pytest.raises(PolicyError):
+        load_keys(json.dumps(document).encode())

@@ -20,7 +20,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA384
@@ -46,6 +46,18 @@ Keys: TypeAlias = "Mapping[str, ec.EllipticCurvePublicKey]"
 """Keys of an attestation service, by name."""
 
 
+_UNUSABLE: Final = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    UnsupportedAlgorithm,
+    x509.InvalidVersion,
+)
+"""What reading a key set can raise: members of another kind, and certificates that nobody can use."""
+
+
 def load_keys(data: bytes) -> Keys:
     """Keys on P-384 of a key set, by name; others are left out.
 
@@ -57,7 +69,7 @@ def load_keys(data: bytes) -> Keys:
         for key in json.loads(data)["keys"]:
             if key.get("kty") == "EC" and key.get("crv", "P-384") == "P-384":
                 found[str(key["kid"])] = _key(key)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except _UNUSABLE as error:
         raise PolicyError(
             Code.POLICY_MALFORMED,
             f"no set of keys that can be used: {type(error).__name__} {error}"[:200],
