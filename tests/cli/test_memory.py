@@ -232,6 +232,19 @@ def test_evidence_is_kept_where_it_is_wanted_and_for_heads_given_by_hand(run, sp
     assert not (tmp_path / "memory.evidence").exists()
 
 
+@pytest.mark.parametrize("what", ["truncation", "own fork"])
+def test_a_head_that_the_log_itself_breaks_is_evidence_without_a_memory(run, speed, tmp_path, what):
+    (speed / "ledger.jsonl").write_bytes(b"".join(small_ledger().lines[:9]) if what == "truncation" else fork().data)
+    done = run("verify", "speed", "--evidence", "found")
+    code = {"truncation": "CHECKPOINT-AHEAD", "own fork": "CHECKPOINT-ROOT"}[what]
+    assert (done.code, f"[K3L-{code}]" in done.out) == (1, True)
+    kept = kept_evidence(tmp_path, "found")
+    assert sorted(kept) == ["report.json", "shown.note"]
+    assert kept["shown.note"] == small_ledger().head()
+    assert f"K3L-{code}" in json.loads(kept["report.json"])["counts"]
+    assert not (tmp_path / "memory.evidence").exists()
+
+
 def test_a_ledger_that_shows_no_head_is_evidence_too(run, speed, tmp_path):
     run(*VERIFY)
     (speed / "checkpoint").unlink()

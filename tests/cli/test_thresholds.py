@@ -57,6 +57,15 @@ def test_every_root_action_can_be_proposed(roots, action):
     assert roots("verify", "ledger").code == 0
 
 
+def test_the_threshold_is_listed_with_the_keys(roots):
+    assert roots("key", "ls", "-l", "ledger").out.endswith("\nroot actions need 2 of 3 root keys\n")
+    assert roots("key", "ls", "-l", "ledger", "--json").json["threshold"] == 2
+    assert roots("key", "revoke", "spare", "-l", "ledger", "--propose", "p.json").code == 0
+    assert roots("key", "endorse", "p.json", "-k", "second.pem").code == 0
+    assert roots("key", "append", "p.json", "-k", "root.pem", "-l", "ledger").code == 0
+    assert "root actions need 2 of 2 root keys" in roots("key", "ls", "-l", "ledger").out
+
+
 def test_copies_are_endorsed_apart_and_appended_together(roots, tmp_path):
     assert roots("key", "threshold", "3", "-l", "ledger", "--propose", "p.json").code == 0
     assert roots("key", "endorse", "p.json", "-k", "second.pem").code == 0

@@ -151,16 +151,20 @@ def list_keys(ledger: LedgerOption = Path(), as_json: JsonOption = False) -> Non
     """Print every key that was ever enrolled."""
     from dataclasses import asdict
 
-    from k3_ledger.ledger.writer.roster import enrolled_keys
+    from k3_ledger.ledger.writer.roster import enrolled_keys, read_state
     from k3_ledger.ledger.writer.store import Ledger
 
-    keys = enrolled_keys(Ledger.open(ledger))
+    opened = Ledger.open(ledger)
+    keys, threshold = enrolled_keys(opened), read_state(opened).keyring.threshold
     if as_json:
-        print_json({"keys": [asdict(key) for key in keys]})
+        print_json({"keys": [asdict(key) for key in keys], "threshold": threshold})
         return
     for key in keys:
         life = f"from entry {key.enrolled}" + ("" if key.retired is None else f", retired by entry {key.retired}")
         typer.echo(f"{key.role:<8}{key.name:<16}{key.key_id}  {life}")
+    if threshold > 1:
+        roots = sum(key.role == "root" and key.retired is None for key in keys)
+        typer.echo(f"root actions need {threshold} of {roots} root keys")
 
 
 def enrol(

@@ -33,8 +33,17 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "k3-ledger/memory/1"
 _HINT: Final = "choose a --memory file in a directory that you may write to"
-EVIDENCE_OF: Final = frozenset({Code.ROLLBACK, Code.FORK, Code.CHECKPOINT_BEHIND, Code.HEAD_FROZEN})
-"""Findings for which both notes are kept."""
+EVIDENCE_OF: Final = frozenset(
+    {
+        Code.ROLLBACK,
+        Code.FORK,
+        Code.CHECKPOINT_BEHIND,
+        Code.HEAD_FROZEN,
+        Code.CHECKPOINT_AHEAD,
+        Code.CHECKPOINT_ROOT,
+    }
+)
+"""Findings for which the notes are kept: those that one of them proves together with the other, or with the log."""
 _TIME: Final = re.compile(r"2[0-9]{3}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z")
 _FORM: Final = "%Y-%m-%dT%H:%M:%SZ"
 

@@ -61,7 +61,7 @@ def verify(
     evidence: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for both notes where a rollback, fork or freeze is found.",
+            help="Folder for the signed heads where a rollback, cut, fork or freeze is found.",
             show_default="beside --memory, with .evidence at its end",
         ),
     ] = None,
