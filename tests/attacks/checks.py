@@ -258,6 +258,9 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "verify.receipts.check_import": ((f"{VERIFY}.work.check_import", _nothing),),
     "verify.receipts.check_run": ((f"{VERIFY}.work.check_run", _nothing),),
     "verify.references.check_references": ((f"{VERIFY}.log.check_references", _none),),
+    # quotes
+    "verify.tee.check._Run._binding": ((f"{VERIFY}.tee.check._Run._binding", _none),),
+    "verify.tee.check._Run._measurements": ((f"{VERIFY}.tee.check._Run._measurements", lambda *_: "none"),),
     # claims
     "rescore.claims.check._decide": (("k3_ledger.rescore.claims.check._decide", _supported),),
     # foreign logs

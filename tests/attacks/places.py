@@ -16,15 +16,17 @@ from typer.testing import CliRunner
 from k3_ledger.cli import app
 from k3_ledger.cli.cache import Cache
 from k3_ledger.cli.stores import DirectoryStore, StoreMirror
+from k3_ledger.ledger.core.proof import format_proof
 from k3_ledger.ledger.core.tiles import tile_path
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.verify.mirror import TileSource
 from k3_ledger.verify.policy import TrustPolicy
+from k3_ledger.verify.prove import prove_from_tiles
 from k3_ledger.verify.source import MemorySource
 from tests.attacks.registry import attack
 from tests.attacks.witnesses import W1
-from tests.attacks.world import SAMPLES, THIEF, LogTrial, Outcome, PolicyTrial, World, artifact, identity
-from tests.ledgers import JUDGE, ORIGIN, ROOT, RUNNER, run_body, sign_line
+from tests.attacks.world import SAMPLES, THIEF, LogTrial, Outcome, PolicyTrial, ProofTrial, World, artifact, identity
+from tests.ledgers import JUDGE, ORIGIN, ROOT, RUNNER, key_body, run_body, sign_line
 from tests.static_host import lay_out, ledger_files, mirror_files
 
 if TYPE_CHECKING:
@@ -332,6 +334,15 @@ class CacheTrial:
             self.poison(folder / "cache")
             store = StoreMirror(DirectoryStore(folder / "mirror"), Cache(folder / "cache", "here"))
             return LogTrial(source=lambda: TileSource(store)).run()
+
+
+@attack
+def leave_a_revocation_out_of_the_list_of_key_entries(world: World) -> ProofTrial:
+    """A reader proves an entry from a mirror whose list of key entries is short of the one that takes it back."""
+    long = _long(world)
+    long.ledger.add("key", key_body(RUNNER, "runner", "revoke", revoked_from=world.at["run"]), ROOT)
+    files = mirror_files(long.ledger) | {"key-entries": b"1\n2\n3\n"}
+    return ProofTrial(format_proof(prove_from_tiles(TileSource(Mirror(files)), world.at["run"])))
 
 
 @attack

@@ -32,6 +32,7 @@ MODULES: Final = (
     "receipts",
     "foreign",
     "claimed",
+    "quotes",
 )
 ATTACKERS: Final = (
     "host", "author", "runner", "judge", "log", "root", "mirror", "witness", "machine", "publisher",

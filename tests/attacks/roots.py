@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.attacks.registry import attack
 from tests.attacks.world import THIEF, World
-from tests.ledgers import ROOT, RUNNER, Key, endorsement, key_body, threshold_body
+from tests.ledgers import ROOT, RUNNER, Key, endorsement, key_body, run_body, threshold_body
 
 if TYPE_CHECKING:
     from tests.attacks.world import LogTrial
@@ -111,6 +111,24 @@ def use_an_endorsement_from_before_the_threshold_was_lowered_and_raised(world: W
     world.ledger.act("threshold", threshold_body(1), ROOT, BOB)
     world.ledger.act("threshold", threshold_body(2), ROOT)
     return _acted(world, "key", body, CLEO, given)
+
+
+@attack
+def use_an_endorsement_in_a_fork_behind_it(world: World) -> LogTrial:
+    """Two histories part behind the newest root action: the state of the keys is one, and so is the action."""
+    world, body = _several(world), key_body(Key("runner-2"), "runner")
+    given = _endorsed(world, BOB, "key", body)
+    world.ledger.add("run", run_body(700), RUNNER)  # in the other history, another run stands here
+    return _acted(world, "key", body, CLEO, given)
+
+
+@attack
+def use_an_endorsement_in_a_fork_before_it(world: World) -> LogTrial:
+    """The histories part in front of the newest root action, which is therefore another one in each."""
+    fork, world, body = world.copy(), _several(world), key_body(Key("runner-2"), "runner")
+    given = _endorsed(world, BOB, "key", body)
+    fork.ledger.add("run", run_body(700), RUNNER)
+    return _acted(_several(fork), "key", body, CLEO, given)
 
 
 @attack

@@ -150,7 +150,7 @@ def test_a_second_quote_beside_the_first_is_found_though_both_hold() -> None:
     assert receipt.files.keys() == {"notes.txt", "tdx-quote.bin", "tdx-collateral.json"}
     receipt.attach("tdx-quote.bin", receipt.world.quote(receipt.digest + report_data(receipt.digest)[32:], bytes(3)))
     report = verified(receipt)
-    assert codes(report) - {"ARTIFACT_MISSING"} == {"ATTESTATION_REPEATED", "QUOTE_MALLEABLE"}
+    assert codes(report) - {"ARTIFACT_MISSING"} == {"ARTIFACT_NAME_TAKEN", "ATTESTATION_REPEATED", "QUOTE_MALLEABLE"}
     assert counts(report) == (1, 1, 0)
 
 
@@ -289,9 +289,10 @@ def test_receipts_that_a_revocation_took_back_are_not_looked_at() -> None:
 
 def test_imported_receipts_are_counted() -> None:
     built, _ = ledger()
+    original = artifact("receipt.json", b"{}")
     body = {
-        "format": "polaris/1", "foreign_id": "x", "original_sha256": "00" * 32, "attestation": "tdx-quote",
-        "fields": [], "findings": [], "artifacts": [artifact("receipt.json", b"{}")],
+        "format": "polaris/1", "foreign_id": "x", "original_sha256": original["sha256"], "attestation": "tdx-quote",
+        "fields": [], "findings": [], "artifacts": [original],
     }  # fmt: skip
     built.add("import", body, LOG)
     report = check_log(MemorySource(built.data), REQUIRED, Options(artifacts=False))

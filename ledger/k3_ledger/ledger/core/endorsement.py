@@ -3,8 +3,8 @@
 An endorser signs what is to be done and the state of the keys in which it is to be done, and nothing of the chain, so
 that an entry of another kind may be appended meanwhile. That state is named by the identity of the newest root action
 (or genesis) in front: it commits to the origin and to everything before it, and it never comes again. So an
-endorsement counts for one action, once, in one log; it cannot be repeated later, nor in a fork, nor in another log of
-the same name.
+endorsement counts for one action, once; it cannot be repeated later, nor in another log of the same name, nor in a fork
+that parts in front of that root action. In one that parts behind it, keys and action are the same.
 """
 
 from __future__ import annotations
