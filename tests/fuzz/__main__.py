@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 SECONDS = 10
 """An input that takes longer is a finding."""
 MEMORY_MB = 2048
-KEPT_BYTES = 4096
+KEPT_BYTES = 1024
 """Longest input that is kept in the corpus of this tree."""
-KEPT_INPUTS = 40
+KEPT_INPUTS = 16
 """Most inputs that are, for each target."""
 
 
@@ -111,16 +111,14 @@ def with_atheris(target: Target, runs: int, seed: int, kept: Path) -> Outcome:
 
 
 def keep(target: Target, kept: Path) -> None:
-    """Write the inputs that reach most, and are small, into the corpus of this tree, seeds always among them."""
+    """Write small inputs that reached something new, of all lengths, into the corpus of this tree, beside the seeds."""
     seeds = [data[: target.longest] for data in target.seeds()]
-    with tempfile.TemporaryDirectory(prefix="k3-ledger-fuzz-") as folder:
-        subprocess.run(
-            [sys.executable, "-m", "tests.fuzz.guided", target.name, "-merge=1", folder, str(kept / target.name)],
-            cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True,
-        )  # fmt: skip
-        reached = sorted((path.read_bytes() for path in Path(folder).iterdir()), key=lambda data: (len(data), data))
-    small = [data for data in reached if len(data) <= KEPT_BYTES and data not in seeds]
-    store("corpus", target.name, [*seeds, *small[:KEPT_INPUTS]])
+    folder = kept / target.name
+    reached = {path.read_bytes() for path in folder.iterdir()} if folder.is_dir() else set()
+    small = sorted(
+        (data for data in reached - set(seeds) if len(data) <= KEPT_BYTES), key=lambda data: (len(data), data)
+    )
+    store("corpus", target.name, [*seeds, *small[:: max(-(-len(small) // KEPT_INPUTS), 1)]])
 
 
 # ----------------------------------------------------------------------------------------------------------- main
