@@ -19,6 +19,13 @@ RUN = (
     "k3-ledger run --model model.gguf --node demo --round demo --repetitions 3 --signal 10"
     " --context 64 --depth 4 --depth 64 --prompts 4"
 )
+
+
+def again(bundle: str, run: str) -> str:
+    """A second try where the first was refused: random weights are chaotic, and one expert that flips is an output."""
+    return f"{run} || {{ mv {bundle} {bundle}-refused; {run}; }}"
+
+
 HOUSE = (
     "for metric in decode prefill; do k3-ledger rules show house-1.$metric --toml |"
     """ sed -e '/^name/s/house-1/demo/' -e '/^scope.context/s/".*"/"64"/' -e '/^guard.context/s/".*"/"64"/'"""
@@ -37,7 +44,7 @@ STEPS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
     ("A K3-shaped model with random weights.", "k3-ledger model synth model.gguf --preset tiny", (0,)),
     (
         "What is to be beaten: timed from outside, outputs and logits compared with llama.cpp on the same file.",
-        f"{RUN} --out main --role frontier",
+        again("main", f"{RUN} --out main --role frontier"),
         (0,),
     ),
     ("Keys, a ledger, and the receipt.", "k3-ledger keygen root.pem log.pem runner.pem judge.pem", (0,)),
@@ -52,7 +59,11 @@ STEPS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
     ("", "k3-ledger seal main --ledger speed --key runner.pem", (0,)),
     ("The rules of this project, for a context of 64 tokens.", HOUSE, (0,)),
     ("What was measured becomes what others are held against.", PINS, (0,)),
-    ("A change: the path that is not bit-identical.", f"{RUN} --out change --flag deterministic=0", (0,)),
+    (
+        "A change: the path that is not bit-identical.",
+        again("change", f"{RUN} --out change --flag deterministic=0"),
+        (0,),
+    ),
     ("", "k3-ledger seal change --ledger speed --key runner.pem", (0,)),
     ("Both metrics judged, exactly, with the reason.", SCORE, (0,)),
     ("", 'test $(k3-ledger ls --ledger speed --kind verdict --json | grep -c \'"kind": "verdict"\') -eq 2', (0,)),
