@@ -25,10 +25,17 @@ SUB: Final = 16
 """Key channels whose pair decays are held at once."""
 SPLIT_BOUND: Final = -5.0
 """Lowest bound of the log decay for which a whole chunk, e^75, stays in range of float32."""
-PREPARE_TILE: Final = {"num_warps": 4}
-"""How the part without state is launched."""
-SCAN_TILE: Final = {"BLOCK": 32, "num_warps": 4}
-"""Value columns a program of the scan takes, and how it is launched."""
+PREPARE_TILE: Final = {"WIDTH": 16, "num_warps": 1, "num_stages": 1, "maxnreg": 128}
+"""Channels that the part without state takes at once, and how it is launched.
+
+Its products have 16 rows: more warps than one repeat each other's work and wait for each other, and few channels at
+once leave registers for 16 programs a multiprocessor where whole rows left them for two.
+"""
+SCAN_TILE: Final = {"BLOCK": 32, "num_warps": 4, "num_stages": 2, "maxnreg": 168}
+"""Value columns a program of the scan takes, and how it is launched.
+
+Registers and stages leave room for three programs a multiprocessor: 96 heads are 384 programs, and an H200 has 132.
+"""
 
 
 @triton.jit
@@ -41,16 +48,13 @@ def _gates(f, dt_bias, a, place, head, channel, mask, lower_bound, K, BOUNDED: t
 
 
 @triton.jit
-def _products(query, key, total, C: tl.constexpr):
-    """What :func:`_pairs` gives, as two matrix products around the middle of the chunk, where gates stay in range."""
+def _products(query, key, total, mixed, lower, C: tl.constexpr):
+    """What :func:`_pairs` adds up, as two matrix products around the middle of the chunk, where gates stay in range."""
     row = tl.arange(0, C)
     middle = tl.sum(tl.where((row == C // 2)[:, None], total, 0.0), axis=0)
     rise = tl.exp(total - middle[None, :])
     turned = tl.trans(key * tl.exp(middle[None, :] - total))
-    zero = tl.zeros([C, C], dtype=tl.float32)
-    mixed = dot_tf32x3(query * rise, turned, zero)
-    lower = dot_tf32x3(key * rise, turned, zero)
-    return tl.where(row[:, None] >= row[None, :], mixed, 0.0), lower
+    return dot_tf32x3(query * rise, turned, mixed), dot_tf32x3(key * rise, turned, lower)
 
 
 @triton.jit
@@ -58,7 +62,7 @@ def _pairs(
     q, k, f, dt_bias, a, token, valid, head, lower_bound, query_scale, key_scale,
     K: tl.constexpr, C: tl.constexpr, SUB: tl.constexpr, BOUNDED: tl.constexpr,
 ):  # fmt: skip
-    """``M`` (later rows zero) and the sums of ``L`` before beta, ``[C, C]``, over blocks of key channels in order."""
+    """``M`` and the sums of ``L`` before beta, ``[C, C]``, over blocks of key channels in order."""
     row = tl.arange(0, C)
     mixed = tl.zeros([C, C], dtype=tl.float32)
     lower = tl.zeros([C, C], dtype=tl.float32)
@@ -98,52 +102,67 @@ def _inverse(lower, C: tl.constexpr):
 
 
 @triton.jit
+def _squares(source, token, valid, K: tl.constexpr, BK: tl.constexpr):
+    """Sum of the squares of each row; 0 for rows past the end."""
+    channel = tl.arange(0, BK)
+    mask = valid[:, None] & (channel < K)[None, :]
+    value = tl.load(source + token[:, None] * K + channel[None, :], mask=mask, other=0.0).to(tl.float32)
+    return tl.sum(value * value, axis=1)
+
+
+@triton.jit
 def _prepare(
     q, k, v, f, beta, a, dt_bias, w, u, m, q_plus, k_rest, last, T, H, chunks, lower_bound, l2_eps,
     K: tl.constexpr, V: tl.constexpr, C: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr,
-    SUB: tl.constexpr, BOUNDED: tl.constexpr, SPLIT: tl.constexpr,
+    SUB: tl.constexpr, BOUNDED: tl.constexpr, SPLIT: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     program = program_id(0)
     chunk = program % chunks
     head = program // chunks % H
     sequence = program // chunks // H
     row = tl.arange(0, C)
-    channel = tl.arange(0, BK)
-    column = tl.arange(0, BV)
     valid = chunk * C + row < T
     token = (sequence * T + chunk * C + row) * H + head
-    place = token[:, None] * K + channel[None, :]
-    mask = valid[:, None] & (channel < K)[None, :]
-    query = tl.load(q + place, mask=mask, other=0.0).to(tl.float32)
-    key = tl.load(k + place, mask=mask, other=0.0).to(tl.float32)
-    query_scale = 1.0 / tl.sqrt((tl.sum(query * query, axis=1) + l2_eps) * K)
-    key_scale = 1.0 / tl.sqrt(tl.sum(key * key, axis=1) + l2_eps)
-    query = query * query_scale[:, None]
-    key = key * key_scale[:, None]
-    total = _gates(f, dt_bias, a, place, head, channel, mask, lower_bound, K, BOUNDED)
-    if SPLIT:
-        mixed, lower = _products(query, key, total, C)
-    else:
+    line = (program * C + row)[:, None]
+    query_scale = 1.0 / tl.sqrt((_squares(q, token, valid, K, BK) + l2_eps) * K)
+    key_scale = 1.0 / tl.sqrt(_squares(k, token, valid, K, BK) + l2_eps)
+    mixed = tl.zeros([C, C], dtype=tl.float32)
+    lower = tl.zeros([C, C], dtype=tl.float32)
+    for begin in range(0, BK, WIDTH):
+        channel = begin + tl.arange(0, WIDTH)
+        place = token[:, None] * K + channel[None, :]
+        mask = valid[:, None] & (channel < K)[None, :]
+        total = _gates(f, dt_bias, a, place, head, channel, mask, lower_bound, K, BOUNDED)
+        query = tl.load(q + place, mask=mask, other=0.0).to(tl.float32) * query_scale[:, None]
+        key = tl.load(k + place, mask=mask, other=0.0).to(tl.float32) * key_scale[:, None]
+        if SPLIT:
+            mixed, lower = _products(query, key, total, mixed, lower, C)
+        final = tl.sum(tl.where((row == C - 1)[:, None], total, 0.0), axis=0)
+        tl.store(q_plus + line * BK + channel[None, :], query * tl.exp(total))
+        tl.store(k_rest + line * BK + channel[None, :], key * tl.exp(final[None, :] - total))
+        tl.store(last + program * BK + channel, final)
+    if not SPLIT:
         mixed, lower = _pairs(
             q, k, f, dt_bias, a, token, valid, head, lower_bound, query_scale, key_scale, K, C, SUB, BOUNDED
         )
+    tl.store(m + line * C + row[None, :], tl.where(row[:, None] >= row[None, :], mixed, 0.0))
     write = tl.where(valid, sigmoid(tl.load(beta + token, mask=valid, other=0.0).to(tl.float32)), 0.0)
     strict = row[:, None] > row[None, :]
     inverse = _inverse(tl.where(strict, lower * write[:, None], 0.0), C)
-    tl.store(m + (program * C + row[:, None]) * C + row[None, :], mixed)
 
-    final = tl.sum(tl.where((row == C - 1)[:, None], total, 0.0), axis=0)
-    scratch = (program * C + row[:, None]) * BK + channel[None, :]
-    tl.store(q_plus + scratch, query * tl.exp(total))
-    tl.store(k_rest + scratch, key * tl.exp(final[None, :] - total))
-    tl.store(last + program * BK + channel, final)
-    zero = tl.zeros([C, BK], dtype=tl.float32)
-    tl.store(w + scratch, dot_tf32x3(inverse, key * tl.exp(total) * write[:, None], zero))
-    in_value = valid[:, None] & (column < V)[None, :]
-    value = tl.load(v + token[:, None] * V + column[None, :], mask=in_value, other=0.0).to(tl.float32)
-    zero_value = tl.zeros([C, BV], dtype=tl.float32)
-    scratch_value = (program * C + row[:, None]) * BV + column[None, :]
-    tl.store(u + scratch_value, dot_tf32x3(inverse, value * write[:, None], zero_value))
+    zero = tl.zeros([C, WIDTH], dtype=tl.float32)
+    for begin in range(0, BK, WIDTH):
+        channel = begin + tl.arange(0, WIDTH)
+        place = token[:, None] * K + channel[None, :]
+        mask = valid[:, None] & (channel < K)[None, :]
+        total = _gates(f, dt_bias, a, place, head, channel, mask, lower_bound, K, BOUNDED)
+        key = tl.load(k + place, mask=mask, other=0.0).to(tl.float32) * (key_scale * write)[:, None]
+        tl.store(w + line * BK + channel[None, :], dot_tf32x3(inverse, key * tl.exp(total), zero))
+    for begin in range(0, BV, WIDTH):
+        column = begin + tl.arange(0, WIDTH)
+        in_value = valid[:, None] & (column < V)[None, :]
+        value = tl.load(v + token[:, None] * V + column[None, :], mask=in_value, other=0.0).to(tl.float32)
+        tl.store(u + line * BV + column[None, :], dot_tf32x3(inverse, value * write[:, None], zero))
 
 
 @triton.jit
@@ -168,11 +187,12 @@ def _scan(
         turned = (base * C + row[None, :]) * BK + channel[:, None]
         square = (base * C + row[:, None]) * C + row[None, :]
         in_value = (column < V)[None, :] & (row >= 0)[:, None]
+        decay = tl.exp(tl.load(last + base * BK + channel))  # early: the step would wait for it after three products
         update = tl.load(u + (base * C + row[:, None]) * BV + column[None, :], mask=in_value, other=0.0)
         update = dot_tf32x3(-tl.load(w + scratch), current, update)
         result = dot_tf32x3(tl.load(q_plus + scratch), current, tl.zeros([C, BLOCK], dtype=tl.float32))
         result = dot_tf32x3(tl.load(m + square), update, result)
-        current = current * tl.exp(tl.load(last + base * BK + channel))[:, None]
+        current = current * decay[:, None]
         current = dot_tf32x3(tl.load(k_rest + turned), update, current)
         time = chunk * C + row
         target = ((sequence * T + time) * H + head)[:, None] * V + column[None, :]
