@@ -242,6 +242,7 @@ def experts(held: int, tokens: int, slots: int, variants: list[dict[str, Any]]) 
             "x": normal(tokens, 3584),
             "ids": ids,
             "weights": torch.rand(tokens, slots, device=DEVICE),
+            "by_load": False,
             **weights,
             **tail,
         }
@@ -311,22 +312,38 @@ LAUNCH = "num_warps num_stages"
 DECODE = [
     {"slice_rows": 2048},
     {"slice_rows": 1024},
-    row("tiles", f"BH BN {LAUNCH}", 64, 32, 8, 3, slice_rows=2048),
+    *(
+        row("tiles", f"BH BN {LAUNCH}", *sizes, slice_rows=rows)
+        for rows, sizes in ((3072, (32, 64, 4, 2)), (1536, (32, 32, 4, 2)), (1536, (32, 32, 8, 2)))
+    ),
 ]
 DECODE_12 = [{"slice_rows": 512}, {"slice_rows": 1024}, row("tiles", f"BH BN {LAUNCH}", 16, 32, 4, 2, slice_rows=512)]
 STEP = [{}, row("TILE", "BV num_warps", 32, 4)]
-CHUNK = [{}, row("PREPARE_TILE", "num_warps", 8), row("SCAN_TILE", "BLOCK num_warps", 64, 8)]
+CHUNK = [
+    {},
+    *(
+        row("PREPARE_TILE", f"WIDTH {LAUNCH} maxnreg", *sizes)
+        for sizes in ((128, 4, 1, 255), (16, 1, 1, 255), (16, 2, 1, 128), (32, 2, 1, 255))
+    ),
+    *(
+        row("SCAN_TILE", f"BLOCK {LAUNCH} maxnreg", *sizes)
+        for sizes in ((32, 4, 3, 255), (32, 4, 2, 255), (16, 4, 2, 168), (64, 8, 2, 255))
+    ),
+]
 CONV = [
     {},
     *(row("TILE", "RUN BLOCK num_warps", *sizes) for sizes in ((8, 256, 4), (16, 256, 8))),
 ]
 PREFILL = [
     {},
-    row("tiles", f"BT BS SKIP {LAUNCH}", 128, 64, 0, 8, 3),
-    row("tiles", f"BT BS SKIP {LAUNCH}", 64, 64, 1, 4, 3),
+    *(
+        row("tiles", f"BT BS SKIP {LAUNCH}", *sizes)
+        for sizes in ((64, 64, 1, 4, 2), (128, 128, 1, 8, 2), (128, 32, 1, 8, 2))
+    ),
 ]
 EXPERTS = [
     {},
+    {"by_load": True},
     *(
         row("tiles", f"ROWS COLUMNS INNER {LAUNCH}", *sizes)
         for sizes in ((16, 64, 128, 4, 3), (64, 128, 64, 4, 4), (128, 128, 64, 8, 3))
@@ -352,9 +369,11 @@ CASES: list[Callable[[], Case]] = [
     lambda: router(4096),
     lambda: experts(112, 1, 2, EXPERTS),
     lambda: experts(112, 512, 2, EXPERTS),
+    lambda: experts(112, 1024, 2, EXPERTS),
+    lambda: experts(112, 2048, 2, EXPERTS),
     lambda: experts(112, 4096, 2, EXPERTS),
     lambda: experts(896, 1, 16, EXPERTS[:2]),
-    lambda: experts(896, 4096, 16, [EXPERTS[0], EXPERTS[-1]]),
+    lambda: experts(896, 4096, 16, EXPERTS[:2]),
     lambda: residual_mix(1),
     lambda: residual_mix(4096),
     lambda: unpack("q8_0", 34, 32),

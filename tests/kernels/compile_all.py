@@ -45,10 +45,18 @@ def kda(tokens):
     return {**streams, "beta": values(*heads[:3]), **gates}
 
 
-def experts(tokens):
+def experts(tokens, *, by_load=False):
     routing = {"ids": torch.zeros((tokens, 16), dtype=torch.int64), "weights": wide(tokens, 16)}
     weights = {"gate": values(16, 192, 3584), "up": values(16, 192, 3584), "down": values(16, 3584, 192)}
-    return {"x": values(tokens, 3584), **routing, **weights, "beta": 4.0, "linear_beta": 25.0, **BAND}
+    return {
+        "x": values(tokens, 3584),
+        **routing,
+        **weights,
+        "beta": 4.0,
+        "linear_beta": 25.0,
+        **BAND,
+        "by_load": by_load,
+    }
 
 
 BAND = {"first_expert": 0, "expert_count": 16}
@@ -73,6 +81,7 @@ CALLS = [
     ),
     ("experts", experts(1)),
     ("experts", experts(33)),
+    *(("experts", experts(tokens, by_load=True)) for tokens in (10, 52, 53)),
     (
         "residual_mix",
         {"bank": values(8, 2, 7168), "x": values(2, 7168), "score_weight": values(7168), "count": 8, "eps": 1e-5},

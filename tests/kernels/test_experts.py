@@ -5,6 +5,8 @@ from itertools import pairwise
 import pytest
 import torch
 
+from k3_ledger.kernels.experts import triton_
+from k3_ledger.kernels.experts.triton_ import EXACT, SINGLE, tiles
 from tests.kernels.comparison import MARGIN, TOLERANCE, distance, draw, kernel, naive, place
 
 SHAPES = {
@@ -113,3 +115,61 @@ def test_a_band_outside_the_experts_is_refused(first, count, device):
     tensors, keywords = inputs(device, torch.float32, tokens=2)
     with pytest.raises(ValueError, match="not a band"):
         kernel("experts", *tensors, **{**keywords, "first_expert": first, "expert_count": count})
+
+
+def spread(per_expert, experts=7):
+    """A call with this many slots an expert, an even number as a token has two; more slots than go without a plan."""
+    return {"tokens": per_expert * experts // 2, "experts": experts, "slots": 2, "latent": 44, "width": 20}
+
+
+BORDERS = {10: 16, 12: 32, 24: 32, 26: 64, 52: 64, 54: 128, 130: 128}
+"""Slots per expert, and the rows of the tile that they take."""
+
+
+@pytest.mark.parametrize("load", BORDERS)
+def test_a_tile_by_load_is_right_on_both_sides_of_every_border(load, device):
+    tensors, keywords = inputs(device, torch.bfloat16, **spread(load))
+    assert tensors[1].numel() == load * 7 > SINGLE
+    assert tiles(torch.bfloat16, load)["ROWS"] == BORDERS[load]
+    result = kernel("experts", *tensors, **keywords, by_load=True)
+    assert distance(result, naive("experts", *tensors, **keywords)) < TOLERANCE[torch.bfloat16]
+
+
+@pytest.mark.parametrize("load", [12, 26, 54])
+@pytest.mark.parametrize("crowd", ["one expert has all", "one expert has none", "one rank of seven"])
+def test_a_tile_by_load_serves_experts_far_from_the_mean(crowd, load, device):
+    (x, ids, weights), keywords = inputs(device, torch.bfloat16, **spread(load))
+    if crowd == "one expert has all":
+        ids = torch.full_like(ids, 1)
+    elif crowd == "one expert has none":
+        ids = ids.where(ids != 1, 2)
+    else:
+        keywords = band(keywords, 1, 2)
+    result = kernel("experts", x, ids, weights, **keywords, by_load=True)
+    assert distance(result, naive("experts", x, ids, weights, **keywords)) < TOLERANCE[torch.bfloat16]
+
+
+def test_bits_hold_where_nobody_gave_them_up(device):
+    """The tile of a call without ``by_load`` is one, however many slots an expert has."""
+    assert {tiles(torch.bfloat16, None)["ROWS"], EXACT["ROWS"]} == {32}
+    assert tiles(torch.float32, None) == tiles(torch.float32, 1e6)
+    (x, ids, weights), keywords = inputs(device, torch.bfloat16, **spread(130))
+    whole = kernel("experts", x, ids, weights, **keywords)
+    part = slice(3, 60)
+    assert torch.equal(kernel("experts", x[part], ids[part], weights[part], **keywords), whole[part])
+
+
+def test_load_is_counted_over_the_experts_of_all_ranks(device, monkeypatch):
+    """A rank that holds one expert of seven does not get seven times the slots."""
+    seen = []
+    monkeypatch.setattr(triton_, "tiles", lambda dtype, load: seen.append(load) or tiles(dtype, load))
+    tensors, keywords = inputs(device, torch.bfloat16, **spread(18))
+    kernel("experts", *tensors, **band(keywords, 1, 2), by_load=True)
+    kernel("experts", *tensors, **band(keywords, 1, 2))
+    assert seen == [18, None]
+
+
+def test_what_is_no_truth_value_is_refused(device):
+    tensors, keywords = inputs(device, torch.float32, tokens=2)
+    with pytest.raises(TypeError, match="by_load"):
+        kernel("experts", *tensors, **keywords, by_load=1)

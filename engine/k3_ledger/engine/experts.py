@@ -106,6 +106,7 @@ class Experts:
             linear_beta=max(self.config.situ_linear_beta, 0.0),
             first_expert=0,
             expert_count=count,
+            by_load=not self.numerics.deterministic,
         )
         return out
 

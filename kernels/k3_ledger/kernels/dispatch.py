@@ -26,14 +26,14 @@ mla_prefill     ``(query [B, T, H, N + P], key [B, S, H, N], key_pe [B, S, P], v
                 -> [B, T, H, V]``
 router          ``(logits [T, E], bias [E], *, top_k, renormalise, scale, min_sum) -> ids, weights [T, k]``
 experts         ``(x [T, M], ids, weights [T, k], *, gate, up [L, F, M], down [L, M, F], beta, linear_beta,
-                first_expert, expert_count) -> [T, M] float32``
+                first_expert, expert_count, by_load=False) -> [T, M] float32``
 residual_mix    ``(bank [N, T, D], x [T, D], score_weight [D], *, count, eps) -> [T, D]``
 unpack          ``(data [..., bytes], *, quant, dtype, grid=None) -> [..., values]``
 ==============  =======================================================================================================
 
 Two contracts hold for both backends. *Bit-identical*: a token's result does not depend on the other tokens of the
-call, for every operation but ``kda_chunk``. *Nothing read that was not written*: rows past a length, bank vectors past
-the count and slots of other ranks may hold NaN.
+call, for every operation but ``kda_chunk``, and ``experts`` where ``by_load`` gives it up. *Nothing read that was not
+written*: rows past a length, bank vectors past the count and slots of other ranks may hold NaN.
 
 Backends: ``naive`` is torch in float64; ``triton`` is the kernel, compiled on a GPU, or interpreted on a CPU in a
 process started with ``TRITON_INTERPRET=1``; ``auto`` is triton for CUDA tensors and naive otherwise. Nothing falls back

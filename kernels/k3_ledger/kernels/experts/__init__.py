@@ -29,8 +29,11 @@ def check(
     linear_beta: float,
     first_expert: int,
     expert_count: int,
+    by_load: bool = False,
 ) -> None:
     """Refuse arguments outside the contract of :func:`.naive.experts`."""
+    if not isinstance(by_load, bool):
+        raise TypeError(f"by_load is {by_load!r}, not a bool")
     dims = Dims()
     dims.check("x", x, "T M", FLOATS)
     dims.check("ids", ids, "T k", INTEGERS)

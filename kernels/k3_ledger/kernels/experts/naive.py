@@ -24,6 +24,7 @@ def experts(
     linear_beta: float,
     first_expert: int,
     expert_count: int,
+    by_load: bool = False,
 ) -> Tensor:
     """``sum over slots of weight * down_e . situ(gate_e . x, up_e . x)``, slots added in their order.
 
@@ -42,11 +43,14 @@ def experts(
         linear_beta: of situ.
         first_expert: number of the first expert held here.
         expert_count: experts of all ranks together.
+        by_load: a kernel may choose its tiles from the slots per expert. A token's bits then depend on how many tokens
+            the call has: equal within the tolerance, and no longer bit for bit. The specification is the same.
 
     Returns:
         ``[T, M]`` in float32 (float64 for float64 inputs): ranks add these before the norm. Computed in float64;
         kernels round the activation between the two products to the type of ``x``.
     """
+    del by_load
     tokens, slots = ids.shape
     parts = x.new_zeros((tokens, slots, x.shape[1]), dtype=torch.float64)
     local = ids.long() - first_expert

@@ -1,14 +1,14 @@
 """Expert kernels: slots sorted by expert into tiles of rows, two grouped products, a combine in slot order.
 
 A tile's shape and the order of its sums are constants, so a row's bits do not depend on which rows share its tile, and
-a token's not on the other tokens of the call. Nothing waits for the host: tiles past the last are planned and skipped,
-and a few slots get a tile each.
+a token's not on the other tokens of the call; unless a caller gives that up (``by_load``). Nothing waits for the host:
+tiles past the last are planned and skipped, and a few slots get a tile each.
 Products accumulate in float32 (:func:`~k3_ledger.kernels.language.dot`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 
 import torch
 import triton
@@ -24,6 +24,33 @@ SINGLE: Final = 64
 """Most slots of a call that get a tile each, without a plan: decode."""
 COMBINE: Final = 1024
 """Values a program of the combine."""
+
+
+class Tile(TypedDict):
+    """Rows, output columns and inner values a program takes at once, and its launch."""
+
+    ROWS: int
+    COLUMNS: int
+    INNER: int
+    num_warps: int
+    num_stages: int
+
+
+WIDE: Final = Tile(ROWS=16, COLUMNS=32, INNER=32, num_warps=4, num_stages=3)
+"""The one tile of float32."""
+EXACT: Final = Tile(ROWS=32, COLUMNS=64, INNER=128, num_warps=4, num_stages=3)
+"""The one tile of 16-bit inputs, whatever the tokens, where bits count."""
+BY_LOAD: Final = (
+    (10, Tile(ROWS=16, COLUMNS=64, INNER=128, num_warps=4, num_stages=3)),
+    (24, EXACT),
+    (52, Tile(ROWS=64, COLUMNS=128, INNER=64, num_warps=4, num_stages=4)),
+)
+"""Most slots per expert, and the tile up to there, for 16-bit inputs.
+
+A second tile reads an expert's weights again, so a tile holds what 19 of 20 experts get where tokens spread by chance.
+"""
+FULL: Final = Tile(ROWS=128, COLUMNS=128, INNER=64, num_warps=8, num_stages=3)
+"""The tile of more."""
 
 
 class Plan(NamedTuple):
@@ -140,11 +167,13 @@ def _combine(parts, ids, weights, out, slots, M, blocks, first_expert, held, exp
     tl.store(out + token * M + column, total, mask=column < M)
 
 
-def tiles(dtype: torch.dtype) -> dict[str, int]:
-    """Rows, output columns and inner values a program takes at once, and its launch; never by tokens."""
+def tiles(dtype: torch.dtype, load: float | None) -> Tile:
+    """The tile of a type; by the slots per expert where ``load`` says how many, and then for 16-bit inputs only."""
     if dtype == torch.float32:
-        return {"ROWS": 16, "COLUMNS": 32, "INNER": 32, "num_warps": 4, "num_stages": 3}
-    return {"ROWS": 32, "COLUMNS": 64, "INNER": 128, "num_warps": 4, "num_stages": 3}
+        return WIDE
+    if load is None:
+        return EXACT
+    return next((tile for most, tile in BY_LOAD if load <= most), FULL)
 
 
 def experts(
@@ -159,12 +188,13 @@ def experts(
     linear_beta: float,
     first_expert: int,
     expert_count: int,
+    by_load: bool = False,
 ) -> Tensor:
     """As :func:`.naive.experts`, accumulated in float32; the activation between is rounded to the type of ``x``."""
     tokens, slots = ids.shape
     held, width, latent = gate.shape
     pairs = tokens * slots
-    shape = tiles(x.dtype)
+    shape = tiles(x.dtype, pairs / expert_count if by_load else None)  # spread evenly: nobody asks the device
     single = pairs <= SINGLE
     planned = (
         Plan(ids, ids, ids, ids) if single else plan(ids, first_expert=first_expert, held=held, rows=shape["ROWS"])
