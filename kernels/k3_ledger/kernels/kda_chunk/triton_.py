@@ -229,10 +229,11 @@ def kda_chunk(
     u, m, last = scratch(CHUNK, padded_values), scratch(CHUNK, CHUNK), scratch(padded)
     split = lower_bound is not None and lower_bound >= SPLIT_BOUND
     sizes = {"K": width, "V": values, "C": CHUNK, "BK": padded, "BV": padded_values}
+    tile = PREPARE_TILE if split else {**PREPARE_TILE, "num_warps": 4}  # decays of pairs fill the registers of four
     _prepare[(items * chunks,)](
         q, k, v, f, beta, a, dt_bias, w, u, m, q_plus, k_rest, last, tokens, heads, chunks,
         0.0 if lower_bound is None else float(lower_bound), float(l2_eps),
-        SUB=SUB, BOUNDED=lower_bound is not None, SPLIT=split, **sizes, **PREPARE_TILE,
+        SUB=SUB, BOUNDED=lower_bound is not None, SPLIT=split, **sizes, **tile,
     )  # fmt: skip
     _scan[(items * triton.cdiv(values, SCAN_TILE["BLOCK"]),)](
         w, u, m, q_plus, k_rest, last, state, out, tokens, heads, chunks, **sizes, **SCAN_TILE
