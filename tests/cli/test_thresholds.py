@@ -116,3 +116,48 @@ def test_endorsed_copy_that_cannot_be_written_leaves_nothing(roots, tmp_path):
     assert roots("key", "endorse", "p.json", "-k", "second.pem", "--out", "folder").code == 3
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
     assert json.loads((tmp_path / "p.json").read_text())["body"]["endorsements"] == []
+
+
+LAST = ("key", "revoke", "root.pub.pem", "-l", "ledger")
+
+
+def test_the_only_root_key_is_not_revoked_by_accident(run, ledger):
+    before = (ledger / "ledger.jsonl").read_bytes()
+    for words in ((*LAST, "-k", "root.pem"), (*LAST, "--propose", "p.json")):
+        done = run(*words)
+        assert (done.code, done.out) == (1, "")
+        assert "no root keys are left and the threshold is 1: no root action can follow [K3L-ROOTS-TOO-FEW]" in done.err
+        assert "--last-root" in done.err
+    assert (ledger / "ledger.jsonl").read_bytes() == before
+    assert run("verify", "ledger").code == 0
+
+
+def test_the_only_root_key_is_replaced_without_a_word(run, ledger):
+    done = run("key", "rotate", "root", "spare.pub.pem", "-k", "root.pem", "-l", "ledger")
+    assert (done.code, done.err) == (0, "")
+    assert "K3L-ROOTS-TOO-FEW" not in run("verify", "ledger").out
+
+
+@pytest.mark.parametrize("way", ["signed", "proposed"])
+def test_the_only_root_key_is_revoked_on_purpose_and_verify_says_what_that_means(run, ledger, way):
+    if way == "signed":
+        assert run(*LAST, "-k", "root.pem", "--last-root").code == 0
+    else:
+        assert run(*LAST, "--propose", "p.json", "--last-root").code == 0
+        endorse = ("key", "endorse", "p.json", "-k", "root.pem", "-l", "ledger")
+        assert "K3L-ROOTS-TOO-FEW" in run(*endorse).err
+        assert run(*endorse, "--last-root").code == 0
+        append = ("key", "append", "p.json", "-k", "root.pem", "-l", "ledger")
+        assert "K3L-ROOTS-TOO-FEW" in run(*append).err
+        assert run(*append, "--last-root").code == 0
+    done = run("verify", "ledger")
+    assert done.code == 0
+    assert "K3L-ROOTS-TOO-FEW" in done.out
+    assert "K3L-KEY-RETIRED" in run(*ENROL[:3], "spare.pub.pem", "-k", "root.pem", "-l", "ledger").err
+    assert run("append", "note", "-b", "-", "-k", "judge.pem", "-l", "ledger", stdin=b'{"text": "x"}').code == 0
+
+
+def test_a_word_for_the_last_root_lets_nothing_else_through(roots):
+    done = roots("key", "revoke", "spare", "-k", "root.pem", "-l", "ledger", "--last-root")
+    assert done.code == 1
+    assert "K3L-THRESHOLD-NOT-MET" in done.err

@@ -137,6 +137,16 @@ def test_an_endorsement_that_no_threshold_asks_for_is_checked_all_the_same() -> 
     assert codes(ledger) == {Code.ENDORSEMENT_SIGNATURE}
 
 
+def test_retiring_the_only_root_is_said_and_locks_the_keys() -> None:
+    ledger = small_ledger(1)
+    ledger.add("key", key_body(ROOT, "root", "revoke"), ROOT)
+    report = check(ledger)
+    assert (report.exit_code, report.counts, step(report).failed) == (0, {Code.ROOTS_TOO_FEW: 1}, 0)
+    assert "no root keys are left and the threshold is 1" in report.findings[0].message
+    ledger.add("key", NEW, ROOT)
+    assert codes(ledger) == {Code.ROOTS_TOO_FEW, Code.KEY_RETIRED}
+
+
 def test_retiring_a_root_below_the_threshold_is_said_and_locks_the_keys() -> None:
     ledger = small_ledger(1)
     ledger.add("key", key_body(SECOND, "root"), ROOT)

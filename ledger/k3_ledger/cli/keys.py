@@ -34,6 +34,10 @@ ProposeOption = Annotated[
     Path | None,
     typer.Option("--propose", help="Append nothing; write a proposal for the holders of root keys to endorse."),
 ]
+LastRootOption = Annotated[
+    bool,
+    typer.Option("--last-root", help="Even if too few root keys are left for any later key or threshold entry."),
+]
 NameOption = Annotated[str | None, typer.Option(help="What to call the key; the file's name when omitted.")]
 PassphraseOption = Annotated[
     Path | None, typer.Option("--passphrase-file", help="File whose first line opens the key file.")
@@ -221,6 +225,7 @@ def revoke(
     since: Annotated[
         int | None, typer.Option("--from", min=0, help="First entry that counts for nothing (compromise).")
     ] = None,
+    last_root: LastRootOption = False,
     passphrase_file: PassphraseOption = None,
     time: TimeOption = None,
     wait: WaitOption = 30.0,
@@ -243,7 +248,7 @@ def revoke(
         "reason": reason,
         "endorsements": [],
     }
-    act(opened, "key", body, key, propose, passphrase_file, time=time, wait=wait, as_json=as_json)
+    act(opened, "key", body, key, propose, passphrase_file, time=time, wait=wait, as_json=as_json, last_root=last_root)
 
 
 def new_key(role: str, spec: str, name: str | None) -> Any:
@@ -273,6 +278,7 @@ def act(
     time: str | None,
     wait: float,
     as_json: bool,
+    last_root: bool = False,
 ) -> None:
     """Append a root action, or write a proposal of it."""
     from k3_ledger.cli.thresholds import describe, write_proposal
@@ -281,10 +287,10 @@ def act(
         raise typer.BadParameter("give either the root key that signs, or --propose FILE", param_hint="--key")
     if key is not None:
         with ledger.writer(load_key(key, passphrase_file), lock_timeout_s=wait) as writer:
-            receipt = writer.append(kind, body, time=time)
+            receipt = writer.append(kind, body, time=time, last_root=last_root)
         print_receipt(receipt, describe(kind, body), as_json=as_json)
     elif propose is not None:
-        write_proposal(ledger, kind, body, propose, as_json=as_json)
+        write_proposal(ledger, kind, body, propose, as_json=as_json, last_root=last_root)
 
 
 def print_receipt(receipt: Receipt, what: str, *, as_json: bool) -> None:

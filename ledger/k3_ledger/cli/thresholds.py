@@ -12,6 +12,7 @@ from k3_ledger.cli.files import create_file, replace_file
 from k3_ledger.cli.keys import (
     JsonOption,
     KeyOption,
+    LastRootOption,
     LedgerOption,
     PassphraseOption,
     ProposeOption,
@@ -81,6 +82,7 @@ def endorse(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the endorsed copy here; in place when omitted.")
     ] = None,
+    last_root: LastRootOption = False,
     passphrase_file: PassphraseOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -90,7 +92,7 @@ def endorse(
 
     given, signer = read_proposal(proposal), load_key(key, passphrase_file)
     if ledger is not None:
-        proposals.check_proposal(Ledger.open(ledger), given, endorser=signer.key_id)
+        proposals.check_proposal(Ledger.open(ledger), given, endorser=signer.key_id, last_root=last_root)
     endorsed = proposals.endorse(given, signer)
     replace_file(out or proposal, proposals.format_proposal(endorsed))
     _print(endorsed, out or proposal, as_json=as_json)
@@ -102,6 +104,7 @@ def append(
     proposal: Annotated[list[Path], typer.Argument(help="The proposal, or endorsed copies of it.", show_default=False)],
     key: KeyOption,
     ledger: LedgerOption = Path(),
+    last_root: LastRootOption = False,
     passphrase_file: PassphraseOption = None,
     time: TimeOption = None,
     wait: WaitOption = 30.0,
@@ -113,13 +116,15 @@ def append(
 
     opened, signer = Ledger.open(ledger), load_key(key, passphrase_file)
     merged = merge([read_proposal(path) for path in proposal], signer=signer.key_id)
-    check_proposal(opened, merged)
+    check_proposal(opened, merged, last_root=last_root)
     with opened.writer(signer, lock_timeout_s=wait) as writer:
-        receipt = writer.append(merged.kind, merged.body, time=time)
+        receipt = writer.append(merged.kind, merged.body, time=time, last_root=last_root)
     print_receipt(receipt, describe(merged.kind, merged.body), as_json=as_json)
 
 
-def write_proposal(ledger: Ledger, kind: str, body: dict[str, Any], path: Path, *, as_json: bool) -> None:
+def write_proposal(
+    ledger: Ledger, kind: str, body: dict[str, Any], path: Path, *, as_json: bool, last_root: bool = False
+) -> None:
     """Write a proposal file and say what is in it. A file that stands there is left as it is.
 
     Raises:
@@ -127,7 +132,7 @@ def write_proposal(ledger: Ledger, kind: str, body: dict[str, Any], path: Path, 
     """
     from k3_ledger.ledger.writer.proposal import format_proposal, propose
 
-    proposal = propose(ledger, kind, body)
+    proposal = propose(ledger, kind, body, last_root=last_root)
     if not create_file(path, format_proposal(proposal)):
         raise unreadable(path, FileExistsError(errno.EEXIST, "File exists"), "give another name, or remove that file")
     _print(proposal, path, as_json=as_json)

@@ -1077,8 +1077,9 @@ class Code(enum.Enum):
     ROOTS_TOO_FEW = CodeInfo(
         Area.KEYS, W, "fewer root keys left than the threshold",
         "A root key was retired and fewer are left than the threshold asks for, so no root action can follow: no key "
-        "can be enrolled, rotated or revoked any more.",
-        "rotate root keys instead of revoking them, or lower the threshold first",
+        "can be enrolled, rotated or revoked any more. The writer appends that only where it is asked for by name.",
+        "rotate root keys instead of revoking them, or enrol another or lower the threshold first; `--last-root` "
+        "closes the keys of a ledger on purpose",
     )  # fmt: skip
     ENDORSER_UNKNOWN = CodeInfo(
         Area.KEYS, E, "endorsed by a key that is no root there",

@@ -149,7 +149,7 @@ def test_nothing_is_proposed_to_a_ledger_without_a_root(tmp_path):
     made = new_ledger(tmp_path / "ledger")
     revocation = {**enrolment(NewKey("root", "root", public(ROOT))), "action": "revoke"}
     with made.writer(ROOT) as writer:
-        writer.append("key", revocation)
+        writer.append("key", revocation, last_root=True)
     assert refused(lambda: propose(made, "key", BODY)).code is Code.KEY_RETIRED
 
 

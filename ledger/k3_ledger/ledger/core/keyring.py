@@ -147,11 +147,12 @@ class Keyring:
             )]  # fmt: skip
         self.endorsements += len(endorsers)
         roots = self.roots_after(position)
-        if self.threshold > 1 and roots < self.threshold:
+        if roots < self.threshold:
+            left = "1 root key is left" if roots == 1 else f"{roots or 'no'} root keys are left"
             return [_finding(
                 Code.ROOTS_TOO_FEW, position, "body",
-                f"{roots} root keys are left and the threshold is {self.threshold}: no root action can follow",
-                expected=f"at least {self.threshold} root keys", found=str(roots),
+                f"{left} and the threshold is {self.threshold}: no root action can follow",
+                expected=f"at least {self.threshold}", found=str(roots),
             )]  # fmt: skip
         return []
 

@@ -124,13 +124,15 @@ class Writer:
             raise
         return self._state
 
-    def append(self, kind: str, body: Mapping[str, object], *, time: str | None = None) -> Receipt:
+    def append(
+        self, kind: str, body: Mapping[str, object], *, time: str | None = None, last_root: bool = False
+    ) -> Receipt:
         """Append one entry; when this returns, it is on stable storage.
 
         Raises:
             LedgerError: nothing was appended; the finding says why and what to do. See :meth:`append_many`.
         """
-        return self.append_many([Draft(kind, body, time)])[0]
+        return self.append_many([Draft(kind, body, time, last_root)])[0]
 
     def append_many(self, drafts: Iterable[Draft]) -> list[Receipt]:
         """Append several entries with one write and one sync (group commit).

@@ -64,19 +64,19 @@ class Proposal:
         return tuple(endorsement["key"] for endorsement in self.body["endorsements"])
 
 
-def propose(ledger: Ledger, kind: str, body: dict[str, Any]) -> Proposal:
-    """A proposal for the ledger as it is now.
+def propose(ledger: Ledger, kind: str, body: dict[str, Any], *, last_root: bool = False) -> Proposal:
+    """A proposal for the ledger as it is now; with ``last_root`` it may be the last root action ever.
 
     Raises:
         LedgerError: the action could not count, however many root keys stood behind it.
     """
     state = read_state(ledger)
     proposal = Proposal(state.origin, state.keyring.newest_action, kind, body)
-    check_proposal(ledger, proposal)
+    check_proposal(ledger, proposal, last_root=last_root)
     return proposal
 
 
-def check_proposal(ledger: Ledger, proposal: Proposal, *, endorser: str | None = None) -> None:
+def check_proposal(ledger: Ledger, proposal: Proposal, *, endorser: str | None = None, last_root: bool = False) -> None:
     """Hold a proposal, and who is about to endorse it, against a copy of the ledger that it is for.
 
     Raises:
@@ -102,7 +102,7 @@ def check_proposal(ledger: Ledger, proposal: Proposal, *, endorser: str | None =
     bare = {**proposal.body, "endorsements": []}
     _, typed = encode(proposal.kind, bare, index=index, key=signer, prev=proposal.after, time=_ANY_TIME)
     for finding in keyring.apply_action(index, proposal.after, proposal.kind, signer, typed.body):
-        if finding.code is not Code.THRESHOLD_NOT_MET:
+        if finding.code is not Code.THRESHOLD_NOT_MET and not (last_root and finding.code is Code.ROOTS_TOO_FEW):
             raise refusal(finding)
 
 
