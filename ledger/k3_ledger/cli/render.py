@@ -14,8 +14,11 @@ from k3_ledger.schemas.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from k3_ledger.schemas.findings import Code
     from k3_ledger.verify.report import Report
 
+SHOWN_PER_CODE = 3
+"""Findings of one code that are spelled out for a reader; JSON has more of them."""
 _MARK = {Outcome.PASS: "pass", Outcome.FAIL: "FAIL", Outcome.NOT_CHECKED: "not checked"}
 _COLOUR = {
     Outcome.PASS: typer.colors.GREEN,
@@ -71,7 +74,20 @@ def _lines(report: Report) -> Iterator[tuple[str, Outcome | Severity | None]]:
             counts = "nothing to check"
         detail = f"; {step.detail}" if step.detail else ""
         yield f"{step.number:>2} {step.name:<13}{_MARK[step.outcome]:<13}{counts}{detail}", step.outcome
+    yield from _findings(report)
+    yield "", None
+    exit_code = report.exit_code
+    verdict = Outcome.PASS if exit_code is ExitCode.VERIFIED else Outcome.FAIL
+    yield f"{_VERDICT[exit_code]} (exit code {int(exit_code)})", verdict
+
+
+def _findings(report: Report) -> Iterator[tuple[str, Severity | None]]:
+    """The first findings of each code, and how many more there are."""
+    shown: dict[Code, int] = {}
     for finding in report.findings:
+        shown[finding.code] = shown.get(finding.code, 0) + 1
+        if shown[finding.code] > SHOWN_PER_CODE:
+            continue
         yield "", None
         place = str(finding.position)
         yield f"{finding.severity}: {place}: {finding.message} [{finding.code.id}]", finding.severity
@@ -80,11 +96,10 @@ def _lines(report: Report) -> Iterator[tuple[str, Outcome | Severity | None]]:
         if finding.found is not None:
             yield f"  found: {finding.found}", None
         yield f"  hint: {finding.advice}", None
-    unspelled = sum(report.counts.values()) - len(report.findings)
+        more = report.counts[finding.code] - SHOWN_PER_CODE
+        if shown[finding.code] == SHOWN_PER_CODE and more > 0:
+            yield f"  and {more} more of the same cause [{finding.code.id}]; --json spells out the first of them", None
+    unspelled = sum(report.counts[code] - count for code, count in shown.items() if count < SHOWN_PER_CODE)
     if unspelled:
         yield "", None
         yield f"{unspelled} further findings of these codes are counted, not spelled out", None
-    yield "", None
-    exit_code = report.exit_code
-    verdict = Outcome.PASS if exit_code is ExitCode.VERIFIED else Outcome.FAIL
-    yield f"{_VERDICT[exit_code]} (exit code {int(exit_code)})", verdict

@@ -564,6 +564,12 @@ class Code(enum.Enum):
         "Something that is needed could not be fetched, or the transfer ended early.",
         "try again, check the address, or ask another mirror", ExitCode.UNREADABLE,
     )  # fmt: skip
+    KEY_ENTRIES_WRONG = CodeInfo(
+        Area.MIRROR, E, "the mirror's list of key entries is wrong",
+        "The file key-entries leaves out entries that enrol keys. With all entries read instead of it, the proof "
+        "holds: nothing is wrong with the log.",
+        "rebuild it with `k3-ledger tiles`, or ask another mirror", ExitCode.UNREADABLE,
+    )  # fmt: skip
     ARCHIVE_REFUSED = CodeInfo(
         Area.MIRROR, E, "archive not acceptable",
         "The file is no tar of a ledger or of an offline bundle: it is damaged, or holds links, devices, climbing "
@@ -1291,6 +1297,13 @@ class Code(enum.Enum):
         Area.POLICY, E, "log opened by another root key",
         "The genesis entry was not signed by the root key that the trust policy names.",
         "get the root key from its owner over another channel, or distrust this log",
+    )  # fmt: skip
+    ROOT_NOT_CHECKED = CodeInfo(
+        Area.POLICY, E, "whose log this is cannot be told",
+        "The genesis entry is missing, damaged, or its signature does not verify. What rests on it was not checked: "
+        "who opened the log, which keys were enrolled, who signed its heads. This accuses nobody.",
+        "mend what is wrong with line 1, which another finding names, or get a good copy; then verify again",
+        ExitCode.NOT_CHECKED,
     )  # fmt: skip
     ORIGIN_NOT_TRUSTED = CodeInfo(
         Area.POLICY, E, "log has another name",

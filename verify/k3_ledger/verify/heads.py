@@ -123,6 +123,10 @@ def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None, clock: Clo
             continue
         tally.checked += 1
         found = list(head_faults(scan, head))
+        unsigned = scan.genesis is None and head.step == "checkpoint"
+        if unsigned:  # that no key of this log signed it cannot be said, nor that one did
+            found = [finding for finding in found if finding.code is not Code.CHECKPOINT_SIGNATURE]
+            tally.not_checked += 1
         if not any(finding.code is Code.CHECKPOINT_ORIGIN for finding in found):
             found += _root_faults(scan, head)
         tally.failed += bool(found)
@@ -133,7 +137,7 @@ def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None, clock: Clo
                 scan.findings.add(finding)
         if head.step == "memory":
             remembered = max(remembered, head.checkpoint.size)
-        elif not found:
+        elif not found and not unsigned:
             covered = max(covered, head.checkpoint.size)
             good.append(head)
     _report_coverage(scan, scan.tallies["checkpoint"], covered, policy)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 FINDINGS_KEPT_PER_CODE = 50
 """Findings of one code that a report spells out; the rest are counted, so that memory stays flat."""
 
+_RECORD = "ledger.jsonl"
+
 STEPS: tuple[tuple[str, str], ...] = (
     ("framing", "lines are framed and encoded as the format says"),
     ("schema", "entries are canonical and fit the schema of their kind"),
@@ -138,13 +140,15 @@ class FindingLog:
             self.counts[code] += count - spelled
 
     def kept(self) -> tuple[Finding, ...]:
-        """The findings that are spelled out, by line, then code; those without a line come last."""
+        """The findings that are spelled out: by line, then code, those of heads and other files behind
+        those of the log, which may be their cause; those without a line come last.
+        """
         return tuple(sorted(self._kept, key=_place))
 
 
-def _place(finding: Finding) -> tuple[bool, int, str]:
-    line = finding.position.line
-    return line is None, line or 0, finding.code.id
+def _place(finding: Finding) -> tuple[bool, bool, int, str]:
+    line, source = finding.position.line, finding.position.source
+    return line is None, source not in {None, _RECORD}, line or 0, finding.code.id
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,10 @@ def check_keys(scan: Scan, policy: TrustPolicy | None) -> None:
     """Step 5. Every use of a key lies within its life and role; genesis is opened by the key the auditor trusts."""
     tally = scan.tallies["keys"]
     tally.checked += sum(len(positions) for positions in scan.keyring.uses.values())
-    for finding, more in scan.keyring.check_use():
+    open_genesis = scan.genesis is None and scan.tallies["framing"].checked > 0 and not scan.missing
+    if open_genesis:
+        _set_aside(scan)
+    for finding, more in scan.keyring.check_use(only_genesis=open_genesis):
         tally.failed += (more + 1) if finding.code.info.exit else 0
         place = replace(finding.position, source=LOG_NAME, line=(finding.position.index or 0) + 1)
         scan.findings.add_counted(replace(finding, position=place), more)
@@ -46,13 +49,34 @@ def check_keys(scan: Scan, policy: TrustPolicy | None) -> None:
     _check_origin(scan, policy)
 
 
+def _set_aside(scan: Scan) -> None:
+    """Without a genesis entry no key is enrolled. That is one fault, of line 1, and not one of each key.
+
+    Where the genesis entry's own key is unknown, that is the fault, so it stays.
+    """
+    unknown = sum(len(positions) for (_, kind), positions in scan.keyring.uses.items() if kind != "genesis")
+    scan.tallies["keys"].checked -= unknown
+    scan.tallies["keys"].not_checked += unknown
+    scan.findings.add(
+        Finding(
+            Code.ROOT_NOT_CHECKED,
+            "whose log this is cannot be told: there is no genesis entry that can be read and has a good signature",
+            Position(LOG_NAME),
+            found=f"{unknown} entries by keys whose enrolment cannot be known",
+        )
+    )
+
+
 def _check_opened_by(scan: Scan, policy: TrustPolicy) -> None:
     """The genesis entry is signed by the root key that the policy names."""
     if policy.root_public_key is None:
         return
     tally = scan.tallies["keys"]
+    if scan.genesis is None:  # says nothing about who opened the log
+        tally.not_checked += 1
+        return
     tally.checked += 1
-    found = None if scan.genesis is None else scan.genesis.root_public_key
+    found = scan.genesis.root_public_key
     if found == policy.root_public_key.hex():
         return
     tally.failed += 1
@@ -62,7 +86,7 @@ def _check_opened_by(scan: Scan, policy: TrustPolicy) -> None:
             "the log was not opened by the root key that the trust policy names",
             Position(LOG_NAME, 1, 0, 0),
             policy.root_public_key.hex(),
-            found or "no genesis entry with a good signature",
+            found,
         )
     )
 

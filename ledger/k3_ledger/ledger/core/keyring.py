@@ -327,9 +327,15 @@ class Keyring:
         else:
             known.extend(positions)
 
-    def check_use(self) -> Iterator[tuple[Finding, int]]:
-        """(finding, further ones like it) for every use that a lifetime or role does not allow."""
+    def check_use(self, *, only_genesis: bool = False) -> Iterator[tuple[Finding, int]]:
+        """(finding, further ones like it) for every use that a lifetime or role does not allow.
+
+        Args:
+            only_genesis: look at genesis entries and nothing else: where none is good, no key was enrolled.
+        """
         for (key, kind), positions in self.uses.items():
+            if only_genesis and kind != "genesis":
+                continue
             life = self.lives.get(key) or self.taken_back.get(key)
             if life is None:
                 yield _first(Code.KEY_UNKNOWN, positions, f"key {key[:16]}… was never enrolled", None, key)
