@@ -275,7 +275,13 @@ def test_whether_a_run_was_accepted() -> None:
     assert status_of(text, good) is Status.SUPPORTED
     assert status_of(text, bad) is Status.CONTRADICTED
     assert status_of(text, good, bad) is Status.AMBIGUOUS
-    assert status_of(text, replace(bad, verdicts=[Judged("r", "s", "decode", "XL")])) is Status.SUPPORTED
+    judged = {tier: [Judged("r", "s", "decode", tier)] for tier in ("XL", "REJECT")}
+    # Judged again, which is not what was accepted then.
+    assert status_of(text, replace(bad, verdicts=judged["XL"])) is Status.CONTRADICTED
+    assert status_of(text, replace(good, verdicts=judged["REJECT"])) is Status.SUPPORTED
+    own = replace(good, native=True)
+    assert status_of(text, replace(own, verdicts=[*judged["XL"], *judged["REJECT"]])) is Status.SUPPORTED
+    assert status_of(text, replace(own, verdicts=[*judged["REJECT"], *judged["XL"]])) is Status.CONTRADICTED
     blind = candidate("b", published="REJECT", parity=None)
     assert decide(text, about(blind)).parts[0].why == "receipt b is REJECT"
 

@@ -159,6 +159,43 @@ def test_verdicts_are_sealed_once(command: Callable[..., Done], tmp_path: Path) 
     assert command("rescore", "own", "--rule", "house-1.prefill", "--seal", "runner.pem").code == 1
 
 
+RESCORED = """[[claim]]
+id = "nine"
+says = "v0.2.1 lowers nine"
+kind = "rescored"
+rule = "v0.2.1"
+pins = "own"
+change = "lower"
+count = 9
+"""
+
+
+def test_sealing_what_was_judged_again_leaves_what_was_published(
+    command: Callable[..., Done], real: Path, tmp_path: Path
+) -> None:
+    command("keygen", "root.pem", "log.pem", "judge.pem", "other.pem")
+    roles = ["--enrol", "log=log.pub.pem", "--enrol", "judge=judge.pub.pem", "--enrol", "judge=other.pub.pem"]
+    assert command("init", "led", "--origin", "example.org/x", "--key", "root.pem", *roles).code == 0
+    assert command("import", "polaris", real, "--into", "led", "--key", "log.pem").code == 0
+    (tmp_path / "claims.toml").write_text(RESCORED)
+    judge = ("rescore", "led", "--rule", "v0.2.1", "--processes", "1")
+    added = [
+        command(*judge, "--pins", pins, "--seal", key).err.split()[0]
+        for key, pins in (
+            ("judge.pem", "own"), ("judge.pem", "tag"), ("judge.pem", "own"),
+            ("other.pem", "tag"), ("other.pem", "own"),
+        )
+    ]  # fmt: skip
+    assert added[0] == "44"
+    assert int(added[1]) > 0
+    assert added[2:] == ["0", "0", "0"]
+    assert "35 unchanged, 9 lower, 0 higher, 7 not scorable" in command(*judge).out
+    assert command("rescore", "led", "--rule", "in-force", "--processes", "1").out.count("51 unchanged") == 1
+    checked = command("claims", "check", "claims.toml", "--against", "led", "--processes", "1")
+    assert (checked.code, "nine: supported" in checked.out) == (0, True)
+    assert command("verify", "led", "--processes", "1").code == 0
+
+
 def test_a_long_ledger_can_be_counted(command: Callable[..., Done], book: Path, real: Path) -> None:
     words = ("rescore", book, "--rule", "house-1.decode", "--counts", "--processes", "1")
     assert command(*words).out == (
@@ -347,6 +384,54 @@ def test_a_ledger_without_pins_says_so(command: Callable[..., Done], tmp_path: P
     builder.write(tmp_path)
     done = command("reconcile", ".")
     assert done.out.startswith("no pins\n")
+
+
+REAL_PIN = """[[pin]]
+slot = "{role}:decode@131072/Kimi-K3/UD-IQ1_S/h200x8"
+value = {value}
+unit = "tok/s"
+"""
+
+
+def test_a_reference_of_a_log_that_never_measured_it_is_left_alone(
+    command: Callable[..., Done], real: Path, tmp_path: Path
+) -> None:
+    pins = tmp_path / "pins.toml"
+    text = REAL_PIN.format(role="reference", value="18.4435")
+    pins.write_text(text)
+    done = command("reconcile", real, "--pins", "pins.toml", "--write", "--json")
+    (row,) = done.json["pins"]
+    assert (row["decision"], row["measured"], row["proposal"], done.json["written"]) == (
+        "no-measurement",
+        None,
+        None,
+        [],
+    )
+    assert [finding["code"] for finding in done.json["findings"]] == ["K3L-PIN-UNSOURCED", "K3L-PIN-UNMEASURED"]
+    assert pins.read_text() == text
+
+
+def test_a_right_pin_is_not_alarmed_by_what_was_read_before_its_winner(
+    command: Callable[..., Done], real: Path, tmp_path: Path
+) -> None:
+    more = 'source = "8641ae28987a4f8fdcc896dbe5443cd5"\ntime = 2026-08-05T03:03:59Z\n'
+    (tmp_path / "pins.toml").write_text(REAL_PIN.format(role="frontier", value="56.82") + more)
+    done = command("reconcile", real, "--pins", "pins.toml", "--json")
+    assert (done.code, done.json["findings"], done.json["pins"][0]["decision"]) == (0, [], "keep")
+
+
+def test_a_native_reference_is_raised_from_the_other_engines_receipt_alone(
+    command: Callable[..., Done], tmp_path: Path
+) -> None:
+    builder, names = house_ledger()
+    newest = builder.add("run", receipt(46.0, 300.0, role="reference"), RUNNER)
+    builder.write(tmp_path)
+    pins = tmp_path / "pins.toml"
+    pins.write_text(PINS.replace("frontier:", "reference:").replace("45", "40").replace("SOURCE", names["reference"]))
+    done = command("reconcile", ".", "--pins", "pins.toml", "--write", "--json")
+    (row,) = [row for row in done.json["pins"] if row["slot"] == f"reference:{DECODE}"]
+    assert (row["decision"], row["measured"], row["receipt"]) == ("stale", "46", newest)
+    assert f'source = "{newest}"' in pins.read_text()
 
 
 @pytest.mark.parametrize(

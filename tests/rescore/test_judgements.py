@@ -13,6 +13,7 @@ from k3_ledger.rescore.pins import PinRecord
 from k3_ledger.rescore.replay import gather
 from k3_ledger.rescore.rescore import rescore
 from k3_ledger.rescore.sealing import new_verdicts
+from k3_ledger.rescore.sweep import sweep
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import ExitCode, Outcome
 from k3_ledger.verify.policy import TrustPolicy
@@ -276,3 +277,85 @@ def test_a_rule_cannot_take_the_name_of_another() -> None:
         report = settled(ledger)
         assert (report.findings[-1].code, report.exit_code) == (Code.RULE_NAME_TAKEN, ExitCode.FALSE)
         assert report.findings[-1].position.index == len(ledger.lines) - 1
+
+
+@pytest.mark.parametrize(
+    ("role", "value", "source", "holds"),
+    [
+        ("reference", "40", "reference", True),
+        ("reference", "50", "frontier", False),
+        ("frontier", "40", "reference", False),
+        ("guard", "40", "reference", False),
+    ],
+)
+def test_a_pin_is_traced_under_its_own_role(role: str, value: str, source: str, holds: bool) -> None:
+    builder, names = house_ledger()
+    builder.add("pin", pin_body(f"{role}:{DECODE}", value, names[source]), JUDGE)
+    report = settled(builder)
+    assert [finding.code for finding in report.findings if finding.code.info.area == "pins"] == (
+        [] if holds else [Code.PIN_HAND_EDITED]
+    )
+
+
+def test_a_pin_entry_in_the_unit_of_another_metric_is_found() -> None:
+    builder, names = house_ledger()
+    builder.add("pin", {**pin_body(f"frontier:{DECODE}", "50", names["frontier"]), "unit": "ms"}, JUDGE)
+    (finding,) = settled(builder).findings
+    assert (finding.code, finding.position.field) == (Code.JUDGEMENT_UNREADABLE, "body.unit")
+
+
+STRICT = replace(
+    HOUSE, name="strict", tiers=replace(HOUSE.tiers, steps=(("XL", Fraction("0.3")), *HOUSE.tiers.steps[1:]))
+)
+
+
+def test_what_was_published_of_a_run_is_its_first_verdict() -> None:
+    builder, body = sealed()
+    before = gather(verified(builder)).candidates
+    assert [candidate.published for candidate in before] == [None, None]
+    builder.add("verdict", body, JUDGE)
+    (again,) = new_verdicts(rescore(gather(verified(builder)).candidates, STRICT))
+    assert again["tier"] != body["tier"]
+    builder.add("verdict", again, JUDGE)
+    candidates = gather(verified(builder)).candidates
+    assert [candidate.published for candidate in candidates] == ["XL", None]
+    assert rescore(candidates, HOUSE).rows[0].change == "unchanged"
+    assert rescore(candidates, STRICT).rows[0].change == "lower"
+    assert dict(sweep(verified(builder), HOUSE).changes) == {"unchanged": 1}
+    assert dict(sweep(verified(builder), STRICT).changes) == {"lower": 1}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tier": "L"},
+        {"bound_by": "cap"},
+        {"not_checked": ["clock"]},
+        {"steps": [{"name": "gain", "value": "0.3"}]},
+        {"pins": []},
+        {"rule_sha256": "0" * 64},
+    ],
+)
+def test_a_verdict_is_there_already_only_when_everything_in_it_is(change: dict[str, Any]) -> None:
+    builder, body = sealed()
+    builder.add("verdict", {**body, **change}, JUDGE)
+    missing = list(new_verdicts(rescore(gather(verified(builder)).candidates, HOUSE)))
+    assert missing == [body]
+    builder.add("verdict", body, JUDGE)
+    builder.add("verdict", {**body, **change}, JUDGE)  # the newest is another, and the same one stands before it
+    assert list(new_verdicts(rescore(gather(verified(builder)).candidates, HOUSE))) == []
+
+
+@pytest.mark.parametrize("field", ["value", "source", "entry", "inferred"])
+def test_a_verdict_from_another_pin_is_another(field: str) -> None:
+    builder, body = sealed()
+    other = {"value": "49", "source": "history", "entry": None, "inferred": True}
+    pins = [{**body["pins"][0], field: other[field]}, *body["pins"][1:]]
+    builder.add("verdict", {**body, "pins": pins}, JUDGE)
+    assert list(new_verdicts(rescore(gather(verified(builder)).candidates, HOUSE))) == [body]
+
+
+def test_the_order_of_pins_makes_no_other_verdict() -> None:
+    builder, body = sealed()
+    builder.add("verdict", {**body, "pins": body["pins"][::-1]}, JUDGE)
+    assert list(new_verdicts(rescore(gather(verified(builder)).candidates, HOUSE))) == []

@@ -188,3 +188,20 @@ def test_a_merge_is_called_by_its_commit_when_it_has_no_number() -> None:
 def test_a_mistake_in_a_merge_is_named(old: str, new: str, says: str) -> None:
     with pytest.raises(RescoreError, match=says):
         read_merges(MERGES.replace(old, new, 1).encode(), source="merges.toml", receipts={})
+
+
+@pytest.mark.parametrize("metric", ["decode", "prefill", "prefill-behind-4"])
+@pytest.mark.parametrize("unit", ["ms", "tokens", "TOK/S", "tok/s "])
+def test_a_unit_that_is_not_the_metrics_is_refused(metric: str, unit: str) -> None:
+    text = f'[[pin]]\nslot = "frontier:{metric}@4/a/b/c"\nvalue = 5\nunit = "{unit}"\n'
+    with pytest.raises(RescoreError) as caught:
+        read_pins(text.encode(), source="pins.toml")
+    finding = caught.value.finding
+    assert (finding.code, finding.code.info.exit) == (Code.PIN_INVALID, 3)
+    assert (finding.position.line, finding.position.field) == (4, "pin[0].unit")
+    assert (finding.expected, finding.found) == ("tok/s", unit)
+
+
+def test_a_metric_that_no_rule_scores_has_its_own_unit() -> None:
+    (pin,) = read_pins(b'[[pin]]\nslot = "frontier:append@-/-/-/c"\nvalue = 5\nunit = "receipt/s"\n', source="x")
+    assert pin.unit == "receipt/s"

@@ -206,7 +206,7 @@ def test_a_pin_that_its_source_did_not_measure_was_edited_by_hand() -> None:
 def test_a_pin_whose_source_measured_another_slot_was_edited_by_hand() -> None:
     report = reconcile_lock([pin("56.82")], [measured("56.82", track=PREFILL_32K), measured("56.82", "f" * 32)])
     assert codes(report) == [Code.PIN_HAND_EDITED]
-    assert report.findings[0].message.endswith("receipt 8641ae28 measured prefill@32768")
+    assert report.findings[0].message.endswith("receipt 8641ae28 measured frontier:prefill@32768")
 
 
 def test_a_pin_predates_work_merged_on_any_metric_of_the_same_node() -> None:
@@ -247,3 +247,80 @@ def test_a_pin_entry_wins_over_the_file(file: str, code: Code | None) -> None:
         assert codes(report) == ([] if code is None else [code])
         assert only(report).pin is entry
     assert reconcile_lock([entry, pin("40")], [measured("56.82")]).exit_code is ExitCode.FALSE
+
+
+# ------------------------------------------------------------------------------------------------ roles of a slot
+
+
+def other(value: str, receipt: str | None = RECEIPT, time: datetime = NOW) -> Measurement:
+    return replace(measured(value, receipt, time=time), reference=True)
+
+
+def reference(value: str, **fields: object) -> PinRecord:
+    return replace(pin(value, **fields), role="reference")
+
+
+@pytest.mark.parametrize("value", ["5", "18.4435", "20", "56.82"])
+def test_a_reference_is_not_held_against_our_own_measurements(value: str) -> None:
+    report = reconcile_lock([reference("18.4435", source=None)], [measured(value)], merges=[merge("60")])
+    assert codes(report) == [Code.PIN_UNSOURCED, Code.PIN_UNMEASURED]
+    assert (only(report).drift.decision, only(report).proposal, only(report).predates) == ("no-measurement", None, 0)
+
+
+@pytest.mark.parametrize("role", ["frontier", "guard"])
+def test_a_pin_of_our_own_is_not_held_against_the_other_engine(role: str) -> None:
+    report = reconcile_lock([replace(pin("18", source=None), role=role)], [other("56.82")])  # type: ignore[arg-type]
+    assert only(report).drift.decision == "no-measurement"
+
+
+@pytest.mark.parametrize(
+    ("pinned", "newest", "decision"), [("40", "60", "stale"), ("40", "30", "alarm"), ("40", "43", "raise")]
+)
+def test_a_reference_is_held_against_the_other_engine(pinned: str, newest: str, decision: str) -> None:
+    ours = measured("99", "a" * 32, time=moment("08-08T00:00"))
+    rows = [other(pinned), other(newest, "f" * 32), ours]
+    report = reconcile_lock([reference(pinned)], rows, merges=[merge("58")])
+    assert only(report).drift.decision == decision
+    assert not only(report).explained  # our own winner makes no other engine faster
+    proposal = only(report).proposal
+    assert proposal is None or (proposal.role, proposal.value, proposal.source) == (
+        "reference", Fraction(newest), "f" * 32,
+    )  # fmt: skip
+
+
+def test_a_source_of_the_other_role_is_no_source() -> None:
+    ours = reconcile_lock([reference("56.82")], [measured("56.82")])
+    theirs = reconcile_lock([pin("18.44")], [other("18.44")])
+    for report, said in ((ours, "frontier:decode@131072"), (theirs, "reference:decode@131072")):
+        assert codes(report) == [Code.PIN_HAND_EDITED, Code.PIN_UNMEASURED]
+        assert report.findings[0].message.endswith(f"receipt 8641ae28 measured {said}")
+
+
+# ------------------------------------------------------------------------------------- alarms need newer evidence
+
+
+@pytest.mark.parametrize(
+    ("receipt", "at", "decision"),
+    [
+        (None, "08-07T00:00", "keep"),  # the round's own log, read before its winner
+        (None, "08-07T00:01", "alarm"),
+        ("f" * 32, "08-07T00:00", "alarm"),  # another receipt, later in the sequence
+    ],
+)
+def test_an_alarm_needs_evidence_newer_than_the_pin(receipt: str | None, at: str, decision: str) -> None:
+    report = reconcile_lock([pin("56.82")], [measured("56.82"), measured("46.11", receipt, time=moment(at))])
+    assert only(report).drift.decision == decision
+    assert report.exit_code is (ExitCode.FALSE if decision == "alarm" else ExitCode.VERIFIED)
+
+
+def test_a_pin_without_its_source_is_as_old_as_it_says() -> None:
+    old = measured("46.11", None, time=moment("08-05T00:00"))
+    young = pin("56.82", source=None, time=moment("08-06T00:00"))
+    assert only(reconcile_lock([young], [old])).drift.decision == "keep"
+    assert only(reconcile_lock([replace(young, time=moment("08-04T00:00"))], [old])).drift.decision == "alarm"
+    assert only(reconcile_lock([replace(young, time=None)], [old])).drift.decision == "alarm"
+
+
+def test_a_pin_is_no_younger_than_the_receipt_it_names() -> None:
+    rows = [measured("56.82", time=moment("08-04T00:00")), measured("46.11", "f" * 32, time=moment("08-05T00:00"))]
+    assert only(reconcile_lock([pin("56.82", time=moment("08-06T00:00"))], rows)).drift.decision == "alarm"

@@ -181,8 +181,8 @@ def test_what_was_judged_before_is_what_a_rescore_is_compared_with() -> None:
     builder.add("verdict", {**body, "tier": "S"}, JUDGE)
     row = only(judged(builder))
     assert (row.before, row.change, row.why) == ("S", "higher", "gain 20.0 %")
-    builder.add("verdict", body, JUDGE)
-    assert only(judged(builder)).change == "unchanged"
+    builder.add("verdict", body, JUDGE)  # what was published is the first
+    assert only(judged(builder)).change == "higher"
     assert only(judged(builder, against=find_rule("v0.2.1"))).before == "XL"
     assert only(judged(builder, against=find_rule("v0.2.2"))).change == "first"
 
@@ -205,7 +205,7 @@ def test_sealing_twice_adds_nothing() -> None:
     builder.add("verdict", body, JUDGE)
     assert list(new_verdicts(judged(builder))) == []
     builder.add("verdict", {**body, "tier": "none"}, JUDGE)
-    assert list(new_verdicts(judged(builder))) == [body]
+    assert list(new_verdicts(judged(builder))) == []
 
 
 def test_a_superseded_run_is_marked_and_moves_no_frontier() -> None:
@@ -234,12 +234,13 @@ def test_merges_take_the_number_of_their_receipt() -> None:
     ]  # fmt: skip
 
 
-def test_frontier_builds_are_measurements_and_pins_are_kept_by_slot() -> None:
+def test_frontier_builds_and_the_other_engine_are_measurements_and_pins_are_kept_by_slot() -> None:
     builder, names = house_ledger()
     builder.add("pin", pin_body(f"frontier:{DECODE}", "51", names["frontier"]), JUDGE)
     material = gather(verified(builder))
-    assert [(item.value, item.receipt) for item in material.measurements] == [
-        (Fraction(50), names["frontier"]), (Fraction(450), names["frontier"]),
+    assert [(item.value, item.receipt, item.role) for item in material.measurements] == [
+        (Fraction(40), names["reference"], "reference"), (Fraction(300), names["reference"], "reference"),
+        (Fraction(50), names["frontier"], "frontier"), (Fraction(450), names["frontier"], "frontier"),
     ]  # fmt: skip
     assert material.pins[f"frontier:{DECODE}"].value == 51
     assert material.pins[f"frontier:{DECODE}"].entry

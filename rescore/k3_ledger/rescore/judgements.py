@@ -3,8 +3,9 @@
 A verdict passes when the rule of its digest, applied to the run it names and the pins it states, gives the same tier,
 the same binding term, the same intermediate values and the same list of what was not checked; and when every pin it
 states is what stands where the verdict says it stands. A pin passes when the entry it names measured its value on its
-slot. A rule passes when its digest is that of the parameters it carries, and is counted among the verdicts. What cannot
-be decided (a rule nobody published, a pin from a file) is counted as not checked, never passed.
+slot: for a reference a run of the other engine, for any other pin a run of this project's own. A rule passes when its
+digest is that of the parameters it carries, and is counted among the verdicts. What cannot be decided (a rule nobody
+published, a pin from a file) is counted as not checked, never passed.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.replay import Candidate
     from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.rescore.rules.verdict import Verdict
+    from k3_ledger.rescore.slots import Track
     from k3_ledger.verify.log import VerifiedLog
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.report import Report
@@ -246,24 +248,26 @@ def _there(rule: Rule, candidate: Candidate, slot: str, figure: Figure, held: di
 
 def _pins(material: Material, lost: Mapping[str, int]) -> Iterator[Finding | None]:
     """For each pin entry: None when its source measured it, else what is wrong with it."""
-    facts: dict[str, list[tuple[Any, Fraction]]] = {}
+    facts: dict[str, list[tuple[bool, Track, Fraction]]] = {}
     for fact in material.facts:
         if fact.speed.actor == "subject" and fact.speed.primary:
-            facts.setdefault(fact.identity, []).append((fact.speed.track, fact.speed.speed))
+            found = (fact.role == "reference", fact.speed.track, fact.speed.speed)
+            facts.setdefault(fact.identity, []).append(found)
     for candidate in material.candidates:
         if not candidate.native and candidate.run.speed is not None:
             values = [(candidate.run.track, candidate.run.speed), *candidate.others.items()]
-            facts.setdefault(candidate.identity, []).extend(values)
+            facts.setdefault(candidate.identity, []).extend((False, track, value) for track, value in values)
     for pin in material.pin_entries:
         taken_back = _rests_on_what_was_taken_back("pin", (pin.source,), lost, pin.position)
         yield taken_back or _traced(pin, facts.get(pin.source or "", []))
 
 
-def _traced(pin: PinRecord, measured: list[tuple[Any, Fraction]]) -> Finding | None:
+def _traced(pin: PinRecord, measured: list[tuple[bool, Track, Fraction]]) -> Finding | None:
     if not measured:
         message = f"{pin.slot}: the entry it names measured nothing"
         return Finding(Code.PIN_UNSOURCED, message, pin.position, found=pin.source)
-    values = [value for track, value in measured if track == pin.track]
+    reference = pin.role == "reference"
+    values = [value for other, track, value in measured if track == pin.track and other == reference]
     if pin.value in values:
         return None
     expected = format_exact(values[0]) if values else "nothing on this slot"

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from fractions import Fraction
 
+UNITS: Final[Mapping[str, str]] = {"decode": "tok/s", "prefill": "tok/s"}
+"""Unit of the pins of each metric that a rule can score."""
+
 _IDENTITY: Final = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}")
 _COMMIT: Final = re.compile(r"[0-9a-f]{7,64}")
 
@@ -89,7 +92,7 @@ def read_pins(data: bytes, *, source: str) -> list[PinRecord]:
 
     Raises:
         RescoreError: with file, line and field: not TOML, a misspelt field, a slot that is none or stands twice, a
-            value that is zero, negative, missing or carries a unit.
+            value that is zero, negative, missing or carries a unit, a unit that is not its metric's.
     """
     pins: list[PinRecord] = []
     for table in read_tables(data, "pin", source=source):
@@ -97,12 +100,13 @@ def read_pins(data: bytes, *, source: str) -> list[PinRecord]:
         if any(pin.role == role and pin.track == track for pin in pins):
             table.refuse("slot", "this slot is pinned twice")
         value = check_pin(table.number("value"), slot=table.text("slot"), position=table.position("value"))
+        unit = check_unit(table.text("unit"), track, position=table.position("unit"))
         pins.append(
             PinRecord(
                 role,
                 track,
                 value,
-                table.text("unit"),
+                unit,
                 _matching(table, "source", _IDENTITY, "identity of a receipt, in hex"),
                 _matching(table, "commit", _COMMIT, "a commit, in hex"),
                 table.moment("time") if table.has("time") else None,
@@ -163,6 +167,20 @@ def check_pin(value: Fraction, *, slot: str, position: Position = NOWHERE) -> Fr
         expected="a value above 0",
         found=format_exact(value),
     )
+
+
+def check_unit(unit: str, track: Track, *, position: Position = NOWHERE) -> str:
+    """The unit, if it is that of the track's metric. Metrics that no rule scores have whatever unit they are given.
+
+    Raises:
+        RescoreError: ``K3L-PIN-INVALID`` when it is another.
+    """
+    metric = re.split("[^a-z]", track.metric, maxsplit=1)[0]
+    expected = UNITS.get(metric, unit)
+    if unit == expected:
+        return unit
+    message = f"{track.metric} is pinned in {expected}, not in {unit[:40]!r}"
+    raise RescoreError(Code.PIN_INVALID, message, position=position, expected=expected, found=unit[:80])
 
 
 def rewrite_pins(text: str, updates: Mapping[str, PinRecord]) -> str:

@@ -10,13 +10,16 @@
 5. Otherwise the pin stands when the measurement is below it, and should rise to it when it is above.
 6. A pin without a source, with a value its source did not measure, or older than work merged since, is a finding
    whatever its drift.
+7. A ``reference`` pin is held against receipts of role reference alone, and every other pin against all others: the
+   other engine's value and this project's own never explain, raise or source one another.
+8. An alarm needs evidence newer than the pin: what was read before the pin's source was measured says nothing of it.
 
 :func:`reconcile_lock` is pure: it decides and proposes, and writes nothing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from k3_ledger.rescore.slots import Track
+    from k3_ledger.rescore.slots import Role, Track
     from k3_ledger.schemas.outcomes import Position
 
 THRESHOLD: Final = Fraction(1, 10)
@@ -50,6 +53,7 @@ class Measurement:
         receipt: identity of the receipt it stands in; None for a figure that only a log or a document holds.
         commit: what was measured, if known.
         said_by: where a figure without a receipt stands, in words.
+        reference: True for what the other engine measured, in a receipt of role reference.
     """
 
     track: Track
@@ -58,6 +62,16 @@ class Measurement:
     receipt: str | None = None
     commit: str | None = None
     said_by: str = ""
+    reference: bool = False
+
+    @property
+    def role(self) -> Role:
+        """Role of the pin that it is evidence for; a guard is a value of this project's own, like the frontier."""
+        return "reference" if self.reference else "frontier"
+
+    def measures(self, pin: PinRecord) -> bool:
+        """Whether it measured what a pin pins: the same track, and the same engine."""
+        return self.track == pin.track and self.reference == (pin.role == "reference")
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +216,7 @@ def _row(
     explaining: Sequence[Merge],
     threshold: Fraction,
 ) -> Row:
-    own = [item for item in measured if item.track == pin.track]
+    own = [item for item in measured if item.measures(pin)]
     newest = own[-1] if own else None
     findings = [*_provenance(pin, measured)]
     predates = _predates(pin, measured, merges)
@@ -221,6 +235,8 @@ def _row(
         slot=pin.slot,
         position=pin.position,
     )
+    if drift.decision == "alarm" and not _is_newer(newest, pin, measured):
+        drift = replace(drift, decision="keep")
     explained = drift.explained(threshold)
     verdict = _verdict(pin, newest, drift, explained=explained)
     findings += [verdict] if verdict else []
@@ -241,10 +257,11 @@ def _provenance(pin: PinRecord, measured: list[Measurement]) -> list[Finding]:
     if not named:
         message = f"{pin.slot}: no receipt {pin.source[:8]} measures anything"
         return [Finding(Code.PIN_UNSOURCED, message, pin.position, found=pin.source)]
-    here = [item for item in named if item.track == pin.track]
+    here = [item for item in named if item.measures(pin)]
     if not here:
-        message = f"{pin.slot}: receipt {pin.source[:8]} measured {named[0].track.short}"
-        return [Finding(Code.PIN_HAND_EDITED, message, pin.position, str(pin.track), str(named[0].track))]
+        measured_slot = named[0].track.slot(named[0].role)
+        message = f"{pin.slot}: receipt {pin.source[:8]} measured {named[0].role}:{named[0].track.short}"
+        return [Finding(Code.PIN_HAND_EDITED, message, pin.position, pin.slot, measured_slot)]
     if all(item.value != pin.value for item in here):
         message = f"{pin.slot}: pinned {format_exact(pin.value)}, its receipt measured {format_exact(here[0].value)}"
         return [
@@ -253,10 +270,30 @@ def _provenance(pin: PinRecord, measured: list[Measurement]) -> list[Finding]:
     return []
 
 
+def _since(pin: PinRecord, measured: list[Measurement]) -> datetime | None:
+    """When a pin was measured: its source's word counts before its own."""
+    return next((item.time for item in measured if pin.source and item.receipt == pin.source), pin.time)
+
+
+def _is_newer(newest: Measurement, pin: PinRecord, measured: list[Measurement]) -> bool:
+    """Whether a measurement was made after the pin.
+
+    Of the same moment, another receipt is newer (of equal times the later in the sequence is), and a figure without a
+    receipt is not: what a round's log says of the build before was read before the round's winner.
+    """
+    since = _since(pin, measured)
+    return since is None or newest.time > since or (newest.time == since and newest.receipt not in {None, pin.source})
+
+
 def _predates(pin: PinRecord, measured: list[Measurement], merges: Sequence[Merge]) -> int:
-    """How many winners landed on the same model and node, on whatever metric, after the pin was measured."""
+    """How many winners landed on the same model and node, on whatever metric, after the pin was measured.
+
+    None of them changes the other engine.
+    """
+    if pin.role == "reference":
+        return 0
     place = (pin.track.model, pin.track.quant, pin.track.node)
-    since = next((item.time for item in measured if pin.source and item.receipt == pin.source), pin.time)
+    since = _since(pin, measured)
     return sum(
         since is not None and merge.time > since and (merge.track.model, merge.track.quant, merge.track.node) == place
         for merge in merges
@@ -264,7 +301,9 @@ def _predates(pin: PinRecord, measured: list[Measurement], merges: Sequence[Merg
 
 
 def _last_winner(pin: PinRecord, newest: Measurement, merges: Sequence[Merge]) -> Merge | None:
-    """The last winner on the pin's track that landed by the time of the measurement."""
+    """The last winner on the pin's track that landed by the time of the measurement; none moves the other engine."""
+    if pin.role == "reference":
+        return None
     landed = [merge for merge in merges if merge.track == pin.track and merge.time <= newest.time]
     return landed[-1] if landed else None
 

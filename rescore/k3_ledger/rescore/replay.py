@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from k3_ledger.rescore.imported import read_frontier, read_import
 from k3_ledger.rescore.inputs import Figure, RunInputs
 from k3_ledger.rescore.native import read_actors, read_parity, read_run
-from k3_ledger.rescore.pins import Merge, PinRecord, check_pin
+from k3_ledger.rescore.pins import Merge, PinRecord, check_pin, check_unit
 from k3_ledger.rescore.reconcile import Measurement
 from k3_ledger.rescore.rules.reading import parse_parameters
 from k3_ledger.rescore.slots import parse_slot
@@ -35,14 +35,23 @@ if TYPE_CHECKING:
     from k3_ledger.verify.polaris import ImportItem
 
 
+PIN_FIELDS: Final = ("slot", "value", "source", "entry", "inferred")
+"""Fields of a pin that a verdict states."""
+
+
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A ``verdict`` entry about a run."""
+    """A ``verdict`` entry about a run.
+
+    Attributes:
+        said: everything that it derives and what it was derived from; two verdicts on a run that agree in it are one.
+    """
 
     rule: str
     rule_sha256: str
     metric: str
     tier: str
+    said: tuple[object, ...] = ()
 
 
 @dataclass(slots=True)
@@ -71,6 +80,16 @@ class Candidate:
     attestation: str | None = None
     rules: tuple[Rule, ...] = ()
 
+    @property
+    def published(self) -> str | None:
+        """The tier it was published with: what an import states, or the first verdict on a run of this ledger.
+
+        Nothing that is judged of it later changes that.
+        """
+        if not self.native:
+            return self.run.published
+        return self.verdicts[0].tier if self.verdicts else None
+
 
 @dataclass(frozen=True, slots=True)
 class Fact:
@@ -91,7 +110,7 @@ class Material:
         source: what it was gathered from, in words.
         candidates: runs to judge, in order.
         pins: newest ``pin`` entry of each slot.
-        measurements: what the frontier builds and the accepted runs measured, in order.
+        measurements: what the frontier builds, the other engine and the accepted runs measured, in order.
         merges: ``merge`` entries, in order.
         facts: what every actor of every receipt of this ledger was timed at, in order.
         pin_entries: every ``pin`` entry, in order.
@@ -191,7 +210,8 @@ class Gathering:
             self.published = (*self.published, rule)
         elif taken.kind == "verdict":
             self.material.verdicts.append((entry.index, taken.body))
-            judged = Judged(taken.body.rule, taken.body.rule_sha256, taken.body.metric, taken.body.tier)
+            body = taken.body
+            judged = Judged(body.rule, body.rule_sha256, body.metric, body.tier, _said(body))
             for candidate in self.by_identity.get(taken.body.target, []):
                 if candidate.run.track.metric == taken.body.metric:
                     candidate.verdicts.append(judged)
@@ -220,8 +240,9 @@ class Gathering:
                 self.round_frontier[body.round, item.track] = figure
                 if parity is not None:
                     self.round_parity[body.round] = parity
-            if body.role == "frontier":
-                self.material.measurements.append(Measurement(item.track, item.speed, at, identity))
+            if body.role in {"frontier", "reference"}:
+                other = body.role == "reference"
+                self.material.measurements.append(Measurement(item.track, item.speed, at, identity, reference=other))
         if body.role != "candidate":
             return
         found = []
@@ -253,6 +274,7 @@ class Gathering:
         where = Position(index=index, field="body.slot")
         role, track = parse_slot(body.slot, position=where)
         value = check_pin(Fraction(body.value), slot=body.slot, position=where)
+        check_unit(body.unit, track, position=Position(index=index, field="body.unit"))
         pin = PinRecord(role, track, value, body.unit, body.source, body.commit, at, where, True, identity)
         self.material.pins[body.slot] = pin
         self.figures = {**self.figures, body.slot: Figure(value, "pin", source=identity)}  # candidates keep their own
@@ -292,6 +314,34 @@ def read_rule_entry(body: Any, index: int) -> Rule:
                 found=stated,
             )
     return rule
+
+
+def _said(body: Any) -> tuple[object, ...]:
+    """What makes a verdict on a run the one it is: rule, pins, every derived figure."""
+    return identify_verdict(
+        {
+            "rule_sha256": body.rule_sha256,
+            "metric": body.metric,
+            "tier": body.tier,
+            "bound_by": body.bound_by,
+            "pins": [{name: getattr(pin, name) for name in PIN_FIELDS} for pin in body.pins],
+            "steps": [{"name": step.name, "value": step.value} for step in body.steps],
+            "not_checked": body.not_checked,
+        }
+    )
+
+
+def identify_verdict(body: Mapping[str, Any]) -> tuple[object, ...]:
+    """Identity of a verdict's body beside its run: rule digest, pins in the order of their slots, derived figures."""
+    return (
+        body["rule_sha256"],
+        body["metric"],
+        body["tier"],
+        body["bound_by"],
+        tuple(sorted((tuple(pin[name] for name in PIN_FIELDS) for pin in body["pins"]), key=lambda pin: str(pin[0]))),
+        tuple((step["name"], step["value"]) for step in body["steps"]),
+        tuple(body["not_checked"]),
+    )
 
 
 def _time(text: str) -> datetime:

@@ -239,7 +239,7 @@ def _row(candidate: Candidate, rule: Rule | None, result: Scored, compared: Scor
     before = compared.tier if isinstance(compared, Verdict) else None
     explained = before is not None
     if published:
-        said = candidate.verdicts[-1].tier if candidate.verdicts else candidate.run.published
+        said = candidate.published
         before, explained = said, said == before
     if isinstance(result, NotScorable):
         return Rescored(candidate, rule, result, before, "not-scorable", result.message, (result.field or "scope",))

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from k3_ledger.rescore.exact import format_exact
+from k3_ledger.rescore.replay import identify_verdict
 from k3_ledger.rescore.rules.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -55,15 +56,15 @@ def verdict_body(target: str, verdict: Verdict) -> dict[str, Any]:
 def new_verdicts(report: RescoreReport) -> Iterator[dict[str, Any]]:
     """Bodies of the verdicts of a report that the ledger does not hold yet, in order.
 
-    A verdict is held when the newest one by the same rule on the same run and metric has the same tier.
+    A verdict is held when one anywhere in the log, on the same run and metric, was derived by the same rule from the
+    same pins and came to the same figures.
     """
     for row in report.rows:
         if not isinstance(row.result, Verdict):
             continue
-        verdict = row.result
-        held = [judged.tier for judged in row.candidate.verdicts if judged.rule_sha256 == verdict.rule_sha256]
-        if held[-1:] != [verdict.tier]:
-            yield verdict_body(row.candidate.identity, verdict)
+        body = verdict_body(row.candidate.identity, row.result)
+        if all(judged.said != identify_verdict(body) for judged in row.candidate.verdicts):
+            yield body
 
 
 def _entry(figure: Figure) -> str | None:

@@ -922,8 +922,8 @@ class Code(enum.Enum):
     # -- pins ----------------------------------------------------------------------------------------------
     PIN_INVALID = CodeInfo(
         Area.PINS, E, "not a pin",
-        "A pin is zero, negative or missing, so nothing can be measured against it.",
-        "pin a measured value above zero", ExitCode.UNREADABLE,
+        "A pin is zero, negative, missing or in another metric's unit, so nothing can be held against it.",
+        "pin a measured value above zero, in the unit of its metric", ExitCode.UNREADABLE,
     )  # fmt: skip
     PIN_STALE = CodeInfo(
         Area.PINS, E, "stale pin",

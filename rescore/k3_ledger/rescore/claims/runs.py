@@ -50,8 +50,7 @@ def _accepted(about: list[Candidate]) -> Part:
     refused: list[Candidate] = []
     passed: list[Candidate] = []
     for candidate in about:
-        tier = candidate.verdicts[-1].tier if candidate.verdicts else candidate.run.published
-        (refused if tier == REJECT else passed).append(candidate)
+        (refused if candidate.published == REJECT else passed).append(candidate)
     if not refused:
         return Part("run", Status.SUPPORTED, f"{_name(passed[0])} was accepted")
     parity = refused[0].run.parity

@@ -77,7 +77,7 @@ class Settling:
         """Remember a verdict or a supersession, which stand behind the run they are about."""
         noted = entry.entry
         if noted.kind == "verdict":
-            self._before[noted.body.target, noted.body.metric] = noted.body.tier
+            self._before.setdefault((noted.body.target, noted.body.metric), noted.body.tier)
         elif noted.kind == "supersede":
             self._superseded.add(noted.body.target)
 
