@@ -205,12 +205,12 @@ def test_recover_says_when_the_cut_bytes_are_a_whole_entry(run, ledger):
     data = (ledger / "ledger.jsonl").read_bytes()
     (ledger / "ledger.jsonl").write_bytes(data[:-1])
     done = run("recover", "-l", "ledger")
-    assert "never acknowledged" in done.out
+    assert "whose line feed was never written; whether its append was acknowledged cannot be told" in done.out
     (ledger / "ledger.jsonl").write_bytes(data[:-1])
     assert run("recover", "-l", "ledger", "--json").json == {
         "entries": 4, "offset": len(data) - len(data.split(b"\n")[-2]) - 1, "cut": len(data.split(b"\n")[-2]),
         "kept": str(next((ledger.relative_to(ledger.parent) / "recovered").iterdir())), "complete": True,
-        "restored": False,
+        "restored": False, "removed": False,
     }  # fmt: skip
 
 
@@ -323,3 +323,60 @@ def test_ledger_in_the_current_directory_needs_no_option(run, tmp_path, monkeypa
     monkeypatch.chdir(ledger.root)
     assert len(run("ls").out.splitlines()) == OPENING + 1
     assert notes(ledger.log_path) == ["x"]
+
+
+@pytest.mark.parametrize("left", [b"", b'{"entry":{', bytes(50), b'{"entry":{"b' + bytes(9), None], ids=str)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_log_without_a_whole_entry_is_cleared_away_and_begun_again(run, ledger, left, as_json):
+    log = ledger / "ledger.jsonl"
+    left = log.read_bytes().split(b"\n")[0] if left is None else left
+    log.write_bytes(left)
+    checked = run("verify", "ledger")
+    assert ("k3-ledger recover" in checked.out + checked.err) == (left != bytes(50))  # to verify, that is no ledger
+    again = ("init", "ledger", "--origin", "example.org/bench", "-k", "root.pem")
+    done = run(*again)
+    assert (done.code, "k3-ledger recover" in done.err) == (2, True)
+    assert (
+        "k3-ledger recover"
+        in run("append", "note", "-b", "-", "-k", "root.pem", "-l", "ledger", stdin=b'{"text": "x"}').err
+    )
+    done = run("recover", "-l", "ledger", *(["--json"] if as_json else []))
+    assert done.code == 0
+    if as_json:
+        assert (done.json["removed"], done.json["cut"], done.json["entries"]) == (True, len(left), 0)
+    else:
+        assert "k3-ledger init" in done.out
+    kept = list((ledger / "recovered").iterdir()) if left else []
+    assert [path.read_bytes() for path in kept] == ([left] if left else [])
+    assert not log.exists()
+    assert run(*again).code == 0
+    assert run("verify", "ledger").code == 0
+
+
+@pytest.mark.parametrize("left", [b"", b'{"entry":{', bytes(50)], ids=str)
+@pytest.mark.parametrize("beside", ["checkpoint", "checkpoints/2.note", "blobs/sha256", "index.sqlite"])
+def test_a_log_that_held_entries_is_not_cleared_away(run, ledger, left, beside):
+    (ledger / "ledger.jsonl").write_bytes(left)
+    (ledger / beside).parent.mkdir(exist_ok=True)
+    (ledger / beside).write_bytes(b"")
+    done = run("recover", "-l", "ledger")
+    assert (done.code, done.out) == (1, "")
+    assert "K3L-RECOVER-REFUSED" in done.err
+    assert "move the directory away" in done.err
+    assert (ledger / "ledger.jsonl").read_bytes() == left
+
+
+def test_what_no_init_leaves_is_not_cleared_away(run, ledger):
+    (ledger / "ledger.jsonl").write_bytes(b"PK")
+    assert "K3L-TAIL-DAMAGED" in run("recover", "-l", "ledger").err
+    assert (ledger / "ledger.jsonl").read_bytes() == b"PK"
+
+
+def test_verify_sends_nobody_to_a_recovery_that_is_refused(run, ledger):
+    append_notes_with(run, "whole")
+    assert run("checkpoint", "-l", "ledger", "-k", "log.pem").code == 0
+    log = ledger / "ledger.jsonl"
+    log.write_bytes(log.read_bytes()[:-20])
+    assert "do not recover" in run("verify", "ledger").out
+    done = run("recover", "-l", "ledger")
+    assert (done.code, "do not recover" in done.err) == (1, True)

@@ -848,3 +848,59 @@ def test_nothing_supersedes_what_says_which_keys_count(position: int) -> None:
     (finding,) = report.findings
     assert (finding.position.index, finding.position.field) == (5, "body.replacement")
     assert finding.found == f"entry {position} of kind {'key' if position else 'genesis'}"
+
+
+def _hint(report: Report) -> str:
+    (found,) = [finding for finding in report.findings if finding.code in (Code.TORN_TAIL, Code.NUL_TAIL)]
+    return found.advice
+
+
+@pytest.mark.parametrize("tail", [b"{", b"\0" * 20], ids=["torn", "NUL"])
+@pytest.mark.parametrize(
+    ("how", "hint"),
+    [
+        ("nothing else", "run k3-ledger recover, which keeps"),
+        ("a smaller head", "run k3-ledger recover, which keeps"),
+        ("a larger head", "do not recover"),
+        ("a larger head that was kept", "do not recover"),
+        ("a larger head that is remembered", "do not recover"),
+        ("one entry more was signed for", "do not recover"),
+        ("a head that is none", "see to the other errors first"),
+        ("a wrong line", "see to the other errors first"),
+        ("no whole entry", "clears the place"),
+        ("no whole entry and a head", "do not recover"),
+    ],
+)
+def test_the_hint_for_a_torn_tail_is_what_recover_would_do(tail: bytes, how: str, hint: str) -> None:
+    ledger = small_ledger()
+    data = b"".join(ledger.lines[:-2])
+    more: dict[str, Any] = {}
+    if how == "a larger head":
+        more["checkpoint"] = ledger.head()
+    elif how == "a larger head that was kept":
+        more["kept"] = (("checkpoints/9.note", ledger.head()),)
+    elif how == "a larger head that is remembered":
+        more["expected_heads"] = (("seen", ledger.head()),)
+    elif how == "one entry more was signed for":
+        more["checkpoint"] = sign_head(ledger.lines[:-1])
+    elif how == "a smaller head":
+        more["checkpoint"] = sign_head(ledger.lines[:-3])
+    elif how == "a head that is none":
+        more["checkpoint"] = b"nothing\n"
+    elif how == "a wrong line":
+        data = data.replace(b'"sig":"', b'"sig":"A', 1)
+    elif how == "no whole entry":
+        data, tail = b"", b'{"entry":{' + tail[1:]
+    elif how == "no whole entry and a head":
+        data, tail, more["checkpoint"] = b"", b'{"entry":{' + tail[1:], ledger.head()
+    assert hint in _hint(check(data + tail, **more))
+
+
+def test_the_hint_for_a_missing_line_feed_depends_on_what_the_largest_head_commits_to() -> None:
+    ledger = small_ledger()
+    whole = b"".join(ledger.lines)[:-1]
+    assert "puts the missing line feed back" in _hint(check(whole, checkpoint=ledger.head()))
+    assert "which keeps the cut bytes aside" in _hint(check(whole))
+    assert "do not recover" in _hint(check(whole, expected_heads=(("seen", ledger.head()),)))
+    assert "do not recover" in _hint(check(b"".join(ledger.lines[:-1])[:-1], checkpoint=ledger.head()))
+    assert "do not recover" in _hint(check(ledger.lines[0][:-1], checkpoint=sign_head(ledger.lines[:1])))

@@ -56,7 +56,8 @@ RECOVER_HELP = """Cut a torn tail off, keeping its bytes in recovered/.
 Where the tail is a complete entry that a signed head commits to, its line feed is put back instead.
 
 Only what a write that was cut short leaves behind is cut. Tampering is refused, and so is a ledger that is shorter than
-a checkpoint says.
+a checkpoint says. Where no entry is whole and none is known of, ledger.jsonl is taken away, so that init can begin
+again.
 """
 INDEX_HELP = """Bring index.sqlite up to date: for ls, show, SQL and datasette. It is derived and never trusted."""
 
@@ -296,6 +297,7 @@ def recover(
                 "kept": None if done.kept is None else str(done.kept),
                 "complete": done.complete,
                 "restored": done.restored,
+                "removed": done.removed,
             }
         )
         return
@@ -305,12 +307,22 @@ def recover(
             f"all that was missing; the line as it was is kept in {done.kept}"
         )
         return
+    if done.removed:
+        kept = f"{done.cut} bytes are kept in {done.kept}" if done.cut else "it was empty"
+        typer.echo(f"no entry was whole, so ledger.jsonl was taken away; {kept}")
+        typer.echo(
+            "note: `k3-ledger init` can make a ledger there now; if this one ever held entries, restore a copy instead"
+        )
+        return
     if not done.cut:
         typer.echo(f"nothing is torn: {done.entries} entries, {done.offset} bytes")
         return
     typer.echo(f"cut {done.cut} bytes off at byte {done.offset}, kept in {done.kept}; {done.entries} entries are whole")
     if done.complete:
-        typer.echo("note: they are one complete entry that was never acknowledged; append it again if you want it")
+        typer.echo(
+            "note: they are one complete entry whose line feed was never written; whether its append was acknowledged "
+            "cannot be told from the file; append it again if you want it"
+        )
 
 
 def index(

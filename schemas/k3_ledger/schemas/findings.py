@@ -85,7 +85,8 @@ class Code(enum.Enum):
     EMPTY_LEDGER = CodeInfo(
         Area.INPUT, E, "empty ledger",
         "The ledger file holds no bytes. An empty file proves nothing, so it is not called valid.",
-        "restore the file; a ledger always begins with its genesis entry", ExitCode.UNREADABLE,
+        "restore the file; where it never held an entry, `k3-ledger recover` clears the place for `k3-ledger init`",
+        ExitCode.UNREADABLE,
     )  # fmt: skip
     UNREADABLE = CodeInfo(
         Area.INPUT, E, "input cannot be read",

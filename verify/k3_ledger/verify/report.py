@@ -5,7 +5,7 @@ A step that had nothing to look at, or could not look, is ``not-checked``: this 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from k3_ledger.schemas.errors import LedgerError
@@ -130,6 +130,10 @@ class FindingLog:
         """Forget everything: the input turned out to be something else."""
         self._kept.clear()
         self.counts.clear()
+
+    def advise(self, codes: frozenset[Code], hint: str) -> None:
+        """Give the findings of these codes another hint, now that more is known."""
+        self._kept = [replace(kept, hint=hint) if kept.code in codes else kept for kept in self._kept]
 
     def merge(self, other: FindingLog) -> None:
         """Take in the findings of a part, in its order."""

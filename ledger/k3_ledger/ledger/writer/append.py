@@ -119,7 +119,8 @@ class Writer:
                     f"{found.message}; nothing is appended behind it",
                     position=found.position,
                     found=found.found,
-                    hint="run `k3-ledger recover`: it keeps the cut bytes aside and makes the ledger whole",
+                    hint="run `k3-ledger recover`: it keeps the cut bytes aside and makes the ledger whole, unless "
+                    "more is lost than they",
                 ) from None
             raise
         return self._state

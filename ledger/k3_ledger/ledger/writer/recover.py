@@ -20,9 +20,9 @@ from k3_ledger.ledger.core.lines import TailKind, check_tail
 from k3_ledger.ledger.core.merkle import CompactRange
 from k3_ledger.ledger.core.note import Verifier, parse_note
 from k3_ledger.ledger.writer.checkpoint import head_files
-from k3_ledger.ledger.writer.disk import Staging, make_directory, storage_errors, write_all
+from k3_ledger.ledger.writer.disk import Staging, make_directory, storage_errors, sync_directory, write_all
 from k3_ledger.ledger.writer.logfile import LogFile
-from k3_ledger.ledger.writer.state import BLOCK, LOG_NAME, check_entry, scan_to_tail, whole_lines
+from k3_ledger.ledger.writer.state import BLOCK, LOG_NAME, check_entry, scan_to_tail, tail_of, whole_lines
 from k3_ledger.schemas.errors import LedgerError, MalformedError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -48,6 +48,7 @@ class Recovered:
         kept: the file that holds the tail as it was, or None.
         complete: whether it was one complete, well-signed entry that lacked only its line feed.
         restored: whether that line feed was put back, for a signed head commits to the entry.
+        removed: whether no entry was whole, so that the log itself was taken away and a new ledger can be made there.
     """
 
     entries: int
@@ -56,12 +57,14 @@ class Recovered:
     kept: Path | None
     complete: bool
     restored: bool = False
+    removed: bool = False
 
 
 def recover(ledger: Ledger, *, lock_timeout_s: float = 30.0) -> Recovered:
     """Cut a torn tail off, or give it the line feed that it provably lacks, keeping its bytes aside first.
 
-    A ledger without one is left as it is.
+    A ledger without one is left as it is. Where no entry is whole, the log is taken away altogether, for no entry can
+    be appended to it, unless something beside it shows that it held entries.
 
     Raises:
         MalformedError, SchemaError, SignatureError: the last complete line, or the tail, was tampered with.
@@ -71,6 +74,8 @@ def recover(ledger: Ledger, *, lock_timeout_s: float = 30.0) -> Recovered:
     log = LogFile(ledger.disk, ledger.log_path, lock_timeout_s=lock_timeout_s)
     try:
         with log.locked():
+            if next(whole_lines(log.read, 0, log.size()), None) is None:
+                return _clear(ledger, log)
             state, tail = scan_to_tail(log.read, log.size())
             if tail.kind is TailKind.NONE:
                 return Recovered(state.entries, state.size, 0, None, complete=False)
@@ -92,6 +97,29 @@ def recover(ledger: Ledger, *, lock_timeout_s: float = 30.0) -> Recovered:
     finally:
         log.close()
     return Recovered(state.entries, tail.offset, tail.length, kept, complete)
+
+
+def _clear(ledger: Ledger, log: LogFile) -> Recovered:
+    """Keep a log without a whole entry aside and take it away, so that a ledger can be made in its place."""
+    tail = tail_of(log.read, 0, 0, log.size())
+    if tail.kind is TailKind.DAMAGED:
+        check_tail(tail, source=LOG_NAME)
+    for path in (*head_files(ledger), ledger.blobs_path, ledger.index_path):
+        if path.exists():
+            raise StoreError(
+                Code.RECOVER_REFUSED,
+                "no entry of the ledger is whole, and what stands beside it shows that it held some: they are lost",
+                position=Position(source=str(path)),
+                expected="at least 1 entry",
+                found="0 entries",
+                hint="restore ledger.jsonl from a copy that verifies; if there is none, move the directory away and "
+                "make another ledger with `k3-ledger init`",
+            )
+    kept = _keep_aside(ledger, log, tail) if tail.length else None
+    with storage_errors(ledger.log_path, "take the torn log away"):
+        ledger.disk.unlink(ledger.log_path)
+        sync_directory(ledger.disk, ledger.root)
+    return Recovered(0, 0, tail.length, kept, complete=False, removed=True)
 
 
 def _is_complete(tail: Tail, state: LogState) -> bool:

@@ -7,13 +7,14 @@ something is written it stands in ``.incoming/`` and nowhere else.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from k3_ledger.ledger.core.chain import entry_identity, genesis_prev, signed_message
-from k3_ledger.ledger.core.framing import format_line
+from k3_ledger.ledger.core.framing import MAX_LINE, format_line
 from k3_ledger.ledger.core.keyring import Keyring
 from k3_ledger.ledger.writer.append import Writer
 from k3_ledger.ledger.writer.batch import refusal, utc_now
@@ -161,7 +162,7 @@ class Ledger:
             with storage_errors(path, "lock the ledger directory"):
                 ledger.disk.flock(lock, fcntl.LOCK_EX)
             if ledger.log_path.exists():
-                raise storage_error(FileExistsError(17, ""), ledger.log_path, "make a ledger")
+                raise _taken(ledger)
             with storage_errors(path, "write the new ledger"):
                 if not (path / ".gitattributes").exists():
                     ledger.publish(path / ".gitattributes", GITATTRIBUTES)
@@ -203,6 +204,20 @@ class Ledger:
             StoreError: the log cannot be opened for writing.
         """
         return Writer(self.log_path, signer, disk=self.disk, lock_timeout_s=lock_timeout_s, clock=clock, check=check)
+
+
+def _taken(ledger: Ledger) -> StoreError:
+    """Why no ledger can be made where a log stands, and what to do when that holds no entry."""
+    with storage_errors(ledger.log_path, "read what stands there"), ledger.log_path.open("rb") as file:
+        started = b"\n" in file.read(MAX_LINE + 1)
+    if started:
+        return storage_error(FileExistsError(errno.EEXIST, ""), ledger.log_path, "make a ledger")
+    return StoreError(
+        Code.STORE_EXISTS,
+        "cannot make a ledger where the remains of one stand",
+        position=Position(source=str(ledger.log_path)),
+        hint="run `k3-ledger recover` first: it keeps them aside and clears the place, or says why it must not",
+    )
 
 
 def _beginning(origin: str, root: Signer, keys: Iterable[NewKey], time: str) -> bytes:
