@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from k3_ledger.cli.sources import BLOCK, LOG_NAME, DirectorySource, open_regular, read_start, read_stream
+from k3_ledger.cli.sources import (
+    LOG_NAME,
+    DirectorySource,
+    is_stream,
+    limited,
+    open_regular,
+    open_stream,
+    read_start,
+    read_stream,
+)
 from k3_ledger.schemas.errors import MalformedError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -23,6 +32,15 @@ MAX_PROOF = 12_000_000
 """Longest proof file that is read, in bytes."""
 CONSISTENCY_START = b'{"consistency":'
 PROOF_STARTS = (b'{"checkpoint":', CONSISTENCY_START)
+_PACKED = (
+    (b"\x1f\x8b", "gzip", "gunzip"),
+    (b"\xfd7zXZ\x00", "xz", "unxz"),
+    (b"\x28\xb5\x2f\xfd", "zstd", "unzstd"),
+    (b"BZh", "bzip2", "bunzip2"),
+    (b"PK\x03\x04", "zip", "unzip"),
+)
+"""How packed files begin, what they are, and what unpacks them. Nothing is unpacked here: it could be without end."""
+_TOPS_NAMED = 5
 _TAR_MAGIC = b"ustar"
 _TAR_MAGIC_AT = 257
 _HEAD_LINES = 3
@@ -62,6 +80,8 @@ def opened(text: str, cache: Path | None = None) -> Iterator[ProofNamed | PackNa
     with contextlib.ExitStack() as stack:
         if is_address(text):
             yield _open_address(text, cache, stack)
+        elif is_stream(text):
+            yield _open_path(_spooled(text, stack), stack, bare=True)
         else:
             yield _open_path(Path(text), stack)
 
@@ -95,7 +115,23 @@ def _mirror_beside(source: LogSource) -> TileSource | None:
     return mirror
 
 
-def _open_path(path: Path, stack: contextlib.ExitStack) -> ProofNamed | PackNamed | LogSource:
+def _spooled(text: str, stack: contextlib.ExitStack) -> Path:
+    """A copy on disk of what comes out of standard input or an open file descriptor: it is read more than once.
+
+    Raises:
+        StoreError: it cannot be read, or goes on for more than :data:`~k3_ledger.cli.sources.MAX_STREAM` bytes.
+    """
+    import tempfile
+
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="k3-ledger-"))
+    copy = Path(folder, "stdin")
+    with copy.open("wb") as file:
+        for block in limited(open_stream(text), text):
+            file.write(block)
+    return copy
+
+
+def _open_path(path: Path, stack: contextlib.ExitStack, *, bare: bool = False) -> ProofNamed | PackNamed | LogSource:
     from k3_ledger.cli.stores import DirectoryStore, TarStore
 
     try:
@@ -115,8 +151,27 @@ def _open_path(path: Path, stack: contextlib.ExitStack) -> ProofNamed | PackName
         store = TarStore(path)
         stack.callback(store.close)
         return _in_archive(store)
+    if bare and not start:
+        raise MalformedError(Code.EMPTY_LEDGER, "nothing came in", position=Position(source=path.name))
+    _refuse_packed(path.name, start)
     _refuse_a_head(path, start)
     return DirectorySource(path)
+
+
+def _refuse_packed(name: str, start: bytes) -> None:
+    """Say so where a compressed file is taken for what is in it.
+
+    Raises:
+        MalformedError: the file begins like one.
+    """
+    for magic, what, tool in _PACKED:
+        if start.startswith(magic):
+            raise MalformedError(
+                Code.NOT_A_LEDGER,
+                f"this is a {what} file, and compressed files are not read",
+                position=Position(source=name),
+                hint=f"decompress it first: {tool} {name}",
+            )
 
 
 def _as_written(start: bytes) -> bytes:
@@ -148,6 +203,16 @@ def _in_archive(store: TarStore) -> PackNamed | LogSource:
 
     if LIST_NAME in store.members:
         return PackNamed(store)
+    tops = sorted({name.partition("/")[0] for name in store.members if "/" in name})
+    if not {LOG_NAME, "checkpoint"} & store.members.keys() and len(tops) > 1:
+        raise MalformedError(
+            Code.ARCHIVE_REFUSED,
+            f"the tar holds {len(tops)} folders at its top and no ledger there",
+            position=Position(source=store.name),
+            expected="the files of one ledger, or one folder with them",
+            found=", ".join(tops[:_TOPS_NAMED]),
+            hint="pack one ledger: tar --format=ustar -cf ledger.tar -C LEDGER .",
+        )
     return StoreLog(store) if LOG_NAME in store.members else _mirror(store, None)
 
 
@@ -187,6 +252,7 @@ def _open_address(address: str, cache: Path | None, stack: contextlib.ExitStack)
         if start.startswith(PROOF_STARTS):
             data = start + read_stream(stream, address, MAX_PROOF)
             return ProofNamed(address.rpartition("/")[2], data)
+        _refuse_packed(address.rpartition("/")[2], start)
         if not start.endswith(_TAR_MAGIC, _TAR_MAGIC_AT):
             raise StoreError(Code.UNREADABLE, "not a ledger, a proof or an archive", position=Position(source=address))
         # An archive is read in more than one place, so it is copied to disk first.
@@ -194,7 +260,7 @@ def _open_address(address: str, cache: Path | None, stack: contextlib.ExitStack)
         copy = Path(folder, address.rpartition("/")[2] or "archive.tar")
         with copy.open("wb") as file:
             file.write(start)
-            while block := stream.read(BLOCK):
+            for block in limited(stream, address):
                 file.write(block)
     archive = TarStore(copy)
     stack.callback(archive.close)

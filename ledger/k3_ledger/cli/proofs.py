@@ -12,6 +12,7 @@ from k3_ledger.cli.sources import unreadable
 
 if TYPE_CHECKING:
     from k3_ledger.verify.freshness import Clock
+    from k3_ledger.verify.mirror import TileSource
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.report import Report
 
@@ -90,15 +91,41 @@ def _inclusion(ledger: str, cache: Path | None, index: int, head: int | None, na
     from k3_ledger.ledger.core.proof import format_proof
     from k3_ledger.verify.mirror import TileSource
     from k3_ledger.verify.proof import verify_proof
-    from k3_ledger.verify.prove import prove_entry, prove_from_tiles
+    from k3_ledger.verify.prove import prove_entry
 
     with opened_ledger(ledger, cache, tiles=head is None) as source:
         if head is None and isinstance(source, TileSource):
-            made = prove_from_tiles(source, index)
-        else:
-            made = prove_entry(source, index, head_size=head)
-    data = format_proof(made)
+            return _from_tiles(source, index, name)
+        data = format_proof(prove_entry(source, index, head_size=head))
     verify_proof(data, name)
+    return data
+
+
+def _from_tiles(source: TileSource, index: int, name: str) -> bytes:
+    """A proof by the mirror's list of key entries, which nobody signed: where it fails, all entries are asked.
+
+    Raises:
+        StoreError: the list is wrong and the log is not (``KEY_ENTRIES_WRONG``).
+        VerificationError: what is wrong with the log, whatever the list says.
+    """
+    from k3_ledger.ledger.core.proof import format_proof
+    from k3_ledger.schemas.errors import StoreError
+    from k3_ledger.schemas.findings import Code
+    from k3_ledger.schemas.outcomes import Position
+    from k3_ledger.verify.proof import verify_proof
+    from k3_ledger.verify.prove import prove_from_tiles
+    from k3_ledger.verify.report import VerificationError
+
+    data = format_proof(prove_from_tiles(source, index))
+    try:
+        verify_proof(data, name)
+    except VerificationError:
+        verify_proof(format_proof(prove_from_tiles(source, index, listed=False)), name)
+        raise StoreError(
+            Code.KEY_ENTRIES_WRONG,
+            "key-entries is incomplete or wrong; rebuild it with `k3-ledger tiles`",
+            position=Position(source="key-entries"),
+        ) from None
     return data
 
 

@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import stat
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -23,6 +24,10 @@ KEPT_NAME = re.compile(r"[0-9]{1,20}\.note")
 """What a kept checkpoint is called: its tree size."""
 TOKEN_NAME = re.compile(r"[0-9]{1,20}(?:-[a-z0-9-]{1,40})?\.tsr")
 """What a timestamp token of a signed head is called: the head's tree size, and whose token it is."""
+NO_PIPES = "a named pipe or a device is not opened, for it may never end: hand it over as standard input (-) instead"
+MAX_STREAM = 64 << 30
+"""Most bytes that are taken from one file at an address, or from standard input: what never ends is stopped there."""
+_STREAM = re.compile(r"-|/dev/stdin|/dev/fd/[0-9]{1,9}|/proc/self/fd/[0-9]{1,9}")
 MAX_NOTE = 1 << 20
 """Longest signed tree head that is read, in bytes."""
 
@@ -54,8 +59,56 @@ def open_regular(path: Path, *, follow: bool = True) -> BinaryIO:
         raise unreadable(path, error) from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise StoreError(Code.UNREADABLE, f"not a regular file: {path}", position=Position(source=path.name))
+        raise StoreError(
+            Code.UNREADABLE,
+            f"not a regular file: {path}",
+            position=Position(source=path.name),
+            hint=NO_PIPES,
+        )
     return os.fdopen(handle, "rb", buffering=0)
+
+
+def is_stream(text: str) -> bool:
+    """Whether an argument names standard input or a file descriptor that the shell opened (``<(...)``)."""
+    return _STREAM.fullmatch(text) is not None and not Path(text).is_file()
+
+
+def open_stream(text: str) -> BinaryIO:
+    """What :func:`is_stream` found, from where it stands.
+
+    Raises:
+        StoreError: it is closed, or cannot be read.
+    """
+    if text == "-":
+        if sys.stdin is None:  # closed before the program began
+            raise unreadable(Path("stdin"), OSError(errno.EBADF, "closed"))
+        return sys.stdin.buffer
+    try:
+        return Path(text).open("rb", buffering=0)
+    except OSError as error:
+        raise unreadable(Path(text), error) from None
+
+
+def limited(stream: BinaryIO, name: str, limit: int | None = None) -> Iterator[bytes]:
+    """The blocks of a stream that somebody else ends.
+
+    Raises:
+        StoreError: it cannot be read, or goes on for more than ``limit`` bytes (:data:`MAX_STREAM`).
+    """
+    left = MAX_STREAM if limit is None else limit
+    try:
+        while block := stream.read(BLOCK):
+            left -= len(block)
+            if left < 0:
+                raise StoreError(
+                    Code.UNREADABLE,
+                    f"it goes on for more than {MAX_STREAM if limit is None else limit} bytes",
+                    position=Position(source=name),
+                    hint="copy it to this machine and verify the copy",
+                )
+            yield block
+    except OSError as error:
+        raise unreadable(Path(name), error) from None
 
 
 def is_directory(path: Path) -> bool:
@@ -145,7 +198,12 @@ class DirectorySource:
                 hint = f"a ledger directory holds a file {LOG_NAME}; `k3-ledger init` makes one"
             raise unreadable(self.log, error, hint) from None
         if not stat.S_ISREG(info.st_mode):
-            raise StoreError(Code.UNREADABLE, f"not a regular file: {self.log}", position=Position(source=self.name))
+            raise StoreError(
+                Code.UNREADABLE,
+                f"not a regular file: {self.log}",
+                position=Position(source=self.name),
+                hint=NO_PIPES,
+            )
         self.size: int | None = info.st_size
 
     def blocks(self) -> Iterator[bytes]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -202,13 +200,14 @@ def faults(entry: Any) -> Iterator[Finding]:
 
 
 def _read_body(name: str) -> bytes:
-    from k3_ledger.cli.sources import read_small, unreadable
+    from k3_ledger.cli.sources import is_stream, open_stream, read_small, read_stream
 
-    if name != "-":
+    if not is_stream(name):
         return read_small(Path(name), MAX_BODY)
-    if sys.stdin is None:  # closed before the program began
-        raise unreadable(Path("stdin"), OSError(errno.EBADF, "closed"))
-    return sys.stdin.buffer.read(MAX_BODY + 1)
+    if name == "-":
+        return open_stream(name).read(MAX_BODY + 1)
+    with open_stream(name) as stream:
+        return read_stream(stream, name, MAX_BODY)
 
 
 def _open_file(path: Path) -> Any:

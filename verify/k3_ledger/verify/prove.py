@@ -71,7 +71,7 @@ def prove_entry(source: LogSource, index: int, *, head_size: int | None = None) 
     return build_proof(index, lines, map(leaf_hash, _lines(source)), checkpoint, position=Position(source="checkpoint"))
 
 
-def prove_from_tiles(source: TileSource, index: int) -> ProofFile:
+def prove_from_tiles(source: TileSource, index: int, *, listed: bool = True) -> ProofFile:
     """Make the proof file of one entry from a mirror, reading a few tiles and bundles and no more.
 
     Besides the entry's own bundle and at most two tiles a level for each line in the file, that is one bundle for each
@@ -80,6 +80,7 @@ def prove_from_tiles(source: TileSource, index: int) -> ProofFile:
     Args:
         source: the mirror.
         index: the entry to prove, counted from 0.
+        listed: whether to go by the mirror's list of key entries; else all bundles are read.
 
     Raises:
         ProofError: there is no such entry (``NO_SUCH_ENTRY``), or a tile is missing or wrong.
@@ -89,7 +90,7 @@ def prove_from_tiles(source: TileSource, index: int) -> ProofFile:
     if index < 0:
         raise ValueError(f"an index is not negative, got {index}")
     subject = source.line(index)
-    key_lines = {at: line for at in _key_positions(source) if _is_action(line := source.line(at))}
+    key_lines = {at: line for at in _key_positions(source, listed) if _is_action(line := source.line(at))}
     note = source.checkpoint()
     assert note is not None, "the tree was read from it"
     lines = {0: source.line(0), index: subject}
@@ -98,11 +99,11 @@ def prove_from_tiles(source: TileSource, index: int) -> ProofFile:
     return ProofFile(index, tuple(entries), note)
 
 
-def _key_positions(source: TileSource) -> Iterable[int]:
-    """Where key entries stand: as the mirror says, if it says so in a sane way, else anywhere."""
-    listed = source.mirror.key_entries()
-    if listed is not None and _POSITIONS.fullmatch(listed):
-        positions = [int(text) for text in listed.split()]
+def _key_positions(source: TileSource, listed: bool) -> Iterable[int]:
+    """Where key entries stand: as the mirror says, if it is asked and says so in a sane way, else anywhere."""
+    said = source.mirror.key_entries() if listed else None
+    if said is not None and _POSITIONS.fullmatch(said):
+        positions = sorted({int(text) for text in said.split()})
         if all(at < source.tree.size for at in positions):
             return positions
     return range(source.tree.size)
