@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 from typing import Annotated, TextIO
 
@@ -71,6 +72,9 @@ _SHOWN = 120
 def main() -> None:
     """Entry point: run a command; an error about the input or the storage becomes words and an exit code."""
     try:
+        with contextlib.suppress(ValueError):  # not the main thread: whoever runs it there has handlers of his own
+            if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+                signal.signal(signal.SIGTERM, _end)
         app()
     except LedgerError as error:
         sys.exit(fail(error))
@@ -88,6 +92,12 @@ def main() -> None:
         typer.echo(f"error: this command needs {error.name}, which is not installed", err=True)
         typer.echo(f'hint: pip install "k3-ledger[{EXTRAS[error.name]}]"', err=True)
         sys.exit(int(ExitCode.USAGE))
+
+
+def _end(number: int, _: object) -> None:
+    """End as if killed by the signal, but in order: worker processes are told, scratch files go."""
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)
 
 
 def _fail_path(error: OSError) -> int:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from k3_ledger.ledger.core.lines import EntryWatch
 from k3_ledger.schemas.errors import StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -27,6 +28,11 @@ TOKEN_NAME = re.compile(r"[0-9]{1,20}(?:-[a-z0-9-]{1,40})?\.tsr")
 NO_PIPES = "a named pipe or a device is not opened, for it may never end: hand it over as standard input (-) instead"
 MAX_STREAM = 64 << 30
 """Most bytes that are taken from one file at an address, or from standard input: what never ends is stopped there."""
+MAX_OPEN_LINE = 1 << 20
+"""Longest line, in bytes, that is read from an address before it ends. A line may have 65,535; two that were glued by a
+changed byte, twice as many: those are findings, and are read on."""
+LINES_TRIED = 1000
+"""Lines of a log at an address of which one has to look like an entry."""
 _STREAM = re.compile(r"-|/dev/stdin|/dev/fd/[0-9]{1,9}|/proc/self/fd/[0-9]{1,9}")
 MAX_NOTE = 1 << 20
 """Longest signed tree head that is read, in bytes."""
@@ -109,6 +115,33 @@ def limited(stream: BinaryIO, name: str, limit: int | None = None) -> Iterator[b
             yield block
     except OSError as error:
         raise unreadable(Path(name), error) from None
+
+
+def sane(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
+    """The blocks of a log that a stranger sends, as long as they can be one.
+
+    Raises:
+        MalformedError: none of the first :data:`LINES_TRIED` lines looks like an entry (``NOT_A_LEDGER``).
+        StoreError: a line goes on for more than :data:`MAX_OPEN_LINE` bytes, or all for more than
+            :data:`MAX_STREAM` (``REMOTE_UNREADABLE``).
+    """
+    beginning: EntryWatch | None = EntryWatch(LINES_TRIED)
+    total = open_line = 0
+    for block in blocks:
+        total += len(block)
+        last = block.rfind(b"\n")
+        open_line = len(block) - last - 1 if last >= 0 else open_line + len(block)
+        if beginning is not None and beginning.feed(block, position=Position(source=LOG_NAME)):
+            beginning = None
+        if open_line > MAX_OPEN_LINE or total > MAX_STREAM:
+            what = f"a line of it goes on for more than {MAX_OPEN_LINE} bytes"
+            raise StoreError(
+                Code.REMOTE_UNREADABLE,
+                what if open_line > MAX_OPEN_LINE else f"it goes on for more than {MAX_STREAM} bytes",
+                position=Position(source=f"{name}/{LOG_NAME}"),
+                hint="whoever answers there sends no ledger; ask another mirror, or copy it here and verify the copy",
+            )
+        yield block
 
 
 def is_directory(path: Path) -> bool:

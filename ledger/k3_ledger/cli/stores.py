@@ -19,6 +19,7 @@ from k3_ledger.cli.sources import (
     TOKEN_NAME,
     open_regular,
     read_stream,
+    sane,
     unreadable,
 )
 from k3_ledger.ledger.core.tiles import ENTRIES, MAX_BUNDLE_BYTES, MAX_TILE_BYTES, tile_path
@@ -235,7 +236,7 @@ class StoreLog(_Files):
                 yield from _read(stream)
                 return
             self._copies.append(copy := cast("BinaryIO", tempfile.TemporaryFile()))  # noqa: SIM115 - see close()
-            for block in _read(stream):
+            for block in sane(_read(stream), self.name):
                 copy.write(block)
                 yield block
             self._spooled = copy

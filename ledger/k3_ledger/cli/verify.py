@@ -20,8 +20,9 @@ HELP = """Check a ledger, a mirror, a proof file or an offline bundle; no GPU, a
 
 PATH is a ledger directory, a ledger.jsonl, a mirror made by `k3-ledger tiles`, a tar of one of these, a file that
 `k3-ledger prove` or `k3-ledger bundle pack` wrote, or the address (https://…, s3://…, file://…) of any of them, which
-needs the extra k3-ledger[remote]; - is any of these files on standard input. Without a trust policy (--trust or --root-key) integrity is checked and nobody is
-authenticated: the report says so. Of a mirror that lacks entries, what is there is checked (exit code 4).
+needs the extra k3-ledger[remote]; - is such a file on standard input. Without a trust policy (--trust or --root-key)
+integrity is checked and nobody is authenticated: the report says so. Of a mirror that lacks entries, what is there is
+checked (exit code 4).
 
 Exit codes: 0 verified, 1 verified false, 2 usage, 3 unreadable or not a ledger, 4 the policy requires something that
 was not checked, 5 torn tail (everything before it verified).

@@ -396,6 +396,12 @@ class Code(enum.Enum):
         "The entries beyond it may have been made for you alone.",
         "wait until witnesses have cosigned a newer head, or require the step 'witnesses' in the trust policy",
     )  # fmt: skip
+    CHECKPOINT_MISNAMED = CodeInfo(
+        Area.CHECKPOINT, W, "kept head under another one's name",
+        "A file in checkpoints/ is named after one tree size and holds a signed head of another. The head of the size "
+        "that the name says may have been taken away.",
+        "put the right head back from a copy, or rename the file after the size in its second line",
+    )  # fmt: skip
     COSIGNATURE_BAD = CodeInfo(
         Area.WITNESS, E, "bad cosignature",
         "A line under the name and key hash of a trusted witness is not a cosignature of this head.",

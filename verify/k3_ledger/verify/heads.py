@@ -7,6 +7,7 @@ needs no signature to be believed, and this log has to extend it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from k3_ledger.verify.report import FindingLog, Tally
     from k3_ledger.verify.scan import Scan
     from k3_ledger.verify.source import LogSource
+
+
+_KEPT_NAME = re.compile(r"checkpoints/([0-9]{1,20})\.note")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ def read_heads(source: LogSource, remembered: tuple[tuple[str, bytes], ...], fin
     reported: set[tuple[str, bytes]] = set()
     for name, step, is_newest, raw in wanted:
         try:
-            heads.append(signed_head(name, raw, step=step, newest=is_newest))
+            heads.append(head := signed_head(name, raw, step=step, newest=is_newest))
         except LedgerError as error:
             malformed[step] += 1
             if (step, raw) in reported:
@@ -89,6 +93,18 @@ def read_heads(source: LogSource, remembered: tuple[tuple[str, bytes], ...], fin
             said = error.finding
             hint = None if step == "memory" else said.hint
             findings.add(Finding(code, said.message, place, said.expected, said.found, hint))
+        else:
+            named = None if step == "memory" else _KEPT_NAME.fullmatch(name)
+            if named is not None and int(named[1]) != head.checkpoint.size:
+                findings.add(
+                    Finding(
+                        Code.CHECKPOINT_MISNAMED,
+                        "the file holds a signed head of another size than its name says",
+                        Position(source=name, line=2),
+                        f"a head of {int(named[1])} entries",
+                        f"a head of {head.checkpoint.size} entries",
+                    )
+                )
     return Heads(tuple(heads), malformed, unreadable)
 
 

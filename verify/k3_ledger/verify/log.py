@@ -244,6 +244,8 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
         check_timestamps(scan, source, policy, options.read_token)
         check_demands(scan, policy)
     except LedgerError as error:  # not a ledger at all, or the medium failed
+        if error.code is Code.NOT_A_LEDGER:  # then whatever its lines are is no finding
+            findings.clear()
         findings.add(error.finding)
     return make_report(source.name, policy, scan), scan
 

@@ -198,6 +198,38 @@ def check_is_ledger(chunks: Iterable[bytes], *, position: Position = NOWHERE) ->
     )
 
 
+class EntryWatch:
+    """Waits for the first line that looks like an entry, for so many lines and no more; see :func:`check_is_ledger`."""
+
+    def __init__(self, lines: int) -> None:
+        self._left = lines
+        self._splitter = LineSplitter()
+        self._start = b""
+
+    def feed(self, chunk: bytes, *, position: Position = NOWHERE) -> bool:
+        """Whether such a line has come; not to be fed any more when it has.
+
+        Raises:
+            MalformedError: ``NOT_A_LEDGER``: that many lines came, and none looks like one; or the first is longer than
+                any line and does not begin like one.
+        """
+        self._start += chunk[: _SHOWN - len(self._start)]
+        lines = self._splitter.feed(chunk)
+        if any(_looks_like_entry(line.data) for line in lines[: self._left]):
+            return True
+        self._left -= len(lines)
+        open_line = self._splitter.finish()
+        if self._left <= 0 or (open_line.length > MAX_LINE and not _looks_like_entry(open_line.data)):
+            raise MalformedError(
+                Code.NOT_A_LEDGER,
+                "what comes does not have the shape of entries",
+                position=position,
+                expected=show(HEAD),
+                found=show(self._start),
+            )
+        return False
+
+
 def _looks_like_entry(line: bytes) -> bool:
     return line.removeprefix(BOM).startswith(HEAD) or tail_prefix(line.rstrip(b" \t\r")[-TAIL_LEN:]) == TAIL_LEN
 
