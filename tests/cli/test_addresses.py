@@ -179,7 +179,16 @@ def test_a_redirect_is_followed(mirror: Host) -> None:
     mirror.faults["tile/0/000"] = static_host.redirected("elsewhere")
     assert verdict(mirror.address) == (0, [])
     mirror.faults["elsewhere"] = static_host.redirected("tile/0/000")
-    assert k3("verify", mirror.address).exit_code == 3
+    circle = k3("verify", mirror.address)
+    assert circle.exit_code == 3
+    assert "the host redirected 10 times, most likely in a circle" in circle.stdout
+
+
+def test_what_a_host_answers_is_said_in_words(mirror: Host) -> None:
+    mirror.faults["tile/0/000"] = static_host.status(500)
+    said = k3("verify", mirror.address).stdout
+    assert "cannot be read: the host answered 500" in said
+    assert "message=" not in said
 
 
 def test_a_log_that_grows_between_two_reads_is_uncheckpointed_at_its_end(log_host: Host, ledger: Builder) -> None:

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from k3_ledger.cli import app
+from k3_ledger.cli import import_ as import_module
 from k3_ledger.cli.foreign import ForeignDirectory
 from k3_ledger.cli.sources import DirectorySource
 from k3_ledger.schemas.errors import LedgerError
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from click.testing import Result
+
+    from k3_ledger.verify.polaris import ImportItem
 
 KEY = bytes(nacl.signing.SigningKey(make_log.SEED).verify_key)
 
@@ -165,7 +168,82 @@ def test_only_what_is_new_is_added(log: Path, ledger: Path) -> None:
     receipt(files, 2, lambda body: body.update(note="edited"))
     (log / path_of(files, 2, "receipt.json")).write_bytes(files[path_of(files, 2, "receipt.json")])
     result = json.loads(import_(log, ledger, "--json").stdout)
-    assert result == {"added": 1, "known": 3, "artifacts_added": 1}
+    assert result == {"added": 1, "known": 3, "artifacts_added": 1, "differing": []}
+
+
+def _changed(path: Path, old: bytes, new: bytes) -> None:
+    data = path.read_bytes()
+    assert old in data
+    path.write_bytes(data.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        ("ledger.jsonl", "ledger.jsonl row"),
+        ("index.json", "index.json row"),
+        ("result.json", "runs/{run}/result.json"),
+        ("eval.log", "runs/{run}/eval.log"),
+    ],
+)
+def test_edited_bytes_of_a_known_run_are_not_called_the_same(log: Path, ledger: Path, name: str, named: str) -> None:
+    import_(log, ledger)
+    size = (ledger / "ledger.jsonl").stat().st_size
+    run = next(path.name for path in sorted((log / "runs").iterdir()) if (path / "receipt.json").is_file())
+    path = log / "runs" / run / name if "/" in named else log / name
+    lines = path.read_bytes().splitlines(keepends=True)
+    at = next((number for number, line in enumerate(lines) if run.encode() in line), 0)
+    lines[at] = lines[at].replace(b"{", b'{"x": 1, ', 1) if b"{" in lines[at] else b" " + lines[at]
+    path.write_bytes(b"".join(lines))
+    again = import_(log, ledger)
+    assert (again.exit_code, again.stdout) == (1, "nothing added: 1 of 4 known entries differ from what was imported\n")
+    assert (
+        f"{run}: known, but {named.format(run=run)} differs from what was imported [K3L-IMPORT-DIFFERS]" in again.stderr
+    )
+    assert (ledger / "ledger.jsonl").stat().st_size == size
+    value = json.loads(import_(log, ledger, "--json").stdout)
+    assert [finding["code"] for finding in value["differing"]] == ["K3L-IMPORT-DIFFERS"]
+    assert (value["added"], value["known"]) == (0, 4)
+
+
+def test_a_file_that_went_away_or_came_is_a_difference_and_holds_back_what_is_new(log: Path, ledger: Path) -> None:
+    import_(log, ledger)
+    files = make_log.build(make_log.draft())
+    (log / path_of(files, 1, "result.json")).unlink()
+    receipt(files, 2, lambda body: body.update(note="edited"))
+    (log / path_of(files, 2, "receipt.json")).write_bytes(files[path_of(files, 2, "receipt.json")])
+    (log / path_of(files, 3, "attestation.json")).write_bytes(b"{}")
+    result = import_(log, ledger)
+    assert (result.exit_code, result.stdout) == (
+        1, "nothing added: 2 of 3 known entries differ from what was imported\n",
+    )  # fmt: skip
+    assert "found: nothing\n" in result.stderr
+    assert "expected: nothing\n" in result.stderr
+
+
+def test_a_log_that_only_grew_is_the_same(log: Path, ledger: Path) -> None:
+    import_(log, ledger)
+    rows = (log / "ledger.jsonl").read_bytes()
+    (log / "ledger.jsonl").write_bytes(b"\n\n" + rows)
+    assert import_(log, ledger).exit_code == 0
+
+
+def test_what_changes_between_two_looks_is_not_appended(
+    log: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import_(log, ledger)
+    held, looks = import_module.held_against, []
+
+    def once_new(known: import_module.Known, items: list[ImportItem]) -> object:
+        looks.append(known)
+        return held({} if len(looks) == 1 else known, items)
+
+    monkeypatch.setattr(import_module, "held_against", once_new)
+    files = make_log.build(make_log.draft())
+    _changed(log / path_of(files, 1, "eval.log"), b"\n", b" \n")
+    result = import_(log, ledger)
+    assert (result.exit_code, len(looks)) == (1, 2)
+    assert result.stdout == "nothing added: 1 of 4 known entries differ from what was imported\n"
 
 
 def test_a_log_with_contradictions_is_imported_with_their_codes(log: Path, ledger: Path) -> None:

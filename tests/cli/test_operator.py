@@ -284,10 +284,54 @@ def test_key_is_rotated_by_name_and_revoked_by_file(run, ledger, keys):
     words = ("key", "revoke", "./spare.pub.pem", "-k", "root.pem", "-l", "ledger", "--reason", "lost", "--from", "5")
     assert run(*words, "--json").json["index"] == 6
     listed = run("key", "ls", "-l", "ledger").out
-    assert "retired by entry 4" in listed
-    assert "retired by entry 6" in listed
+    assert "from entry 3, rotated by entry 4\n" in listed
+    assert "from entry 4, retired by entry 6, disowned from entry 5\n" in listed
     assert run("verify", "ledger", "--json").json["counts"] == {"K3L-KEY-DISOWNED": 1}
     assert run(*words).code == 1
+
+
+def ends(run):
+    return {key["name"]: (key["ended"], key["retired"], key["disowned_from"]) for key in run_keys(run)}
+
+
+def run_keys(run):
+    return run("key", "ls", "-l", "ledger", "--json").json["keys"]
+
+
+def test_how_keys_ended_is_told_apart_and_what_to_sign_with_fits_it(run, ledger, keys, tmp_path):
+    tail = ("-k", "root.pem", "-l", "ledger")
+    assert run("keygen", "new.pem", "root-2.pem", "odd.pem").code == 0
+    assert run("key", "rotate", "judge", "spare.pub.pem", *tail).code == 0  # entry 4
+    assert run("key", "revoke", "runner", *tail).code == 0
+    assert run("key", "enrol", "root", "root-2.pub.pem", *tail).code == 0
+    assert run("key", "enrol", "judge", "odd.pub.pem", "-k", "root-2.pem", "-l", "ledger").code == 0
+    assert run("key", "revoke", "root-2", *tail, "--from", "7").code == 0
+    assert ends(run) == {
+        "root": (None, None, None), "log": (None, None, None), "runner": ("revoked", 5, None),
+        "judge": ("rotated", 4, None), "spare": (None, None, None), "root-2": ("disowned", 8, 7),
+        "odd": ("taken back", 8, None),
+    }  # fmt: skip
+    assert [key["enrolled"] for key in run_keys(run)] == [0, 1, 2, 3, 4, 6, 7]
+    listed = run("key", "ls", "-l", "ledger").out
+    for words in ("2, revoked by entry 5", "3, rotated by entry 4", "8, disowned from entry 7",
+                  "7, enrolment taken back by entry 8"):  # fmt: skip
+        assert f"{words}\n" in listed
+    append = ("append", "note", "-b", "-", "-l", "ledger")
+    rotated = run(*append, "-k", "judge.pem", stdin=b'{"text":"x"}')
+    assert "was rotated by entry 4 [K3L-KEY-RETIRED]" in rotated.err
+    assert f"hint: sign with the key that took its place: {keys['spare']['key_id'][:16]}…\n" in rotated.err
+    revoked = run(*append, "-k", "runner.pem", stdin=b'{"text":"x"}')
+    assert "was revoked by entry 5 [K3L-KEY-RETIRED]" in revoked.err
+    assert "took its place" not in revoked.err
+    assert "hint: sign with another runner key: `k3-ledger key ls` lists them, `k3-ledger key enrol r" in revoked.err
+
+
+@pytest.mark.parametrize("time", ["9999-12-31T23:59:59Z", "1999-12-31T23:59:59Z", "2026-02-30T00:00:00Z"])
+def test_a_time_out_of_range_is_told_the_range(run, ledger, time):
+    words = ("append", "note", "-b", "-", "-l", "ledger", "-k", "judge.pem", "--time", time)
+    done = run(*words, stdin=b'{"text":"x"}')
+    assert (done.code, done.out) == (1, "")
+    assert "a day of the years 2000 to 2999, no leap second" in done.err
 
 
 def test_key_is_enrolled_later(run, ledger, keys):

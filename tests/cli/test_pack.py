@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from k3_ledger.cli import app
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
-from tests.ledgers import ROOT, RUNNER, Builder, run_body, sign_head, small_ledger
+from tests.ledgers import LOG, ROOT, RUNNER, Builder, run_body, sign_head, small_ledger
 from tests.static_host import lay_out, ledger_files, mirror_files
 
 if TYPE_CHECKING:
@@ -165,6 +165,17 @@ def test_the_policy_it_was_packed_under_is_named_and_never_obeyed(folder: Path, 
     assert "signer not authenticated" in k3("verify", tmp_path / "out").stdout
     yours.write_text('origin = "example.org/other"\n')
     assert k3("verify", tmp_path / "out", "--trust", yours).exit_code == 1
+
+
+def test_a_root_key_is_enough_to_pack_under(folder: Path, tmp_path: Path) -> None:
+    makers = tmp_path / "makers.toml"
+    makers.write_text(f'root_public_key = "{ROOT.public.hex()}"\n')
+    assert k3("bundle", "pack", folder, "--root-key", ROOT.public.hex(), "-o", tmp_path / "a").exit_code == 0
+    assert k3("bundle", "pack", folder, "--trust", makers, "-o", tmp_path / "b").exit_code == 0
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    refused = k3("bundle", "pack", folder, "--root-key", LOG.public.hex(), "-o", tmp_path / "c")
+    assert code(refused) is Code.ROOT_NOT_TRUSTED
+    assert not (tmp_path / "c").exists()
 
 
 # ------------------------------------------------------------------------------------------------------ plain tars

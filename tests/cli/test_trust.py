@@ -161,10 +161,44 @@ def test_a_witness_joins_a_list_written_inline(run, mine):
     assert "# mine" in mine.read_text()
 
 
-def test_the_first_witness_needs_a_quorum(run, mine):
-    done = run("trust", "add", "witness", WITNESS)
+def test_the_first_witness_makes_the_quorum_1_and_says_so(run, mine):
+    done = run("trust", "add", "witness", WITNESS, "--operator", "A")
+    assert (done.code, policy(mine).quorum) == (0, 1)
+    assert done.err == "note: the quorum is 1 now: one operator must have cosigned; --quorum sets another\n"
+    again = run("trust", "add", "witness", OTHER, "--operator", "B")
+    assert (again.code, again.err, policy(mine).quorum) == (0, "", 1)
+
+
+@pytest.mark.parametrize(
+    ("before", "words", "says"),
+    [
+        ("", (WITNESS, "--quorum", 2), "of witnesses by 1 operators: at most 1, or add the other witnesses first"),
+        (f'quorum = 1\n[[witness]]\nkey = "{WITNESS}"\n', (OTHER, "--operator", "w.example", "--quorum", 2),
+         "by 1 operators: at most 1, or add the other witnesses first"),
+        ("quorum = 2\n", (WITNESS,), "a quorum of 2 cannot be asked of witnesses by 0 operators: none, or add the"),
+        (f'[[witness]]\nkey = "{WITNESS}"\n', (OTHER,), "witnesses need a quorum: of how many operators, from 1 to 1"),
+        ("quorum = -1\n", (WITNESS,), "a quorum must not be negative, got -1"),
+    ],
+)  # fmt: skip
+def test_a_quorum_that_cannot_be_is_refused_with_the_cure(run, mine, before, words, says):
+    mine.write_text(before)
+    done = run("trust", "add", "witness", *words)
+    assert (done.code, mine.read_text()) == (2, before)
+    assert says in done.err
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        ("nonsense", "not a verifier key"),
+        (WITNESS.replace("w.example+", "v.example+"), "belongs to another name or key, which is "),
+        (format_verifier_key(Verifier("w.example", LOG.public)), "is the key of a log and not of a witness"),
+    ],
+)
+def test_what_is_no_key_of_a_witness_is_a_usage_error(run, mine, key, says):
+    done = run("trust", "add", "witness", key)
     assert (done.code, mine.read_text()) == (2, MINE)
-    assert "quorum" in done.err
+    assert says in " ".join(done.err.split())
 
 
 @pytest.mark.parametrize(
@@ -341,3 +375,13 @@ def test_reports_carry_the_id_that_trust_show_prints(run, speed, tmp_path):
     assert run(*WORDS, "--trust-dir", "certs", "--at", "now").code == 0
     shown = run("trust", "show", "--json").json["policy_sha256"]
     assert run("verify", "speed", "--trust", "trust.toml", "--json").json["policy_sha256"] == shown
+
+
+@pytest.mark.parametrize("spelled", ["00", "", "f" * 63, "F" * 64, "0" * 65])
+def test_a_root_key_of_another_length_is_told_what_one_is(run, speed, mine, spelled):
+    for words in (("verify", "speed", "--root-key", spelled), ("trust", "add", "key", spelled),
+                  ("bundle", "pack", "speed", "-o", "x.tar", "--root-key", spelled)):  # fmt: skip
+        done = run(*words)
+        assert (done.code, done.out) == (2, "")
+        assert "is not 64 lower-case hexadecimal digits, nor a PEM file" in " ".join(done.err.split())
+        assert ("ROOT_KEY" if words[0] == "trust" else "--root-key") in done.err

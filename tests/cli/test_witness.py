@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from k3_ledger.cli import app
-from k3_ledger.ledger.core.note import parse_note
+from k3_ledger.ledger.core.note import KeyType, key_hash, parse_note
 from k3_ledger.ledger.core.tlog_witness import AddCheckpoint, format_request
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
@@ -155,21 +155,41 @@ def test_a_fork_is_refused_and_the_others_are_asked_all_the_same(
     assert (as_json.exit_code, row["problem"], row["time"]) == (1, "K3L-WITNESS-REFUSED", None)
 
 
+LOG_KEY = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW"
+ZEROS = "x+{hash:08x}+BAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+"""A key of small order under its right hash."""
+
+
 @pytest.mark.parametrize(
-    "spec",
+    ("spec", "says"),
     [
-        "",
-        "http://127.0.0.1:1/",
-        "{key}",
-        "{key}=ftp://127.0.0.1/",
-        "{key}=",
-        "x+00000000+" + "A" * 44 + "=http://127.0.0.1:1/",
-        "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW=http://127.0.0.1:1/",
+        ("", "is not KEY=URL"),
+        ("http://127.0.0.1:1/", "is not KEY=URL"),
+        ("{key}", "is not KEY=URL"),
+        ("{key}=", "is not KEY=URL"),
+        ("{key}=ftp://127.0.0.1/", "has no http or https address"),
+        ("x+00000000+" + "A" * 44 + "=http://127.0.0.1:1/", "is no verifier key of a witness"),
+        ("{key}AA=http://127.0.0.1:1/", "not a verifier key"),
+        ("{short}=http://127.0.0.1:1/", "not a verifier key"),
+        ("{key}==http://127.0.0.1:1/", "not a verifier key"),
+        ("{upper}=http://127.0.0.1:1/", "no verifier key"),
+        ("other.{key}=http://127.0.0.1:1/", "the key hash belongs to another name or key, which is "),
+        (LOG_KEY + "=http://127.0.0.1:1/", "is the key of a log and not of a witness"),
+        (ZEROS.format(hash=key_hash("x", bytes(32), KeyType.COSIGNATURE)) + "=http://127.0.0.1:1/", "no verifier key"),
     ],
 )
-def test_a_witness_that_is_not_named_as_it_should_be_is_not_asked(ledger: Ledger, key: str, spec: str) -> None:
-    result = k3("cosign", "-l", ledger.root, "--witness", spec.replace("{key}", key))
-    assert result.exit_code == 2 or code(result) is Code.VERIFIER_KEY
+def test_a_witness_that_is_not_named_as_it_should_be_is_a_usage_error_and_nobody_is_asked(
+    ledger: Ledger, key: str, spec: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("k3_ledger.ledger.witness.client.ask_witness", lambda *_, **__: pytest.fail("asked"))
+    for old, new in (("{key}", key), ("{short}", key[:-4]), ("{upper}", key.upper())):
+        spec = spec.replace(old, new)
+    result = k3("cosign", "-l", ledger.root, "--witness", f"{key}=http://127.0.0.1:9/", "--witness", spec)
+    assert (result.exit_code, result.stdout) == (2, "")
+    shown = " ".join(result.stderr.replace("\u2502", " ").split())
+    assert "--witness" in shown
+    assert says in shown
+    assert spec[:20] in shown
 
 
 def test_without_a_checkpoint_there_is_nothing_to_cosign(tmp_path: Path, key: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.ledgers import JUDGE, RUNNER
+from tests.ledgers import JUDGE, LOG, RUNNER, small_ledger
 from tests.rescore.receipts import DECODE, PREFILL, house_ledger, receipt
 from tests.support import ROOT
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tests.ledgers import Builder
     from tests.rescore.conftest import Done
 
 PINS = f"""[[pin]]
@@ -206,6 +207,34 @@ def test_a_long_ledger_can_be_counted(command: Callable[..., Done], book: Path, 
         assert command(*words, *more).code == 2
     assert command("rescore", book, "--rule", "in-force", "--counts").code == 2
     assert command("rescore", real, "--rule", "v0.2.1", "--counts").code == 2
+
+
+def imported(builder: Builder, count: int) -> None:
+    for number in range(count):
+        artifact = {"name": "receipt.json", "sha256": f"{number:064x}", "size": 2, "media_type": "application/json"}
+        body = {
+            "format": "polaris/1", "foreign_id": f"run-{number}", "original_sha256": artifact["sha256"],
+            "attestation": "none", "fields": [], "findings": [], "artifacts": [artifact],
+        }  # fmt: skip
+        builder.add("import", body, LOG)
+
+
+def test_imports_are_not_counted_in_silence(command: Callable[..., Done], tmp_path: Path) -> None:
+    words = ("rescore", ".", "--rule", "house-1.decode", "--counts", "--processes", "1")
+    builder = small_ledger(0)
+    imported(builder, 2)
+    builder.write(tmp_path)
+    done = command(*words)
+    assert (done.code, done.out) == (2, "")
+    assert "counts native receipts, and this ledger holds 2 imports and none of these: leave --counts out" in done.err
+    assert command(*(word for word in words if word != "--counts")).code == 0
+    mixed, _ = house_ledger()
+    imported(mixed, 3)
+    mixed.write(tmp_path)
+    done = command(*words)
+    assert (done.code, done.err) == (0, "note: 3 imports are not counted: leave --counts out to judge them too\n")
+    assert "2 metrics of runs" in done.out
+    assert command(*words, "--json").json["imports_not_counted"] == 3
 
 
 def test_counting_names_what_changed(command: Callable[..., Done], tmp_path: Path) -> None:

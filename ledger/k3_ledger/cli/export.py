@@ -107,7 +107,7 @@ def _envelopes(
         raise ProofError(
             Code.NOT_CHECKPOINTED,
             f"entry {last} is not covered: the newest head commits to {size} entries",
-            hint="write a checkpoint first: k3-ledger checkpoint",
+            hint="write a checkpoint first: `k3-ledger checkpoint`",
         )
     tiles: dict[Tile, bytes] = {}
     walk = TileWalk()

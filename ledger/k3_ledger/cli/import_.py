@@ -5,22 +5,27 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 import typer
 
 from k3_ledger.cli.keys import JsonOption, KeyOption, PassphraseOption, WaitOption, load_key, print_json
+from k3_ledger.schemas.outcomes import ExitCode
 
 if TYPE_CHECKING:
     from k3_ledger.ledger.writer.append import Writer
     from k3_ledger.ledger.writer.store import Ledger
+    from k3_ledger.schemas.findings import Finding
     from k3_ledger.verify.polaris import ImportItem
+
+Known: TypeAlias = "dict[tuple[str, str, str], list[tuple[int, dict[str, Any]]]]"
 
 HELP = """Import a run log of the polaris family into a ledger.
 
 Each run becomes one entry of kind `import`: its figures as exact text, the codes of what the audit found, and its
 original bytes as artifacts; so does each round that published nothing and each recorded advance of the frontier.
-Nothing is corrected or left out because of what the audit finds. What the ledger already holds is not added again.
+Nothing is corrected or left out because of what the audit finds. What the ledger already holds is not added again; if
+the log holds other bytes for it now, that is said, nothing at all is added, and the exit code is 1.
 
 The key must be enrolled with the role `log`.
 """
@@ -43,7 +48,9 @@ def polaris(
     as_json: JsonOption = False,
 ) -> None:
     """Audit, then append what is new."""
+    from k3_ledger.cli import fail
     from k3_ledger.cli.foreign import ForeignDirectory
+    from k3_ledger.ledger.writer.batch import refusal
     from k3_ledger.ledger.writer.store import Ledger
     from k3_ledger.verify.polaris import audit, parse_log, to_import
 
@@ -53,8 +60,19 @@ def polaris(
     ledger = Ledger.open(into)
     with ledger.writer(load_key(key, passphrase_file), lock_timeout_s=wait) as writer:
         done = add_items(ledger, writer, items)
+    for finding in done.differing:
+        fail(refusal(finding))
     if as_json:
-        print_json({"added": done.added, "known": done.known, "artifacts_added": done.artifacts})
+        print_json(
+            {
+                "added": done.added,
+                "known": done.known,
+                "artifacts_added": done.artifacts,
+                "differing": [finding.as_dict() for finding in done.differing],
+            }
+        )
+    elif done.differing:
+        typer.echo(f"nothing added: {len(done.differing)} of {done.known} known entries differ from what was imported")
     elif not done.added:
         typer.echo(f"nothing to add: all {done.known} entries of this log are in the ledger already")
     else:
@@ -62,15 +80,25 @@ def polaris(
     errors = sum(row.count for row in report.kinds if row.code.info.severity.value == "error")
     if errors:
         typer.echo(f"note: findings of severity error in this log: {errors}; see `k3-ledger audit polaris`", err=True)
+    if done.differing:
+        raise typer.Exit(int(ExitCode.FALSE))
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What became of an import: entries added, entries that were there, artifacts that were not stored before."""
+    """What became of an import.
+
+    Attributes:
+        added: entries that were appended.
+        known: items that the ledger held before.
+        artifacts: artifacts that were not stored before.
+        differing: what the log says otherwise now than when it was imported; then nothing was added.
+    """
 
     added: int
     known: int
     artifacts: int
+    differing: tuple[Finding, ...] = ()
 
 
 def add_items(ledger: Ledger, writer: Writer, items: list[ImportItem]) -> Imported:
@@ -85,27 +113,53 @@ def add_items(ledger: Ledger, writer: Writer, items: list[ImportItem]) -> Import
     from k3_ledger.ledger.writer.append import Draft
     from k3_ledger.ledger.writer.blobs import put_blob
 
-    def drafts() -> list[Draft]:
-        known = known_keys(writer)
-        return [Draft("import", item.body) for item in items if item.key not in known]
-
     with writer.exclusive():
-        new = drafts()
-        writer.rehearse(new)
+        first = held_against(known_imports(writer), items)
+        if first.differing:
+            return Imported(0, first.known, 0, first.differing)
+        writer.rehearse([Draft("import", item.body) for item in first.new])
     artifacts = 0
-    if new:
+    if first.new:
         blobs = {digest: data for item in items for digest, data in item.blobs.items()}
         artifacts = sum(put_blob(ledger, io.BytesIO(data)).added for data in blobs.values())
     with writer.exclusive():
-        new = drafts()
-        writer.append_many(new)
-    return Imported(len(new), len(items) - len(new), artifacts)
+        second = held_against(known_imports(writer), items)  # another writer may have been here since
+        if not second.differing:
+            writer.append_many([Draft("import", item.body) for item in second.new])
+    return Imported(0 if second.differing else len(second.new), second.known, artifacts, second.differing)
 
 
-def known_keys(writer: Writer) -> set[tuple[str, str, str]]:
-    """Keys of every import entry that the ledger holds; see :func:`k3_ledger.verify.polaris.import_key`."""
-    return {
-        (entry.body.format, entry.body.foreign_id, entry.body.original_sha256)
-        for _, entry in writer.find(b'"kind":"import"')
-        if entry.kind == "import"
-    }
+class _Held(NamedTuple):
+    new: list[ImportItem]
+    known: int
+    differing: tuple[Finding, ...]
+
+
+def held_against(known: Known, items: list[ImportItem]) -> _Held:
+    """Which items are new, how many are not, and which of these the log says otherwise now."""
+    from k3_ledger.verify.polaris import compare_imported
+
+    new, differing = [], []
+    for item in items:
+        entries = known.get(item.key)
+        if entries is None:
+            new.append(item)
+            continue
+        found = [compare_imported(item, index, body) for index, body in entries]
+        if None not in found:
+            differing.append(found[-1])
+    return _Held(new, len(items) - len(new), tuple(finding for finding in differing if finding is not None))
+
+
+def known_imports(writer: Writer) -> Known:
+    """Index and body of every import entry that the ledger holds, by :attr:`ImportItem.key`."""
+    import msgspec
+
+    from k3_ledger.verify.polaris import import_key
+
+    known: Known = {}
+    for receipt, entry in writer.find(b'"kind":"import"'):
+        if entry.kind == "import":
+            body = msgspec.to_builtins(entry.body)
+            known.setdefault(import_key(body), []).append((receipt.index, body))
+    return known

@@ -12,6 +12,7 @@ import typer
 if TYPE_CHECKING:
     from k3_ledger.ledger.writer.append import Receipt
     from k3_ledger.ledger.writer.keys import Signer
+    from k3_ledger.ledger.writer.roster import EnrolledKey
     from k3_ledger.ledger.writer.store import Ledger
 
 ROLES = ("root", "log", "runner", "judge", "witness")
@@ -164,11 +165,21 @@ def list_keys(ledger: LedgerOption = Path(), as_json: JsonOption = False) -> Non
         print_json({"keys": [asdict(key) for key in keys], "threshold": threshold})
         return
     for key in keys:
-        life = f"from entry {key.enrolled}" + ("" if key.retired is None else f", retired by entry {key.retired}")
-        typer.echo(f"{key.role:<8}{key.name:<16}{key.key_id}  {life}")
+        typer.echo(f"{key.role:<8}{key.name:<16}{key.key_id}  from entry {key.enrolled}{_end(key)}")
     if threshold > 1:
         roots = sum(key.role == "root" and key.retired is None for key in keys)
         typer.echo(f"root actions need {threshold} of {roots} root keys")
+
+
+def _end(key: EnrolledKey) -> str:
+    """How a key ended, in words."""
+    if key.ended is None:
+        return ""
+    if key.ended == "taken back":
+        return f", enrolment taken back by entry {key.retired}"
+    if key.disowned_from is not None:
+        return f", retired by entry {key.retired}, disowned from entry {key.disowned_from}"
+    return f", {key.ended} by entry {key.retired}"
 
 
 def enrol(

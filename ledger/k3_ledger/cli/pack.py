@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 PACK_HELP = """Pack what an auditor needs into one file that verifies with nothing else at hand.
 
 The file is a tar: the record up to the newest checkpoint, or with --entries a proof of each, and the signed heads, the
-artifacts and the timestamps that are there. Only a ledger that verifies is packed, under the policy given with --trust,
-whose digest is noted. Equal content makes equal bytes. Check it with `k3-ledger verify FILE`.
+artifacts and the timestamps that are there. Only a ledger that verifies is packed, under the policy given with --trust
+or --root-key, whose digest is noted. Equal content makes equal bytes. Check it with `k3-ledger verify FILE`.
 """
 
 
@@ -43,6 +43,9 @@ def pack(
     trust: Annotated[
         Path | None, typer.Option(help="Trust policy to verify it under, a TOML file.", show_default=False)
     ] = None,
+    root_key: Annotated[
+        str | None, typer.Option("--root-key", "--root", help="Root public key: 64 hex digits, or a PEM file.")
+    ] = None,
     artifacts: Annotated[bool, typer.Option(help="Pack artifacts.")] = True,
     as_json: JsonOption = False,
 ) -> None:
@@ -52,7 +55,7 @@ def pack(
 
     wanted = parse_indexes(entries)
     source = DirectorySource(ledger)
-    policy = load_policy(trust, None, [])
+    policy = load_policy(trust, root_key, [])
     log = verify_log(source, policy)
     made = _Maker(source, log, wanted, artifacts=artifacts)
     listed = made.make_list(None if policy is None else policy.digest)

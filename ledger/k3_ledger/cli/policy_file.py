@@ -56,7 +56,7 @@ def create(path: Path, data: bytes, *, replacing: bool) -> TrustPolicy | None:
             Code.POLICY_EXISTS,
             "a trust policy stands there already",
             position=Position(source=str(path)),
-            hint="give another --out, add to it with `k3-ledger trust add`, or say --replace",
+            hint="give another --out, add to it with `k3-ledger trust add …`, or say --replace",
         )
     old = parse_policy(read_small(path), path.name)
     replace_file(path, data)
@@ -122,10 +122,9 @@ def put_witness(document: TOMLDocument, key: str, operator: str | None) -> None:
 
 
 def with_witness(policy: TrustPolicy, witness: Witness, quorum: int | None) -> TrustPolicy:
-    """The policy with one more witness, and a quorum where one is given."""
-    return replace(
-        policy, witnesses=(*policy.witnesses, witness), quorum=policy.quorum if quorum is None else quorum
-    )  # fmt: skip
+    """The policy with one more witness, and a quorum where one is given; the first witness makes it 1."""
+    wanted = max(policy.quorum, 1) if quorum is None else quorum
+    return replace(policy, witnesses=(*policy.witnesses, witness), quorum=wanted)
 
 
 _NOT_PINNED = ("witnesses", "quorum", "timestamp_roots")

@@ -110,6 +110,17 @@ class _Stream(io.RawIOBase):
 def _fail(name: str, error: Exception) -> NoReturn:
     raise StoreError(
         Code.REMOTE_UNREADABLE,
-        f"cannot be read: {' '.join(str(error).split())[:300] or type(error).__name__}",
+        f"cannot be read: {_words(error)}",
         position=Position(source=name),
     ) from error
+
+
+def _words(error: Exception) -> str:
+    """What happened, where the error's own text is none that a person reads."""
+    history = getattr(error, "history", None)
+    if isinstance(history, tuple) and type(error).__name__ == "TooManyRedirects":
+        return f"the host redirected {len(history)} times, most likely in a circle"
+    status = getattr(error, "status", None)
+    if isinstance(status, int) and status:
+        return " ".join(f"the host answered {status} {getattr(error, 'message', '')}".split())[:300]
+    return " ".join(str(error).split())[:300] or type(error).__name__

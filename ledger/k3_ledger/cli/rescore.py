@@ -45,7 +45,10 @@ def rescore(
     everything: Annotated[bool, typer.Option("--all", help="List every run, not only those that change.")] = False,
     counts: Annotated[
         bool,
-        typer.Option("--counts", help="Only count tiers and changes of a ledger's receipts: fast, in flat memory."),
+        typer.Option(
+            "--counts",
+            help="Only count tiers and changes of a ledger's native receipts: fast, in flat memory.",
+        ),
     ] = False,
     seal: Annotated[
         Path | None, typer.Option(metavar="KEY", help="Append the verdicts, signed by this judge's key file.")
@@ -101,9 +104,19 @@ def _count(path: Path, rule: Rule, processes: int, *, as_json: bool) -> None:
 
     if is_foreign(path):
         raise typer.BadParameter("only a ledger can be counted: import the log first", param_hint="--counts")
-    found = sweep(open_verified(path, processes), rule, processes=processes)
+    log = open_verified(path, processes)
+    imports = sum(entry.entry.kind == "import" for entry in log.select(b'"kind":"import"'))
+    found = sweep(log, rule, processes=processes)
+    if imports and not found.tiers:
+        raise typer.BadParameter(
+            f"counts native receipts, and this ledger holds {imports} imports and none of these: leave --counts out",
+            param_hint="--counts",
+        )
+    if imports:
+        typer.echo(f"note: {imports} imports are not counted: leave --counts out to judge them too", err=True)
     if as_json:
-        print_json({"rule": rule.name, "tiers": dict(found.tiers), "changes": dict(found.changes)})
+        tiers, changes = dict(found.tiers), dict(found.changes)
+        print_json({"rule": rule.name, "tiers": tiers, "changes": changes, "imports_not_counted": imports})
         return
     for tier, count in sorted(found.tiers.items(), key=lambda item: (-item[1], item[0])):
         typer.echo(f"{count:>9} {tier}")

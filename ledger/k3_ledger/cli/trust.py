@@ -55,13 +55,13 @@ def load_policy(
         raise typer.BadParameter(str(error), param_hint="--require") from None
 
 
-def parse_root_key(text: str) -> bytes:
-    """A raw public key from 64 hexadecimal digits or from a PEM file."""
+def parse_root_key(text: str, option: str = "--root-key") -> bytes:
+    """A raw public key from 64 hexadecimal digits or from a PEM file; ``option`` is what gave it."""
     if len(text) == 64 and set(text) <= _HEX:
         return bytes.fromhex(text)
-    if len(text) > 20 and not set(text) - _HEX_LIKE:
+    if not set(text) - _HEX_LIKE and (len(text) > 20 or not Path(text).is_file()):
         raise typer.BadParameter(
-            f"{text[:80]!r} is not 64 lower-case hexadecimal digits, nor a PEM file", param_hint="--root-key"
+            f"{text[:80]!r} is not 64 lower-case hexadecimal digits, nor a PEM file", param_hint=option
         )
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from k3_ledger.cli.keys import JsonOption, print_json
+from k3_ledger.cli.witness import witness_key
 
 if TYPE_CHECKING:
     from k3_ledger.verify.policy import TrustPolicy
@@ -113,7 +114,8 @@ def add_witness(
         str | None, typer.Option(help="Who runs it, where that is not the key's name; one operator counts once.")
     ] = None,
     quorum: Annotated[
-        int | None, typer.Option(min=1, help="How many operators must have cosigned; as before when omitted.")
+        int | None,
+        typer.Option(min=1, help="How many operators must have cosigned.", show_default="as before; 1 for the first"),
     ] = None,
     trust: FileOption = Path("trust.toml"),
     as_json: JsonOption = False,
@@ -121,17 +123,25 @@ def add_witness(
     """Add a witness."""
     from k3_ledger.cli.policy_file import edit, put, put_witness, with_witness
     from k3_ledger.ledger.core.cosignature import Witness
-    from k3_ledger.ledger.core.note import parse_verifier_key
 
-    verifier = parse_verifier_key(key)
+    verifier = witness_key(key, "KEY")
     witness = Witness(verifier, operator or verifier.name)
 
+    first: list[TrustPolicy] = []
+
+    def meant(old: TrustPolicy) -> TrustPolicy:
+        if quorum is None and not old.quorum:
+            first.append(old)
+        return with_witness(old, witness, quorum)
+
     def change(document: Any) -> None:
-        if quorum is not None:
-            put(document, "quorum", quorum)
+        if quorum is not None or first:
+            put(document, "quorum", quorum or 1)
         put_witness(document, key, operator)
 
-    policy = edit(trust, change, lambda old: with_witness(old, witness, quorum))
+    policy = edit(trust, change, meant)
+    if first:
+        typer.echo("note: the quorum is 1 now: one operator must have cosigned; --quorum sets another", err=True)
     _print(trust, policy, None, as_json=as_json)
 
 
@@ -144,7 +154,7 @@ def add_key(
     """Set the root key."""
     from k3_ledger.cli.trust import parse_root_key
 
-    raw = parse_root_key(root_key)
+    raw = parse_root_key(root_key, "ROOT_KEY")
     _set(trust, "root_public_key", raw, raw.hex(), replacing=replacing, as_json=as_json)
 
 

@@ -131,19 +131,38 @@ def cosign(
 
 
 _REQUEST_START = b"old "
-_PAIR = re.compile(r"([^+]+\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44})=(.+)")
+_PAIR = re.compile(r"(\S*?\+\S*?\+[^:]*?)=([a-z][a-z0-9+.-]*://.*)", re.ASCII)
+"""A key may hold and end in ``=`` by mistake: the address begins at its scheme."""
 
 
 def _witness(spec: str) -> _Asked:
+    match = _PAIR.fullmatch(spec)
+    if match is None:
+        raise typer.BadParameter(f"{spec!r} is not KEY=URL", param_hint="--witness")
+    verifier = witness_key(match[1], "--witness")
+    if not match[2].startswith(("http://", "https://")):
+        raise typer.BadParameter(f"{spec!r} has no http or https address", param_hint="--witness")
+    return _Asked(verifier, match[2])
+
+
+def witness_key(text: str, option: str) -> Verifier:
+    """The verifier key of a witness, from words on a command line.
+
+    Raises:
+        typer.BadParameter: it is none; the words name it.
+    """
     from k3_ledger.ledger.core.note import KeyType, parse_verifier_key
 
-    match = _PAIR.fullmatch(spec)
-    verifier = parse_verifier_key(match[1]) if match else None
-    if match is None or verifier is None or verifier.key_type is not KeyType.COSIGNATURE:
-        raise typer.BadParameter(f"{spec!r} is not KEY=URL with the key of a witness", param_hint="--witness")
-    if not match[2].startswith(("http://", "https://")):
-        raise typer.BadParameter(f"{match[2]!r} is no http or https address", param_hint="--witness")
-    return _Asked(verifier, match[2])
+    try:
+        verifier = parse_verifier_key(text)
+    except LedgerError as error:
+        problem = error.finding
+        more = "" if problem.expected is None else f", which is {problem.expected}"
+        said = f"{text[:200]!r} is no verifier key of a witness: {problem.message}{more}"
+        raise typer.BadParameter(said, param_hint=option) from None
+    if verifier.key_type is not KeyType.COSIGNATURE:
+        raise typer.BadParameter(f"{text!r} is the key of a log and not of a witness", param_hint=option)
+    return verifier
 
 
 def _checkpoint(source: LogSource) -> bytes:
@@ -155,7 +174,7 @@ def _checkpoint(source: LogSource) -> bytes:
         raise ProofError(
             Code.NOT_CHECKPOINTED,
             "the ledger has no checkpoint, so there is nothing to cosign",
-            hint="sign one: k3-ledger checkpoint",
+            hint="sign one: `k3-ledger checkpoint`",
         )
     return note
 

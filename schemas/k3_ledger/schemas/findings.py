@@ -156,13 +156,13 @@ class Code(enum.Enum):
         Area.FRAMING, E, "torn tail",
         "The bytes after the last line feed are the beginning of an entry: a write was cut short. No acknowledged "
         "entry is lost by that.",
-        "run k3-ledger recover, which keeps the cut bytes aside", ExitCode.TORN_TAIL,
+        "run `k3-ledger recover`, which keeps the cut bytes aside", ExitCode.TORN_TAIL,
     )  # fmt: skip
     NUL_TAIL = CodeInfo(
         Area.FRAMING, E, "torn tail filled with NUL bytes",
         "The file ends in NUL bytes: it grew, and the power failed before the data followed. No acknowledged entry is "
         "lost by that.",
-        "run k3-ledger recover, which keeps the cut bytes aside", ExitCode.TORN_TAIL,
+        "run `k3-ledger recover`, which keeps the cut bytes aside", ExitCode.TORN_TAIL,
     )  # fmt: skip
     TAIL_DAMAGED = CodeInfo(
         Area.FRAMING, E, "damaged tail",
@@ -515,7 +515,7 @@ class Code(enum.Enum):
     PROOF_FILE = CodeInfo(
         Area.PROOF, E, "malformed proof file",
         "The document is canonical, but its members are not those of a proof file.",
-        "make the proof again with k3-ledger prove",
+        "make the proof again with `k3-ledger prove`",
     )  # fmt: skip
     PROOF_TOO_LARGE = CodeInfo(
         Area.PROOF, E, "too many entries for a proof file",
@@ -531,7 +531,7 @@ class Code(enum.Enum):
     NOT_CHECKPOINTED = CodeInfo(
         Area.PROOF, E, "entry not covered by a checkpoint",
         "No signed head commits to the entry yet, so nothing can be proved about it.",
-        "sign a checkpoint first (k3-ledger checkpoint)",
+        "sign a checkpoint first (`k3-ledger checkpoint`)",
     )  # fmt: skip
 
     # -- tiles, mirrors and archives -----------------------------------------------------------------------
@@ -1080,7 +1080,7 @@ class Code(enum.Enum):
         Area.KEYS, E, "too few root keys behind a root action",
         "A key or threshold entry has fewer root keys behind it, its signer and each endorser counted once, than "
         "the threshold in force asks for. It does not count.",
-        "collect endorsements first: k3-ledger key enrol … --propose FILE, then k3-ledger key endorse FILE",
+        "collect endorsements first: `k3-ledger key … --propose FILE`, then `k3-ledger key endorse FILE`",
     )  # fmt: skip
     THRESHOLD_IMPOSSIBLE = CodeInfo(
         Area.KEYS, E, "threshold above the number of root keys",
@@ -1097,7 +1097,7 @@ class Code(enum.Enum):
     ENDORSER_UNKNOWN = CodeInfo(
         Area.KEYS, E, "endorsed by a key that is no root there",
         "An endorsement names a key that is not an enrolled root key at that place, or was retired before.",
-        "collect the endorsement of a root key that counts; k3-ledger key ls shows them",
+        "collect the endorsement of a root key that counts; `k3-ledger key ls` shows them",
     )  # fmt: skip
     ENDORSEMENT_REPEATED = CodeInfo(
         Area.KEYS, E, "root key counted twice",
@@ -1273,7 +1273,14 @@ class Code(enum.Enum):
         Area.RECEIPT, E, "import without its original",
         "The original that an import names is none of its artifacts, so nothing that was copied out of it can be held "
         "against it.",
-        "import the foreign log again with `k3-ledger import`",
+        "import the foreign log again with `k3-ledger import polaris`",
+    )  # fmt: skip
+    IMPORT_DIFFERS = CodeInfo(
+        Area.RECEIPT, E, "log differs from what was imported",
+        "A foreign log holds another listing row, result or log text for an item that the ledger has imported from the "
+        "same original: bytes of a published record were changed, on one side or the other.",
+        "keep both: the ledger holds the earlier bytes as artifacts; ask who changed the log, and to seal what it says "
+        "now, import it into another ledger",
     )  # fmt: skip
     REFERENCE_UNKNOWN = CodeInfo(
         Area.RECEIPT, E, "entry names an entry that is not there",

@@ -56,7 +56,7 @@ _PATTERNS: Final = {
         (models.Commit, "40 or 64 lower-case hexadecimal digits"),
         (models.Decimal, "a decimal number such as 12 or -0.5, without exponent, plus sign or leading zero"),
         (models.BigInt, "a non-negative integer as text"),
-        (models.Timestamp, "a UTC time such as 2026-01-31T23:59:59Z"),
+        (models.Timestamp, "a UTC time such as 2026-01-31T23:59:59Z, a day of the years 2000 to 2999, no leap second"),
         (models.Name, "1 to 200 characters of A-Z a-z 0-9 . _ + : @ / -, the first a letter or digit"),
         (models.FileName, "a relative ASCII path, no part of which starts with a dot"),
         (models.Signature, "strict base64 of 64 bytes"),

@@ -9,7 +9,7 @@ import pytest
 
 from k3_ledger.schemas.bodies import ImportBody
 from k3_ledger.schemas.envelope import MAX_ENTRY
-from k3_ledger.verify.polaris import audit, import_key, parse_log, to_import
+from k3_ledger.verify.polaris import audit, compare_imported, import_key, parse_log, to_import
 from k3_ledger.verify.polaris.spelling import sha256_hex
 from k3_ledger.verify.polaris.to_import import (
     ARTIFACTS_OMITTED,
@@ -175,3 +175,16 @@ def test_folders_with_odd_names_are_imported() -> None:
     found = items(files)
     assert len({item.key for item in found}) == 2
     assert all(item.body["foreign_id"].startswith("x") for item in found)
+
+
+def test_fields_that_do_not_follow_from_the_same_bytes_are_a_difference() -> None:
+    first = items(make_log.build(make_log.draft()))[0]
+    body = json.loads(json.dumps(first.body))
+    assert compare_imported(first, 3, body) is None
+    for number in range(6):
+        body["fields"][number]["value"] += "1"
+    found = compare_imported(first, 3, body)
+    assert found is not None
+    assert (found.code.id, found.position.index) == ("K3L-IMPORT-DIFFERS", 3)
+    assert " and 2 more differ from what was imported" in found.message
+    assert found.expected == f"{found.found}1"

@@ -81,8 +81,14 @@ class TrustPolicy:
         if len({witness.verifier.public_key for witness in self.witnesses}) < len(self.witnesses):
             raise ValueError("two witnesses have the same public key, so their cosignatures cannot be told apart")
         operators = len({witness.operator for witness in self.witnesses})
-        if not min(operators, 1) <= self.quorum <= operators:
-            raise ValueError(f"a quorum of {self.quorum} cannot be asked of witnesses by {operators} operators")
+        if operators and self.quorum < 1:
+            raise ValueError(f"witnesses need a quorum: of how many operators, from 1 to {operators}")
+        if self.quorum > operators:
+            most = f"at most {operators}" if operators else "none"
+            asked = f"a quorum of {self.quorum} cannot be asked of witnesses by {operators} operators"
+            raise ValueError(f"{asked}: {most}, or add the other witnesses first")
+        if self.quorum < 0:
+            raise ValueError(f"a quorum must not be negative, got {self.quorum}")
 
     @property
     def sentence(self) -> str:

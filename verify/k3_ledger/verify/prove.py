@@ -55,7 +55,7 @@ def prove_entry(source: LogSource, index: int, *, head_size: int | None = None) 
             Code.NOT_CHECKPOINTED,
             "the ledger has no checkpoint, so nothing can be proved",
             position=Position(source="checkpoint"),
-            hint="write one: k3-ledger checkpoint",
+            hint="write one: `k3-ledger checkpoint`",
         )
     lines, key_lines, size = _collect(source, index)
     if index >= size:

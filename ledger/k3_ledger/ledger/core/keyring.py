@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from k3_ledger.ledger.core import strict_base64
 from k3_ledger.ledger.core.ed25519 import check_public_key, check_signature
@@ -42,6 +42,7 @@ class KeyLife:
             signs the very entry that retires it.
         disowned_from: first position that a compromise revocation takes back, at most ``retired``.
         taken_back: position of the revocation that took back the very entry that enrolled it; its entries never count.
+        replaced_by: id of the key that a rotation put in its place.
     """
 
     public_key: bytes
@@ -50,6 +51,18 @@ class KeyLife:
     retired: int = FOREVER
     disowned_from: int = FOREVER
     taken_back: int = FOREVER
+    replaced_by: str | None = None
+
+    @property
+    def ended(self) -> Literal["rotated", "revoked", "disowned", "taken back"] | None:
+        """How the key ended; None while it is valid. A key whose signatures were taken back is ``disowned``."""
+        if self.taken_back < FOREVER:
+            return "taken back"
+        if self.disowned_from < FOREVER:
+            return "disowned"
+        if self.replaced_by is not None:
+            return "rotated"
+        return "revoked" if self.retired < FOREVER else None
 
     def valid_at(self, position: int) -> bool:
         """Whether a signature at this position could count when it was made."""
@@ -304,6 +317,7 @@ class Keyring:
         else:
             if body.action == "rotate" and body.replaces in self.lives:
                 self.lives[body.replaces].retired = position
+                self.lives[body.replaces].replaced_by = body.key_id
             self.lives[body.key_id] = KeyLife(bytes.fromhex(body.public_key), body.role, enrolled=position)
 
     def _stands(self, key: str, position: int, taken: _Taken) -> bool:

@@ -225,14 +225,18 @@ def check_key(life: KeyLife | None, key_id: str, kind: str, index: int) -> None:
             Code.KEY_UNKNOWN,
             f"the signing key {key_id[:16]}… is not enrolled in this ledger",
             position=place,
-            hint="enrol it with the root key: `k3-ledger key enrol`",
+            hint="enrol it with the root key: `k3-ledger key enrol ROLE FILE -k ROOT.pem`",
         )
     if not life.valid_at(index):
         raise LedgerError(
             Code.KEY_RETIRED,
-            f"the signing key {key_id[:16]}… was retired by entry {life.retired}",
+            f"the signing key {key_id[:16]}… was {'revoked' if life.replaced_by is None else 'rotated'} by entry "
+            f"{life.retired}",
             position=place,
-            hint="sign with the key that took its place",
+            hint=f"sign with another {life.role} key: `k3-ledger key ls` lists them, "
+            f"`k3-ledger key enrol {life.role} FILE` enrols one"
+            if life.replaced_by is None
+            else f"sign with the key that took its place: {life.replaced_by[:16]}…",
         )
     roles = " or ".join(sorted(SIGNING_ROLES[kind]))
     raise LedgerError(

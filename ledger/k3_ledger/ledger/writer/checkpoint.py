@@ -181,7 +181,7 @@ def _check_signer(signer: Signer, state: LogState) -> None:
             position=Position(index=state.entries),
             expected="an enrolled, valid log key",
             found=found,
-            hint="sign with the log key; `k3-ledger key enrol --role log` enrols one",
+            hint="sign with the log key; `k3-ledger key enrol log FILE` enrols one",
         )
 
 

@@ -16,6 +16,7 @@ from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
+    from k3_ledger.ledger.core.keyring import KeyLife
     from k3_ledger.ledger.writer.state import LogState
     from k3_ledger.ledger.writer.store import Ledger
 
@@ -30,7 +31,9 @@ class EnrolledKey:
         key_id: lower-case hexadecimal SHA-256 of the raw public key.
         public_key: lower-case hexadecimal raw public key.
         enrolled: index of the entry that enrolled it; its entries count behind that.
-        retired: index of the entry that rotated or revoked it, or None while it is valid.
+        retired: index of the entry that rotated or revoked it or took its enrolment back, or None while it is valid.
+        ended: which of these: ``rotated``, ``revoked``, ``disowned`` or ``taken back``; None while it is valid.
+        disowned_from: first entry that counts for nothing, where a revocation says so.
     """
 
     name: str
@@ -39,6 +42,8 @@ class EnrolledKey:
     public_key: str
     enrolled: int
     retired: int | None
+    ended: str | None
+    disowned_from: int | None
 
 
 def enrolled_keys(ledger: Ledger) -> list[EnrolledKey]:
@@ -65,10 +70,16 @@ def enrolled_keys(ledger: Ledger) -> list[EnrolledKey]:
             key_id,
             life.public_key.hex(),
             max(life.enrolled, 0),
-            None if life.retired == FOREVER else life.retired,
+            None if life.ended is None else min(life.retired, life.taken_back),
+            life.ended,
+            None if life.disowned_from == FOREVER else life.disowned_from,
         )
-        for key_id, life in state.keyring.lives.items()
+        for key_id, life in sorted({**state.keyring.lives, **state.keyring.taken_back}.items(), key=_enrolled)
     ]
+
+
+def _enrolled(item: tuple[str, KeyLife]) -> int:
+    return item[1].enrolled
 
 
 def read_state(ledger: Ledger) -> LogState:

@@ -7,6 +7,7 @@ file, signs, or trusts a field because a record says so.
 from __future__ import annotations
 
 from k3_ledger.verify.polaris.audit import AuditOptions, AuditReport, audit
+from k3_ledger.verify.polaris.imported import compare_imported
 from k3_ledger.verify.polaris.parse import Files, RunLog, parse_log
 from k3_ledger.verify.polaris.render import render
 from k3_ledger.verify.polaris.to_import import ImportItem, import_key, to_import
@@ -18,6 +19,7 @@ __all__ = [
     "ImportItem",
     "RunLog",
     "audit",
+    "compare_imported",
     "import_key",
     "parse_log",
     "render",
