@@ -93,3 +93,26 @@ def test_verdicts_of_a_log_without_a_genesis_are_still_counted() -> None:
     whole, damaged = (verified(data) for data in (LEDGER.data, DAMAGE["a byte of the signature"]))
     details = [next(step.detail for step in report.steps if step.name == "verdicts") for report in (whole, damaged)]
     assert details[0] == details[1]
+
+
+def test_a_head_over_lines_without_a_genesis_is_no_good_head() -> None:
+    report = check_log(MemorySource(REST, checkpoint=sign_head(LEDGER.lines[1:])), POLICY)
+    step = next(step for step in report.steps if step.name == "checkpoint")
+    assert (step.outcome, step.failed) == (Outcome.NOT_CHECKED, 0)
+    assert step.detail.startswith("no good checkpoint")
+    assert set(report.counts) == {Code.CHAIN_NO_GENESIS, Code.ROOT_NOT_CHECKED}
+
+
+def test_what_is_wrong_with_an_entry_stands_before_what_heads_say_of_it() -> None:
+    lines = list(LEDGER.lines)
+    lines[20] = lines[20].replace(b'"count":10', b'"count":11')
+    report = verified(b"".join(lines))
+    assert (report.findings[0].position.source, report.findings[0].position.line) == ("ledger.jsonl", 21)
+    assert Code.CHECKPOINT_ROOT in report.counts
+
+
+def test_entries_whose_signers_cannot_be_known_are_counted_once() -> None:
+    report = verified(DAMAGE["a byte of the signature"])
+    keys = next(step for step in report.steps if step.name == "keys")
+    assert keys.not_checked == len(LEDGER.lines) - 1 + 1  # every entry but the genesis, and who opened the log
+    assert keys.checked == 0

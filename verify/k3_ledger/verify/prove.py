@@ -103,7 +103,7 @@ def _key_positions(source: TileSource, listed: bool) -> Iterable[int]:
     """Where key entries stand: as the mirror says, if it is asked and says so in a sane way, else anywhere."""
     said = source.mirror.key_entries() if listed else None
     if said is not None and _POSITIONS.fullmatch(said):
-        positions = sorted({int(text) for text in said.split()})
+        positions = [int(text) for text in said.split()]
         if all(at < source.tree.size for at in positions):
             return positions
     return range(source.tree.size)

@@ -259,9 +259,6 @@ class Joiner:
                 return  # reported by the chain step; a second genesis changes no key
             scan.genesis = body
             found = scan.keyring.apply_genesis(position, identity, body)
-        elif scan.genesis is None:  # whether a root key signed it cannot be told; that is said once, of the genesis
-            scan.tallies["keys"].not_checked += 1
-            return
         else:
             found = scan.keyring.apply_action(position, identity, kind, signer, body)
         for finding in found:
