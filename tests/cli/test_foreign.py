@@ -208,6 +208,7 @@ def test_edited_bytes_of_a_known_run_are_not_called_the_same(log: Path, ledger: 
 
 def test_a_file_that_went_away_or_came_is_a_difference_and_holds_back_what_is_new(log: Path, ledger: Path) -> None:
     import_(log, ledger)
+    stored = len(list((ledger / "blobs").rglob("*")))
     files = make_log.build(make_log.draft())
     (log / path_of(files, 1, "result.json")).unlink()
     receipt(files, 2, lambda body: body.update(note="edited"))
@@ -217,6 +218,7 @@ def test_a_file_that_went_away_or_came_is_a_difference_and_holds_back_what_is_ne
     assert (result.exit_code, result.stdout) == (
         1, "nothing added: 2 of 3 known entries differ from what was imported\n",
     )  # fmt: skip
+    assert len(list((ledger / "blobs").rglob("*"))) == stored
     assert "found: nothing\n" in result.stderr
     assert "expected: nothing\n" in result.stderr
 
@@ -241,9 +243,13 @@ def test_what_changes_between_two_looks_is_not_appended(
     monkeypatch.setattr(import_module, "held_against", once_new)
     files = make_log.build(make_log.draft())
     _changed(log / path_of(files, 1, "eval.log"), b"\n", b" \n")
+    receipt(files, 2, lambda body: body.update(note="edited"))
+    (log / path_of(files, 2, "receipt.json")).write_bytes(files[path_of(files, 2, "receipt.json")])
+    size = (ledger / "ledger.jsonl").stat().st_size
     result = import_(log, ledger)
     assert (result.exit_code, len(looks)) == (1, 2)
-    assert result.stdout == "nothing added: 1 of 4 known entries differ from what was imported\n"
+    assert (ledger / "ledger.jsonl").stat().st_size == size
+    assert result.stdout == "nothing added: 1 of 3 known entries differ from what was imported\n"
 
 
 def test_a_log_with_contradictions_is_imported_with_their_codes(log: Path, ledger: Path) -> None:
