@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import runpy
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.ledgers import JUDGE, LOG, RUNNER, small_ledger
-from tests.rescore.receipts import DECODE, PREFILL, house_ledger, receipt
+from tests.rescore.receipts import DECODE, PREFILL, house_ledger, pin_body, receipt
 from tests.support import ROOT
 
 if TYPE_CHECKING:
@@ -238,13 +239,77 @@ def test_imports_are_not_counted_in_silence(command: Callable[..., Done], tmp_pa
 
 
 def test_counting_names_what_changed(command: Callable[..., Done], tmp_path: Path) -> None:
+    from tests.rescore.test_judgements import STRICT, sealed
+    from tests.rescore.test_replay import rule_body
+
+    builder, body = sealed(rule=STRICT)
+    assert body["tier"] == "L"
+    builder.add("rule", rule_body(STRICT), JUDGE)
+    builder.add("verdict", body, JUDGE)
+    builder.write(tmp_path)
+    done = command("rescore", ".", "--rule", "house-1.decode", "--counts", "--processes", "1")
+    assert "against published: 1 higher\n  entry 8: L -> XL\n" in done.out
+
+
+BELIEVERS = (
+    ("rescore", "forged", "--rule", "house-1.decode"),
+    ("rescore", "forged", "--rule", "in-force", "--json"),
+    ("rescore", "forged", "--rule", "house-1.decode", "--counts"),
+    ("rescore", "forged", "--rule", "house-1.decode", "--seal", "gone.pem"),
+    ("reconcile", "forged"),
+    ("reconcile", "forged", "--pins", "pins.toml", "--write"),
+    ("frontier", "forged"),
+    ("claims", "check", "claims.toml", "--against", "forged"),
+)
+
+
+def forge(what: str, folder: Path) -> None:
+    """A ledger whose judge signed something that does not follow."""
+    from tests.rescore.test_judgements import STRICT, sealed
+    from tests.rescore.test_replay import rule_body
+
+    builder, body = sealed()
+    source = builder.add("run", receipt(50.0, 450.0, role="frontier"), RUNNER)
+    kind, forged = {
+        "tier": ("verdict", {**body, "tier": "REJECT"}),
+        "steps": ("verdict", {**body, "steps": [{"name": "gain", "value": "0.3"}]}),
+        "pins": ("verdict", {**body, "pins": body["pins"][1:]}),
+        "target": ("verdict", {**body, "metric": "append"}),
+        "value": ("pin", pin_body(f"frontier:{DECODE}", "70", source)),
+        "role": ("pin", pin_body(f"reference:{DECODE}", "50", source)),
+        "zero": ("pin", pin_body(f"frontier:{DECODE}", "0", source)),
+        "name": ("rule", rule_body(replace(STRICT, name="house-1.decode"))),
+    }[what]
+    builder.add(kind, forged, JUDGE)
+    folder.mkdir()
+    builder.write(folder)
+
+
+@pytest.mark.parametrize("words", BELIEVERS, ids=" ".join)
+@pytest.mark.parametrize("what", ["tier", "steps", "pins", "target", "value", "role", "zero", "name"])
+def test_what_verify_refuses_is_believed_by_no_command(
+    command: Callable[..., Done], tmp_path: Path, what: str, words: tuple[str, ...]
+) -> None:
+    forge(what, tmp_path / "forged")
+    (tmp_path / "claims.toml").write_text(CLAIM)
+    pins = tmp_path / "pins.toml"
+    pins.write_text(PINS.replace("SOURCE", "a" * 64))
+    verified = command("verify", "forged", "--processes", "1", "--json")
+    (code,) = [finding["code"] for finding in verified.json["findings"] if finding["severity"] == "error"]
+    done = command(*words, "--processes", "1")
+    assert (verified.code, done.code, done.out) == (1, 1, "")
+    assert f"[{code}]" in done.err
+    assert "45" in pins.read_text()
+
+
+def test_what_could_not_be_derived_again_is_said(command: Callable[..., Done], tmp_path: Path) -> None:
     from tests.rescore.test_judgements import sealed
 
     builder, body = sealed()
-    builder.add("verdict", {**body, "tier": "S"}, JUDGE)
+    builder.add("verdict", {**body, "rule_sha256": "0" * 64}, JUDGE)
     builder.write(tmp_path)
-    done = command("rescore", ".", "--rule", "house-1.decode", "--counts", "--processes", "1")
-    assert "against published: 1 higher\n  entry 8: S -> XL\n" in done.out
+    done = command("rescore", ".", "--rule", "house-1.decode", "--processes", "1")
+    assert (done.code, "K3L-VERDICT-UNKNOWN-RULE" in done.err) == (0, True)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from tests.rescore.receipts import DECODE, PREFILL, house_ledger, pin_body, rece
 from tests.rescore.test_replay import HOUSE, rule_body
 
 if TYPE_CHECKING:
+    from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.verify.report import Report, StepResult
 
 
@@ -30,10 +31,10 @@ def step(report: Report, name: str) -> StepResult:
     return found
 
 
-def sealed(**options: Any) -> tuple[Builder, dict[str, Any]]:
+def sealed(*, rule: Rule = HOUSE, **options: Any) -> tuple[Builder, dict[str, Any]]:
     """A house ledger and the body of the verdict on its candidate."""
     builder, _ = house_ledger()
-    (body,) = new_verdicts(rescore(gather(verified(builder)).candidates, HOUSE, **options))
+    (body,) = new_verdicts(rescore(gather(verified(builder)).candidates, rule, **options))
     return builder, body
 
 

@@ -40,8 +40,13 @@ def load_material(path: Path, processes: int = 1) -> tuple[Material, bool]:
     return gather(open_verified(path, processes)), True
 
 
-def open_verified(path: Path, processes: int = 1) -> VerifiedLog:
+def open_verified(path: Path, processes: int = 1, *, judged: bool = True) -> VerifiedLog:
     """A ledger that verifies, with a progress bar where it is long.
+
+    Args:
+        path: the ledger's directory.
+        processes: worker processes.
+        judged: whether its verdicts are derived again and its pins traced, as ``verify`` does.
 
     Raises:
         LedgerError: it cannot be read, or does not verify.
@@ -52,7 +57,28 @@ def open_verified(path: Path, processes: int = 1) -> VerifiedLog:
 
     source = DirectorySource(path)
     with progress_bar(source.size, "verifying") as progress:
-        return verify_log(source, None, Options(processes=processes, progress=progress))
+        log = verify_log(source, None, Options(processes=processes, progress=progress))
+    if judged:
+        _settle(log)
+    return log
+
+
+def _settle(log: VerifiedLog) -> None:
+    """Refuse a log whose judgements do not follow, and say which could not be derived again.
+
+    Raises:
+        VerificationError: ``verify`` would refuse one of them.
+    """
+    from k3_ledger.rescore.judgements import JUDGED, settle_judgements
+    from k3_ledger.verify.report import VerificationError
+
+    if not any(step.name in JUDGED and step.not_checked for step in log.report.steps):
+        return
+    report = settle_judgements(log)
+    if report.exit_code:
+        raise VerificationError(report)
+    for finding in report.findings[len(log.report.findings) :]:
+        typer.echo(f"{finding.severity}: {finding.position}: {finding.message} [{finding.code.id}]", err=True)
 
 
 def is_foreign(path: Path) -> bool:

@@ -147,7 +147,7 @@ def _list_published(ledger: Path, *, as_json: bool) -> None:
     from k3_ledger.rescore.rules.registry import name_by_digest
 
     rows: list[dict[str, Any]] = []
-    for entry in open_verified(ledger).select(b'"kind":"rule"'):
+    for entry in open_verified(ledger, judged=False).select(b'"kind":"rule"'):
         rule = read_rule_entry(entry.entry.body, entry.index)
         rows.append(
             {
