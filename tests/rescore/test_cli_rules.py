@@ -175,10 +175,15 @@ def test_a_rule_entry_that_states_another_digest_is_refused(
 ) -> None:
     """Whoever reads the digest would believe in another rule than the one that judges."""
     published(tmp_path, {**rule_body(find_rule("house-1.decode")), field: value})
-    for words in (("rules", "list", "book"), ("rescore", "book", "--rule", "in-force"), ("frontier", "book")):
+    unreadable = "K3L-JUDGEMENT-UNREADABLE"
+    for words, code in (
+        (("rules", "list", "book"), "K3L-RULE-DIGEST"),
+        (("rescore", "book", "--rule", "in-force"), unreadable),
+        (("frontier", "book"), unreadable),
+    ):
         done = command(*words)
         assert done.code == 1
-        assert "K3L-RULE-DIGEST" in done.err
+        assert code in done.err + done.out
         assert f"body.{field}" in done.err
     assert command("verify", "book", "--processes", "1").code == 1
 
