@@ -341,7 +341,7 @@ def test_a_number_without_a_model_of_the_history_gets_no_history() -> None:
     ("old", "new", "says", "line"),
     [
         ('kind = "speed"', 'kind = "speeed"', "kind must be one of speed, ratio", 4),
-        ("value = 60", "valeu = 60", "value is missing", 1),
+        ("value = 60", "valeu = 60", "unknown field 'valeu'", 6),
         ('tolerance = "rounding"', "", "tolerance is missing", 1),
         ('tolerance = "rounding"', "tolerance = 1", "tolerance is a share from 0 to 1", 7),
         ('tolerance = "rounding"', "tolerance = -0.1", "tolerance is a share from 0 to 1", 7),
@@ -398,7 +398,7 @@ def test_claims_stand_in_fenced_blocks_of_a_document() -> None:
     broken = text.replace("value = 61", "valeu = 61")
     with pytest.raises(RescoreError) as caught:
         read_claims(broken.encode(), source="README.md")
-    assert caught.value.finding.position.line == 19
+    assert caught.value.finding.position.line == 24
     for damage, line in (("[[claim", 4), ("other = 5\n[[claim]]", 4)):
         with pytest.raises(RescoreError) as caught:
             read_claims(text.replace("[[claim]]", damage, 1).encode(), source="README.md")

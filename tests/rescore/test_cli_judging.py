@@ -398,8 +398,9 @@ def test_a_run_that_cannot_be_read_is_named(command: Callable[..., Done], real: 
     receipt_ = log / "runs" / run.name / "receipt.json"
     receipt_.write_text(receipt_.read_text().replace('"stdout_b64": "', '"stdout_b64": "e30', 1))
     done = command("rescore", log, "--rule", "in-force")
-    assert "not read: " in done.out
-    assert "frontier_tps: 'fast' is not a decimal number" in done.out
+    assert done.code == 3
+    assert f"not read: runs/{run.name}/result.json, line " in done.err
+    assert "frontier_tps: 'fast' is not a decimal number" in done.err
 
 
 # ---------------------------------------------------------------------------------------------------- reconcile
@@ -640,7 +641,7 @@ def test_a_typo_in_a_claims_file_is_exit_3_with_its_line(
     (tmp_path / "claims.toml").write_text(CLAIM.replace("against =", "agianst ="))
     done = command("claims", "check", "claims.toml", "--against", book)
     assert done.code == 3
-    assert "claims.toml, line 8, claim[0].ratio" in done.err
+    assert "claims.toml, line 9, claim[0].agianst: unknown field 'agianst'" in done.err
 
 
 def test_names_of_the_two_metrics_are_those_of_the_receipts() -> None:

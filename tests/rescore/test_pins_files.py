@@ -59,7 +59,7 @@ def test_pins_are_read_exactly() -> None:
         ("value = 56.82", "value = 5.6e1", "carries a unit or an exponent", 5),
         ("value = 56.82", "value = true", "value must be a number", 5),
         ("value = 56.82\n", "", "value is missing", 3),
-        ("value = 56.82", "valu = 56.82", "value is missing", 3),
+        ("value = 56.82", "valu = 56.82", "unknown field 'valu'", 5),
         ('unit = "tok/s"\nsource', 'unti = "tok/s"\nunit = "tok/s"\nsource', "unknown field 'unti'", 6),
         ('unit = "tok/s"\nsource', 'zzzzzz = 1\nunit = "tok/s"\nsource', "unknown field 'zzzzzz'", 6),
         ('unit = "tok/s"\nsource', "unit = 5.5\nsource", "unit must be text in quotes", 6),

@@ -73,7 +73,26 @@ def test_what_a_proof_cannot_show_is_not_checked() -> None:
     outcomes = {step.name: (step.outcome, step.not_checked) for step in report.steps}
     assert outcomes["chain"] == (Outcome.NOT_CHECKED, 1)
     assert outcomes["artifacts"] == (Outcome.NOT_CHECKED, 1)
-    assert check(prove(ledger, 5), TrustPolicy(require=frozenset({"chain"}))).exit_code == ExitCode.NOT_CHECKED
+    demanding = check(prove(ledger, 5), TrustPolicy(require=frozenset({"chain"})))
+    assert demanding.exit_code == ExitCode.NOT_CHECKED
+    (finding,) = [finding for finding in demanding.findings if finding.code is Code.REQUIRED_NOT_CHECKED]
+    assert finding.message == "the trust policy requires the step 'chain', which this proof file cannot show in full"
+    assert finding.advice.startswith("verify the ledger, a mirror or a bundle of it, or take 'chain' out of what")
+
+
+def test_every_entry_of_the_published_ledger_can_be_proved_under_the_policy_that_is_published_with_it() -> None:
+    policy = parse_policy((ROOT / "published.toml").read_bytes())
+    lines = (ROOT / "published" / "ledger.jsonl").read_bytes()
+    source = MemorySource(lines, (ROOT / "published" / "checkpoint").read_bytes())
+    assert check_log(source, policy).exit_code == 0
+    for index in range(len(lines.splitlines())):
+        report = check(format_proof(prove_entry(source, index)), policy)
+        assert (report.exit_code, report.authenticated) == (0, True), index
+
+
+def test_a_demand_that_a_whole_ledger_does_not_meet_speaks_of_no_proof() -> None:
+    finding = required("artifacts", 0, 2)
+    assert (finding.message.endswith("which was not fully checked"), finding.hint) == (True, None)
 
 
 def test_a_proof_carries_the_whole_way_from_the_root_through_rotated_keys() -> None:

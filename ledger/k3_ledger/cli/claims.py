@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from k3_ledger.cli.keys import JsonOption, print_json
-from k3_ledger.cli.material import CORES, ProcessesOption, load_material
+from k3_ledger.cli.material import CORES, ProcessesOption, load_material, note_unread
 
 if TYPE_CHECKING:
     from k3_ledger.rescore.claims.check import ClaimsReport, Decision
@@ -59,15 +59,16 @@ def check(
     claims = read_claims(read_small(file), source=str(file))
     material, native = load_material(against, processes)
     if proofs is not None and not native:
-        raise typer.BadParameter("only what is sealed in a ledger can be proved", param_hint="--proofs")
+        said = "only what is sealed in a ledger can be proved: import the log first (k3-ledger import polaris)"
+        raise typer.BadParameter(said, param_hint="--proofs")
     report = check_claims(claims, material)
     proved = {} if proofs is None else _prove(report, against, proofs)
     if as_json:
         print_json([_decision(decision, proved) for decision in report.decisions])
     else:
-        _print(report, against, proved)
+        _print(report, against, proved if proofs is not None else None)
     loose = sealed and any(decision.status is Status.UNSEALED for decision in report.decisions)
-    raise typer.Exit(1 if loose else int(report.exit_code))
+    raise typer.Exit(note_unread(material, 1 if loose else int(report.exit_code)))
 
 
 def _indices(decision: Decision) -> list[int]:
@@ -91,7 +92,7 @@ def _prove(report: ClaimsReport, ledger: Path, folder: Path) -> dict[int, Path]:
     return proved
 
 
-def _print(report: ClaimsReport, against: Path, proved: dict[int, Path]) -> None:
+def _print(report: ClaimsReport, against: Path, proved: dict[int, Path] | None) -> None:
     from collections import Counter
 
     for decision in report.decisions:
@@ -99,7 +100,10 @@ def _print(report: ClaimsReport, against: Path, proved: dict[int, Path]) -> None
         for part in decision.parts:
             typer.echo(f"  {part.name}: {part.status}: {part.why}")
         for index in _indices(decision):
-            typer.echo(f"  proof: {proved.get(index) or f'k3-ledger prove {index} --ledger {against}'}")
+            shown = f"k3-ledger prove {index} --ledger {against}" if proved is None else proved[index]
+            typer.echo(f"  proof: {shown}")
+        if proved is not None and not _indices(decision):
+            typer.echo("  no proof: it rests on no single entry of this ledger")
     counts = Counter(str(decision.status) for decision in report.decisions)
     typer.echo(f"{len(report.decisions)} claims: {', '.join(f'{count} {status}' for status, count in counts.items())}")
 

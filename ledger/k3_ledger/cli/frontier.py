@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from k3_ledger.cli.keys import JsonOption, print_json
-from k3_ledger.cli.material import CORES, ProcessesOption, SourceArgument, load_material
+from k3_ledger.cli.material import CORES, ProcessesOption, SourceArgument, load_material, note_unread
 
 if TYPE_CHECKING:
     from k3_ledger.rescore.frontier import Climb
@@ -41,7 +41,8 @@ def frontier(
 
     if picture is not None and picture.suffix not in PICTURES:
         raise typer.BadParameter(f"a picture is a file ending in {' or '.join(PICTURES)}", param_hint="--picture")
-    climbs = derive_climbs(load_material(source, processes)[0], metric=metric)
+    material = load_material(source, processes)[0]
+    climbs = derive_climbs(material, metric=metric)
     if as_json:
         print_json([_document(climb) for climb in climbs])
     elif not climbs:
@@ -58,6 +59,7 @@ def frontier(
 
         draw(climbs, picture)
         typer.echo(f"{picture}: {len(climbs)} climbs", err=True)
+    raise typer.Exit(note_unread(material, 0))
 
 
 def _print(climb: Climb) -> None:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from k3_ledger.rescore.pins import PinRecord
     from k3_ledger.rescore.replay import Material
+    from k3_ledger.schemas.findings import Finding
     from k3_ledger.verify.log import VerifiedLog
+    from k3_ledger.verify.polaris import RunLog
+    from k3_ledger.verify.polaris.foreign_json import Document
+    from k3_ledger.verify.polaris.parse import Run
 
 SourceArgument = Annotated[
     Path, typer.Argument(metavar="SOURCE", help="A ledger, or a foreign run log's directory.", show_default=False)
@@ -36,8 +44,71 @@ def load_material(path: Path, processes: int = 1) -> tuple[Material, bool]:
 
         files = ForeignDirectory(path)
         report = audit(files)
-        return gather_foreign(to_import(parse_log(files), files, report)), False
+        log = parse_log(files)
+        material = gather_foreign(to_import(log, files, report))
+        material.unread = [*_broken(log), *(_placed(finding, log) for finding in material.unread)]
+        return material, False
     return gather(open_verified(path, processes)), True
+
+
+def _broken(log: RunLog) -> list[Finding]:
+    """Records that judging reads and that could not be read at all; what is merely odd is the audit's to say."""
+    from k3_ledger.schemas.findings import Code
+
+    odd = {Code.JSON_BYTE_ORDER_MARK, Code.JSON_DUPLICATE_KEY, Code.JSON_NOT_A_NUMBER, Code.FOREIGN_NUMBER}
+    broken = [finding for finding in log.problems if finding.code not in odd]
+    broken = [finding for finding in broken if not (finding.position.source or "").endswith("/attestation.json")]
+    return [*broken, *(finding for run in log.runs for finding in _compound(run))]
+
+
+def _documents(run: Run) -> Iterator[tuple[str, Document]]:
+    """The records of a run that judging reads, by the name that their fields carry."""
+    named = {"sealed": run.sealed, "result": run.result, "receipt": run.receipt}
+    listed = {"ledger": run.ledger[-1:], "index": run.index[-1:]}
+    yield from ((name, one) for name, one in named.items() if one is not None)
+    yield from ((name, one) for name, rows in listed.items() for one in rows)
+
+
+def _compound(run: Run) -> Iterator[Finding]:
+    """Lists and objects where a figure belongs: an import does not copy them, so that nothing would say so."""
+    from k3_ledger.rescore.imported import FIGURES
+    from k3_ledger.schemas.findings import Code, Finding
+    from k3_ledger.verify.polaris.foreign_json import Compound
+
+    for name, one in _documents(run):
+        for field in sorted(figure.partition(".")[2] for figure in FIGURES if figure.startswith(f"{name}.")):
+            inner = [path for path in one.leaves if path.startswith((f"{field}.", f"{field}["))]
+            if inner or (field in one.leaves and isinstance(one.leaves[field].value, Compound)):
+                place = one.at(inner[0] if inner else field)
+                yield Finding(Code.NUMBER, f"{name}.{field}: a list or an object is not a number", place)
+
+
+def _placed(finding: Finding, log: RunLog) -> Finding:
+    """The same finding with the file and the line that the figure stands in."""
+    record, _, path = (finding.position.field or "").partition(".")
+    for run in log.runs:
+        if run.run_id != finding.position.source:
+            continue
+        for name, one in _documents(run):
+            if name == record and path in one.leaves:
+                return replace(finding, position=one.at(path))
+    return finding
+
+
+def note_empty(path: Path, pins: Sequence[PinRecord]) -> None:
+    """Say that a pins file pins nothing: it may be the wrong file."""
+    if not pins:
+        typer.echo(f"note: {path} pins nothing: no [[pin]] in it", err=True)
+
+
+def note_unread(material: Material, code: int) -> int:
+    """Name on standard error what judging could not read; the exit code that this makes of ``code``.
+
+    A false claim or a stale pin weighs more (1); everything else that was said rests on less than the log holds (3).
+    """
+    for finding in material.unread:
+        typer.echo(f"not read: {finding.position}: {finding.message} [{finding.code.id}]", err=True)
+    return 3 if material.unread and code != 1 else code
 
 
 def open_verified(path: Path, processes: int = 1, *, judged: bool = True) -> VerifiedLog:
@@ -51,10 +122,22 @@ def open_verified(path: Path, processes: int = 1, *, judged: bool = True) -> Ver
     Raises:
         LedgerError: it cannot be read, or does not verify.
     """
-    from k3_ledger.cli.sources import DirectorySource
+    from k3_ledger.cli.sources import LOG_NAME, DirectorySource
     from k3_ledger.cli.terminal import progress_bar
+    from k3_ledger.schemas.errors import StoreError
+    from k3_ledger.schemas.findings import Code
+    from k3_ledger.schemas.outcomes import Position
     from k3_ledger.verify.log import Options, verify_log
 
+    if path.is_dir() and not (path / LOG_NAME).exists():
+        raise StoreError(
+            Code.UNREADABLE,
+            f"{path} is neither a ledger nor a foreign run log",
+            position=Position(source=str(path)),
+            expected=f"a file {LOG_NAME} (a ledger), or a folder runs (a run log)",
+            found="neither of them",
+            hint="`k3-ledger init` makes a ledger; a run log is a directory that holds runs/<id>/receipt.json",
+        )
     source = DirectorySource(path)
     with progress_bar(source.size, "verifying") as progress:
         log = verify_log(source, None, Options(processes=processes, progress=progress))

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from k3_ledger.cli.keys import JsonOption, print_json
-from k3_ledger.cli.material import CORES, ProcessesOption, SourceArgument, load_material
+from k3_ledger.cli.material import (
+    CORES,
+    ProcessesOption,
+    SourceArgument,
+    load_material,
+    note_empty,
+    note_unread,
+)
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -61,7 +68,9 @@ def reconcile(
     material = load_material(source, processes)[0]
     records = list(material.pins.values())
     if pins is not None:
-        records += read_pins(read_small(pins), source=str(pins))
+        held = read_pins(read_small(pins), source=str(pins))
+        note_empty(pins, held)
+        records += held
     landed = list(material.merges)
     if merges is not None:
         landed += read_merges(read_small(merges), source=str(merges), receipts=_receipts(material))
@@ -74,7 +83,7 @@ def reconcile(
     else:
         _print(report, written)
     explained = strict and any(finding.code is Code.PIN_EXPLAINED for finding in report.findings)
-    raise typer.Exit(1 if explained else int(report.exit_code))
+    raise typer.Exit(note_unread(material, 1 if explained else int(report.exit_code)))
 
 
 def _share(text: str) -> Fraction:

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from k3_ledger.cli.keys import JsonOption, PassphraseOption, TimeOption, WaitOption, load_key, print_json
-from k3_ledger.cli.material import CORES, ProcessesOption, SourceArgument, load_material
+from k3_ledger.cli.material import (
+    CORES,
+    ProcessesOption,
+    SourceArgument,
+    load_material,
+    note_empty,
+    note_unread,
+)
 
 if TYPE_CHECKING:
     from k3_ledger.rescore.replay import Material
@@ -64,8 +71,8 @@ def rescore(
     from k3_ledger.rescore.rescore import IN_FORCE, Selection
     from k3_ledger.rescore.rescore import rescore as judge
 
-    chosen = IN_FORCE if rule == IN_FORCE else load_rule(rule)
-    other = "published" if against == "published" else load_rule(against)
+    chosen = IN_FORCE if rule == IN_FORCE else load_rule(rule, (IN_FORCE,))
+    other = "published" if against == "published" else load_rule(against, ("published",))
     if counts:
         other_asked = (pins, against, since, until, pr, metric, seal) != (
             "own",
@@ -81,6 +88,8 @@ def rescore(
         _count(source, chosen, processes, as_json=as_json)  # type: ignore[arg-type]
         return
     selection = Selection(_moment(since, "--since"), _moment(until, "--until"), pr, metric)
+    if selection.since and selection.until and selection.since > selection.until:
+        raise typer.BadParameter("is after --until: no run can be in between", param_hint="--since")
     held = _pins(pins)
     material, native = load_material(source, processes)
     if seal is not None and not native:
@@ -89,6 +98,8 @@ def rescore(
     if metric is not None and metric not in measured:
         said = f"no run measures {metric!r}, only {', '.join(measured) or 'nothing at all'}"
         raise typer.BadParameter(said, param_hint="--metric")
+    if pr is not None and all(candidate.run.pull_request != pr for candidate in material.candidates):
+        raise typer.BadParameter(f"no run says that it is of pull request {pr}", param_hint="--pr")
     report = judge(material.candidates, chosen, pins=held, against=other, selection=selection)  # type: ignore[arg-type]
     if as_json:
         print_json(_document(report, material, rule, pins, against))
@@ -96,6 +107,10 @@ def rescore(
         _print(report, material, everything=everything)
     if seal is not None:
         _seal(source, report, seal, passphrase_file, time, wait)
+    if not report.rows:
+        asked = "no run is selected by what was asked for" if material.candidates else "there is no run in it"
+        typer.echo(f"note: {asked}, so nothing was judged", err=True)
+    raise typer.Exit(note_unread(material, 0))
 
 
 def _count(path: Path, rule: Rule, processes: int, *, as_json: bool) -> None:
@@ -132,7 +147,9 @@ def _pins(text: str) -> Pins:
     from k3_ledger.cli.sources import read_small
     from k3_ledger.rescore.pins import read_pins
 
-    return read_pins(read_small(Path(text)), source=text)
+    pins = read_pins(read_small(Path(text)), source=text)
+    note_empty(Path(text), pins)
+    return pins
 
 
 def _moment(text: str | None, option: str) -> datetime | None:
@@ -171,10 +188,9 @@ def _print(report: RescoreReport, material: Material, *, everything: bool) -> No
     typer.echo(f"{len(report.rows)} runs of a {material.source}: {', '.join(counts)}")
     for reason, count in report.reasons.most_common():
         typer.echo(f"  {count} {reason}")
+    labels = {row.candidate.identity: row.candidate.label for row in report.rows}
     for identity, said in report.not_admitted:
-        typer.echo(f"  {identity[:8]} keeps its tier, and the rule would not have admitted it: {said}")
-    for finding in material.unread:
-        typer.echo(f"  not read: {finding.position}: {finding.message}")
+        typer.echo(f"  {labels[identity]} keeps its tier, and the rule would not have admitted it: {said}")
     lacking = sum(bool(row.lacks) for row in report.rows)
     if lacking:
         typer.echo(f"{lacking} of them lack something; --all names it run by run")
@@ -187,7 +203,7 @@ def _cells(row: Rescored) -> tuple[str, ...]:
     run = row.candidate.run
     verdict = row.result if isinstance(row.result, Verdict) else None
     return (
-        row.candidate.identity[:8] + ("*" if row.candidate.superseded else ""),
+        row.candidate.label + ("*" if row.candidate.superseded else ""),
         "-" if run.pull_request is None else f"#{run.pull_request}",
         run.track.short,
         "-" if run.speed is None else format_rounded(run.speed, 2),
@@ -219,6 +235,8 @@ def _document(report: RescoreReport, material: Material, rule: str, pins: str, a
         "runs": [
             {
                 "run": row.candidate.identity,
+                "index": row.candidate.index,
+                "foreign_id": None if row.candidate.native else row.candidate.run.run,
                 "pull_request": row.candidate.run.pull_request,
                 "track": str(row.candidate.run.track),
                 "superseded": row.candidate.superseded,

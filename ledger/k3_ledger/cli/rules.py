@@ -10,6 +10,7 @@ import typer
 from k3_ledger.cli.keys import JsonOption, print_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from fractions import Fraction
 
     from k3_ledger.rescore.lint.findings import LintFinding, LintReport
@@ -44,8 +45,12 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="rules")
 
 
-def load_rule(name: str) -> Rule:
+def load_rule(name: str, also: Sequence[str] = ()) -> Rule:
     """A registered rule, or one read from a file: whatever ends in .toml is a file.
+
+    Args:
+        name: name or path.
+        also: words that the caller takes in the place of a rule, for the hint.
 
     Raises:
         RescoreError: no such rule, or not a rule file.
@@ -58,7 +63,7 @@ def load_rule(name: str) -> Rule:
         return read_rule_file(read_small(Path(name)), source=name)
     from k3_ledger.rescore.rules.registry import find_rule
 
-    return find_rule(name)
+    return find_rule(name, also)
 
 
 def list_rules(

@@ -17,6 +17,7 @@ from k3_ledger.rescore.inputs import Depth, Figure, Parity, RunInputs
 from k3_ledger.rescore.rules.registry import in_force
 from k3_ledger.rescore.slots import ABSENT, Track
 from k3_ledger.schemas.errors import RescoreError
+from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ _PLACES: Final[dict[str, tuple[str, ...]]] = {
     "repository": ("receipt.attestation.code.repo",),
 }
 """Fields that state each figure, strongest first."""
+
+_NUMBERS: Final = ("speed", "frontier", "reference", "kl", "top1", "guarded")
+_WHOLE: Final = ("context",)
+FIGURES: Final = frozenset(name for fact in (*_NUMBERS, *_WHOLE) for name in _PLACES[fact])
+"""Fields that hold a figure, where they are there at all."""
 
 _SLOTS: Final = {"_128": DECODE_64, "_128K": DECODE_128K, "_32K_PP": PREFILL_32K}
 """Endings of the slot names that round logs print, and what was measured in them. The slot called 128 held 64."""
@@ -92,6 +98,25 @@ class _Fields:
     def parse(self, name: str) -> Fraction:
         """The number in one field."""
         return parse_number(self.fields[name], field=name, position=Position(source=self.foreign_id, field=name))
+
+
+def list_unreadable(foreign_id: str, fields: Mapping[str, str]) -> list[Finding]:
+    """Every copy of a figure that is none, also where a stronger record states it: one of the two is wrong."""
+    given = _Fields(foreign_id, fields)
+    found: list[Finding] = []
+    for fact in (*_NUMBERS, *_WHOLE):
+        for name in _PLACES[fact]:
+            text = fields.get(name, "")
+            try:
+                number = given.parse(name) if text else None
+            except RescoreError as error:
+                found.append(error.finding)
+                continue
+            if number is not None and fact in _WHOLE and not text.isdecimal():
+                place = Position(source=foreign_id, field=name)
+                message = f"{name}: {text[:40]!r} is not a whole number"
+                found.append(Finding(Code.NUMBER, message, place, expected="a whole number", found=text[:60]))
+    return found
 
 
 def read_import(foreign_id: str, fields: Mapping[str, str]) -> RunInputs | None:

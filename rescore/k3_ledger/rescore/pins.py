@@ -96,6 +96,7 @@ def read_pins(data: bytes, *, source: str) -> list[PinRecord]:
     """
     pins: list[PinRecord] = []
     for table in read_tables(data, "pin", source=source):
+        table.only({"slot", "value", "unit", "source", "commit", "time"})
         role, track = parse_slot(table.text("slot"), position=table.position("slot"))
         if any(pin.role == role and pin.track == track for pin in pins):
             table.refuse("slot", "this slot is pinned twice")
@@ -113,7 +114,6 @@ def read_pins(data: bytes, *, source: str) -> list[PinRecord]:
                 table.position(),
             )
         )
-        table.finish()
     return pins
 
 
@@ -127,6 +127,7 @@ def read_merges(data: bytes, *, source: str, receipts: Mapping[str, Fraction]) -
     """
     merges: list[Merge] = []
     for table in read_tables(data, "merge", source=source):
+        table.only({"track", "pull_request", "commit", "time", "run", "claimed"})
         _, track = parse_slot(f"frontier:{table.text('track')}", position=table.position("track"))
         run = _matching(table, "run", _IDENTITY, "identity of a receipt, in hex")
         claimed = table.number("claimed") if table.has("claimed") else None
@@ -147,7 +148,6 @@ def read_merges(data: bytes, *, source: str, receipts: Mapping[str, Fraction]) -
                 table.position(),
             )
         )
-        table.finish()
     return sorted(merges, key=lambda merge: merge.time)
 
 

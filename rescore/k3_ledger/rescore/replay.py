@@ -6,12 +6,12 @@ its runs are ordered by the time they state.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from k3_ledger.rescore.imported import read_frontier, read_import
+from k3_ledger.rescore.imported import list_unreadable, read_frontier, read_import
 from k3_ledger.rescore.inputs import Figure, RunInputs
 from k3_ledger.rescore.native import read_actors, read_parity, read_run
 from k3_ledger.rescore.pins import Merge, PinRecord, check_pin, check_unit
@@ -68,6 +68,7 @@ class Candidate:
         pins: pin entries in force when it was appended, by slot.
         attestation: what attests the foreign receipt, as it says itself; None for a receipt of this ledger.
         rules: rules that the ledger itself had published by then, oldest first.
+        index: position of its entry; None for a log that was never imported.
     """
 
     identity: str
@@ -79,6 +80,14 @@ class Candidate:
     pins: Mapping[str, Figure] = field(default_factory=dict)
     attestation: str | None = None
     rules: tuple[Rule, ...] = ()
+    index: int | None = None
+
+    @property
+    def label(self) -> str:
+        """What to call its run: the start of the entry's identity, and of the run's own id where it has another."""
+        if self.native or self.identity == self.run.run:
+            return self.identity[:8]
+        return f"{self.identity[:8]} (run {self.run.run[:8]})"
 
     @property
     def published(self) -> str | None:
@@ -116,7 +125,7 @@ class Material:
         pin_entries: every ``pin`` entry, in order.
         verdicts: every ``verdict`` entry as (index, body), in order.
         rules: every ``rule`` entry as (index, rule), in order.
-        unread: what could not be read of imported runs: these are no candidates.
+        unread: what could not be read of imported runs: a record that is none, or a copy of a figure that is none.
     """
 
     source: str
@@ -160,19 +169,30 @@ def gather_foreign(items: Iterable[ImportItem]) -> Material:
 
 
 def _take_import(
-    material: Material, identity: str, foreign_id: str, fields: Mapping[str, str], attestation: str
+    material: Material,
+    identity: str,
+    foreign_id: str,
+    fields: Mapping[str, str],
+    attestation: str,
+    *,
+    index: int | None = None,
 ) -> None:
+    unread = list_unreadable(foreign_id, fields)
+    run, reading = None, None
     try:
         run, reading = read_import(foreign_id, fields), read_frontier(fields)
     except RescoreError as error:  # one run with a figure that is none must not hide all others
-        material.unread.append(error.finding)
-        return
+        if error.finding not in unread:
+            unread.append(error.finding)
+    material.unread += [replace(finding, position=replace(finding.position, index=index)) for finding in unread]
     if run is not None:
         others = {}
         if run.guarded is not None and run.guard_pin is not None:
             others = {run.track.at("decode", 131_072): run.guarded}
         superseded = any(fields.get(f"{record}.superseded_by") for record in ("ledger", "index"))
-        material.candidates.append(Candidate(identity, run, others, superseded=superseded, attestation=attestation))
+        material.candidates.append(
+            Candidate(identity, run, others, superseded=superseded, attestation=attestation, index=index)
+        )
         if run.speed and run.at:
             material.measurements.append(Measurement(run.track, run.speed, run.at, foreign_id, run.commit))
     at = run.at if run is not None else None
@@ -199,7 +219,7 @@ class Gathering:
         if taken.kind == "run":
             self._run(entry.identity, entry.index, taken.body, _time(taken.time))
         elif taken.kind == "import":
-            self._import(entry.identity, taken.body)
+            self._import(entry.identity, entry.index, taken.body)
         elif taken.kind == "pin":
             self._pin(entry.identity, taken.body, entry.index, _time(taken.time))
         elif taken.kind == "merge":
@@ -219,10 +239,10 @@ class Gathering:
             for candidate in self.by_identity.get(taken.body.target, []):
                 candidate.superseded = True
 
-    def _import(self, identity: str, body: Any) -> None:
+    def _import(self, identity: str, index: int, body: Any) -> None:
         before = len(self.material.candidates)
         fields = {step.name: step.value for step in body.fields}
-        _take_import(self.material, identity, body.foreign_id, fields, body.attestation)
+        _take_import(self.material, identity, body.foreign_id, fields, body.attestation, index=index)
         self.by_identity[identity] = self.material.candidates[before:]
 
     def _run(self, identity: str, index: int, body: Any, at: datetime) -> None:
@@ -262,7 +282,9 @@ class Gathering:
                 at=at,
             )
             others = {track: value for track, value in values.items() if track != item.track}
-            found.append(Candidate(identity, run, others, native=True, pins=self.figures, rules=self.published))
+            found.append(
+                Candidate(identity, run, others, native=True, pins=self.figures, rules=self.published, index=index)
+            )
         self.by_identity[identity] = found
         self.material.candidates += found
 

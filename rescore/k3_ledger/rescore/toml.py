@@ -9,9 +9,9 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from k3_ledger.rescore.exact import parse_decimal
 from k3_ledger.schemas.errors import RescoreError
@@ -19,7 +19,7 @@ from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from fractions import Fraction
 
 MAX_BYTES: Final = 1_000_000
@@ -27,6 +27,9 @@ MAX_BYTES: Final = 1_000_000
 
 _HEADER: Final = re.compile(r"\s*\[\[\s*([A-Za-z0-9_-]+)\s*\]\]")
 _KEY: Final = re.compile(r"\s*([A-Za-z0-9_-]+)\s*=")
+_PART: Final = r"[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*'"
+_DOTTED: Final = re.compile(rf"\s*((?:{_PART})(?:\s*\.\s*(?:{_PART}))*)\s*=")
+_TABLE: Final = re.compile(rf"\s*\[\s*((?:{_PART})(?:\s*\.\s*(?:{_PART}))*)\s*\]\s*(?:#.*)?$")
 _AT: Final = re.compile(r"^(.*) \(at (?:line ([0-9]+), column [0-9]+|end of document)\)$", re.DOTALL)
 
 
@@ -38,14 +41,13 @@ class _Number(str):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One ``[[name]]`` table. Each accessor notes the key it read; :meth:`finish` refuses what nobody asked for."""
+    """One ``[[name]]`` table. Whoever reads one says first, with :meth:`only`, which keys there are."""
 
     source: str
     name: str
     line: int | None
     values: dict[str, object]
     lines: dict[str, int]
-    seen: set[str] = field(default_factory=set)
 
     def position(self, key: str | None = None) -> Position:
         """Where the table, or one of its keys, stands."""
@@ -59,7 +61,6 @@ class Table:
 
     def has(self, key: str) -> bool:
         """Whether an optional key is there."""
-        self.seen.add(key)
         return key in self.values
 
     def text(self, key: str) -> str:
@@ -102,18 +103,20 @@ class Table:
             self.refuse(key, f"{key} must be a date and time with its zone", "2026-08-05T05:32:32Z")
         return value.astimezone(UTC)
 
-    def finish(self) -> None:
-        """Refuse keys that no accessor asked for."""
+    def only(self, known: Iterable[str]) -> None:
+        """Refuse any other key. Asked first, so that a misspelt key is named and not the one that it leaves missing."""
+        names = sorted(known)
         for key in self.values:
-            if key not in self.seen:
-                near = difflib.get_close_matches(key, self.seen, n=1)
-                known = f"did you mean {near[0]}?" if near else f"known fields: {', '.join(sorted(self.seen))}"
+            if key not in names:
                 raise RescoreError(
-                    Code.TOML_FIELD, f"unknown field {key!r}", position=self.position(key), found=key, hint=known
+                    Code.TOML_FIELD,
+                    f"unknown field {key!r}",
+                    position=self.position(key),
+                    found=key,
+                    hint=did_you_mean(key, names) or f"known fields: {', '.join(names)}",
                 )
 
     def _take(self, key: str) -> object:
-        self.seen.add(key)
         if key not in self.values:
             self.refuse(key, f"{key} is missing")
         return self.values[key]
@@ -131,21 +134,15 @@ def read_tables(data: bytes, name: str, *, source: str, first_line: int = 1) -> 
     Raises:
         RescoreError: ``K3L-TOML-SYNTAX`` when it is not TOML, ``K3L-TOML-FIELD`` when it holds something else.
     """
-    if len(data) > MAX_BYTES:
-        raise RescoreError(Code.TOML_SYNTAX, f"longer than {MAX_BYTES} bytes", position=Position(source=source))
-    try:
-        text = data.decode("utf-8")
-        document = tomllib.loads(text, parse_float=_Number)
-    except UnicodeDecodeError as error:
-        where = Position(source=source, byte_offset=error.start)
-        raise RescoreError(Code.TOML_SYNTAX, "not UTF-8", position=where) from error
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise _syntax(error, source, first_line) from error
+    text, document = read_document(data, source=source, first_line=first_line)
     tables = document.get(name, [])
     if set(document) - {name} or not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         strange = next((key for key in document if key != name), name)
         where = Position(source=source, line=_line_of(text, strange, first_line), field=strange)
-        raise RescoreError(Code.TOML_FIELD, f"only [[{name}]] tables belong here", position=where, found=strange)
+        hint = did_you_mean(strange, [name]) if strange != name else None
+        raise RescoreError(
+            Code.TOML_FIELD, f"only [[{name}]] tables belong here", position=where, found=strange, hint=hint
+        )
     places = _places(text, name, first_line)
     if len(places) != len(tables):  # written inline, or a header inside a long string: lines are then unknown
         places = [(None, {}) for _ in tables]
@@ -153,6 +150,60 @@ def read_tables(data: bytes, name: str, *, source: str, first_line: int = 1) -> 
         Table(source, f"{name}[{i}]", line, table, lines)
         for i, (table, (line, lines)) in enumerate(zip(tables, places, strict=True))
     ]
+
+
+def read_document(
+    data: bytes, *, source: str, first_line: int = 1, most: int = MAX_BYTES
+) -> tuple[str, dict[str, Any]]:
+    """The text of a TOML file and what it holds, numbers as they are spelled.
+
+    Raises:
+        RescoreError: ``K3L-TOML-SYNTAX``, with the line where there is one.
+    """
+    if len(data) > most:
+        raise RescoreError(Code.TOML_SYNTAX, f"longer than {most} bytes", position=Position(source=source))
+    try:
+        text = data.decode("utf-8")
+        return text, tomllib.loads(text, parse_float=_Number)
+    except UnicodeDecodeError as error:
+        where = Position(source=source, byte_offset=error.start)
+        raise RescoreError(Code.TOML_SYNTAX, "not UTF-8", position=where) from error
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        raise _syntax(error, source, first_line) from error
+
+
+def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The question to ask about a word that is not known; None where nothing known is like it."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
+    return f"did you mean {near[0]}?" if near else None
+
+
+def looks_misspelt(word: str, known: Sequence[str]) -> str | None:
+    """The same for a place that takes other words as well: asked only where a known word was clearly meant.
+
+    A known word with something behind it (``reference-2``) is a word of its own.
+    """
+    if word in known or word.startswith(tuple(known)):
+        return None
+    return did_you_mean(word, known, cutoff=0.75)
+
+
+def key_lines(text: str) -> dict[str, int]:
+    """Line of each dotted key, as far as plain lines show them; keys under a ``[header]`` carry its name in front."""
+    lines: dict[str, int] = {}
+    above: list[str] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        header = _TABLE.match(line)
+        if header:
+            above = _parts(header[1])
+            lines.setdefault(".".join(above), number)
+        elif key := _DOTTED.match(line):
+            lines.setdefault(".".join([*above, *_parts(key[1])]), number)
+    return lines
+
+
+def _parts(dotted: str) -> list[str]:
+    return [part.strip("\"'") for part in re.findall(_PART, dotted)]
 
 
 def _syntax(error: Exception, source: str, first_line: int) -> RescoreError:

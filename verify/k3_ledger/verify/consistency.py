@@ -74,7 +74,7 @@ def check_consistency_file(
     scan.newest_size = good[0].checkpoint.size if good else None
     check_freshness(scan, policy, clock)
     check_memory(scan, expected_heads, heads)
-    check_demands(scan, policy)
+    check_demands(scan, policy, whole=False)
     return make_report(name, policy, scan)
 
 

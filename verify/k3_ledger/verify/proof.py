@@ -88,7 +88,7 @@ def check_proof(
         check_attested(scan, artifacts or MemorySource(b""), policy)
     except LedgerError as error:  # the policy's certificates cannot be used
         findings.add(error.finding)
-    check_demands(scan, policy)
+    check_demands(scan, policy, whole=False)
     return make_report(f"{name}: entry {proof.subject}", policy, scan)
 
 

@@ -162,23 +162,32 @@ def _check_kinds(scan: Scan, attested: list[Attested], kinds: frozenset[str]) ->
     tally.failed += len(wrong)
 
 
-def check_demands(scan: Scan, policy: TrustPolicy | None) -> None:
-    """What the policy requires must have been checked; exit code 4 says that it was not."""
+def check_demands(scan: Scan, policy: TrustPolicy | None, *, whole: bool = True) -> None:
+    """What the policy requires must have been checked; exit code 4 says that it was not.
+
+    Args:
+        scan: what was found.
+        policy: what is required.
+        whole: False for a proof file, which shows some steps in part or not at all: the cure is then another file.
+    """
     if policy is None:
         return
     for name in policy.require:
         tally = scan.tallies[name]
         if not tally.passed and not tally.failed:  # a failure was reported, and weighs more
-            scan.findings.add(required(name, tally.checked, tally.not_checked))
+            scan.findings.add(required(name, tally.checked, tally.not_checked, whole=whole))
 
 
-def required(name: str, checked: int, not_checked: int) -> Finding:
+def required(name: str, checked: int, not_checked: int, *, whole: bool = True) -> Finding:
     """The policy requires a step that was not fully checked."""
+    why = "was not fully checked" if whole else "this proof file cannot show in full"
+    cure = f"verify the ledger, a mirror or a bundle of it, or take {name!r} out of what the policy requires of a proof"
     return Finding(
         Code.REQUIRED_NOT_CHECKED,
-        f"the trust policy requires the step {name!r}, which was not fully checked",
+        f"the trust policy requires the step {name!r}, which {why}",
         expected="every item checked",
         found=f"{checked} checked, {not_checked} not checked",
+        hint=None if whole else cure,
     )
 
 

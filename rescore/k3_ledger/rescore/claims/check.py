@@ -147,7 +147,7 @@ def _held(claim: Claim, amount: Amount, evidence: list[Evidence], side: _Side) -
     pool = _pool(claim, evidence)
     mine = side is _Side.VALUE
     if mine and claim.receipt is not None:
-        pool = [item for item in pool if item.receipt is not None and item.receipt.startswith(claim.receipt)]
+        pool = [item for item in pool if item.is_of(claim.receipt)]
         if not pool:
             return Part(side.value, Status.NO_RECEIPT, f"no receipt {claim.receipt[:8]} measures {claim.track}")
     matching = [item for item in pool if near(item.value, amount, claim.tolerance)]
@@ -217,7 +217,7 @@ def _multiple(claim: Claim, evidence: list[Evidence]) -> Part:
     assert claim.ratio is not None
     pool = [item for item in _pool(claim, evidence) if item.sealed and item.accepted]
     if claim.receipt is not None:
-        pool = [item for item in pool if item.receipt is not None and item.receipt.startswith(claim.receipt)]
+        pool = [item for item in pool if item.is_of(claim.receipt)]
     pairs = [(upper, lower) for upper in pool if (lower := _other_side(claim, upper, evidence))]
     if not pairs:
         beside = f" beside {claim.against}" if pool else ""

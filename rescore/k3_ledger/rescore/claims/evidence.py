@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from k3_ledger.rescore.history.pins import MODEL, PINS
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from k3_ledger.rescore.native import Observer
-    from k3_ledger.rescore.replay import Material
+    from k3_ledger.rescore.replay import Candidate, Material
     from k3_ledger.rescore.slots import Track
 
 
@@ -30,6 +30,7 @@ class Evidence:
         says: where it stands, in words.
         observer: whose clock it was, where a receipt says so.
         primary: False for a second clock beside the one that the actor is known by.
+        run: the log's own id of an imported run.
         beside: (actor of the same receipt, multiple of its speed), repetition by repetition.
     """
 
@@ -44,12 +45,17 @@ class Evidence:
     pull_request: int | None = None
     observer: Observer | None = None
     primary: bool = True
+    run: str | None = None
     beside: tuple[tuple[str, Fraction], ...] = ()
 
     @property
     def sealed(self) -> bool:
         """Whether a receipt holds it."""
         return self.receipt is not None
+
+    def is_of(self, receipt: str) -> bool:
+        """Whether this is the receipt meant: by the start of its identity, or of the imported run's own id."""
+        return any(name is not None and name.startswith(receipt) for name in (self.receipt, self.run))
 
 
 def list_evidence(material: Material) -> list[Evidence]:
@@ -78,16 +84,23 @@ def _imports(material: Material) -> Iterator[Evidence]:
         run = candidate.run
         if candidate.native or run.speed is None:
             continue
-        pull_request = "" if run.pull_request is None else f" of #{run.pull_request}"
-        accepted = not candidate.superseded and run.published != REJECT
-        state = "" if accepted else " (superseded)" if candidate.superseded else " (REJECT)"
-        yield Evidence(
-            run.track, "subject", run.speed, run.at, candidate.identity, None, accepted,
-            f"receipt {candidate.identity[:8]}{pull_request}{state}", run.pull_request,
-        )  # fmt: skip
+        held = of_run(candidate, run.speed)
+        yield held
         for track, value in candidate.others.items():
-            says = f"the guarded value in receipt {candidate.identity[:8]}{pull_request}{state}"
-            yield Evidence(track, "subject", value, run.at, candidate.identity, None, accepted, says, run.pull_request)
+            yield replace(held, track=track, value=value, says=f"the guarded value in {held.says}")
+
+
+def of_run(candidate: Candidate, speed: Fraction) -> Evidence:
+    """What an imported run measured, with its entry where it is one."""
+    run = candidate.run
+    pull_request = "" if run.pull_request is None else f" of #{run.pull_request}"
+    accepted = not candidate.superseded and run.published != REJECT
+    state = "" if accepted else " (superseded)" if candidate.superseded else " (REJECT)"
+    entry = "" if candidate.index is None else f", entry {candidate.index}"
+    return Evidence(
+        run.track, "subject", speed, run.at, candidate.identity, candidate.index, accepted,
+        f"receipt {candidate.label}{pull_request}{state}{entry}", run.pull_request, run=run.run,
+    )  # fmt: skip
 
 
 def _figures(material: Material) -> Iterator[Evidence]:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast, get_args
 
 from k3_ledger.rescore.exact import format_rounded
 from k3_ledger.rescore.native import Observer
+from k3_ledger.rescore.rules.registry import find_rule
 from k3_ledger.rescore.slots import Track, parse_slot
-from k3_ledger.rescore.toml import Table, read_tables
+from k3_ledger.rescore.toml import Table, looks_misspelt, read_tables
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import NOWHERE, Position
@@ -25,6 +26,23 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal["speed", "ratio", "gain", "credit", "accepted", "pin", "every", "rescored"]
 Property: TypeAlias = Literal["top1", "kl", "top1-bar", "kl-bar", "attestation"]
+_COMMON: Final = frozenset({"id", "says", "kind", "quote"})
+_FIELDS: Final[dict[Kind, frozenset[str]]] = {
+    "speed": frozenset({
+        "track", "value", "tolerance", "actor", "observer", "receipt", "pull_request", "start", "ratio", "against",
+        "inverse", "current",
+    }),
+    "ratio": frozenset({"track", "against", "ratio", "tolerance", "actor", "observer", "receipt", "inverse"}),
+    "gain": frozenset({"percent", "tolerance", "receipt", "pull_request"}),
+    "credit": frozenset({"gain_percent", "credited_percent", "tolerance", "receipt", "pull_request"}),
+    "accepted": frozenset({"receipt", "pull_request"}),
+    "pin": frozenset({"track", "value", "measured", "tolerance"}),
+    "every": frozenset({"what", "least", "most", "is", "until"}),
+    "rescored": frozenset({"rule", "pins", "change", "count"}),
+}  # fmt: skip
+"""Fields of each kind, besides those that every claim has."""
+_EVERY_BOUND: Final = {"attestation": "is", "top1": "least", "top1-bar": "least", "kl": "most", "kl-bar": "most"}
+_RECEIPT: Final = re.compile(r"[0-9a-f]{4,64}")
 _FENCE: Final = re.compile(r"(`{3,}|~{3,})([^`]*)$")
 
 
@@ -142,7 +160,9 @@ def _blocks(text: str) -> tuple[list[tuple[int, str]], str]:
 
 
 def _read(table: Table, around: str | None) -> Claim:
+    table.only(_COMMON.union(*_FIELDS.values()))
     kind = cast("Kind", table.choice("kind", get_args(Kind)))
+    table.only(_COMMON | _FIELDS[kind])
     base = Claim(
         id=table.text("id"),
         says=table.text("says"),
@@ -151,7 +171,6 @@ def _read(table: Table, around: str | None) -> Claim:
         quote=table.text("quote") if table.has("quote") else None,
     )
     claim = _READERS[kind](table, base)
-    table.finish()
     if claim.quote is not None:
         _check_quote(table, claim, claim.quote, around)
     return claim
@@ -172,7 +191,7 @@ def _check_quote(table: Table, claim: Claim, quote: str, around: str | None) -> 
 def _speed(table: Table, base: Claim) -> Claim:
     ratio = _amount(table, "ratio") if table.has("ratio") else None
     start = _amount(table, "start") if table.has("start") else None
-    against = table.text("against") if table.has("against") else None
+    against = _actor(table, "against") if table.has("against") else None
     if (ratio is None) != (against is None):
         table.refuse("ratio" if against is None else "against", "ratio and against belong together")
     if against == "start" and start is None:
@@ -180,12 +199,12 @@ def _speed(table: Table, base: Claim) -> Claim:
     return _with(
         base,
         track=_track(table),
-        actor=table.text("actor") if table.has("actor") else "subject",
+        actor=_actor(table, "actor") if table.has("actor") else "subject",
         observer=_observer(table),
         value=_amount(table, "value"),
         tolerance=_tolerance(table),
         pull_request=_pull_request(table),
-        receipt=table.text("receipt") if table.has("receipt") else None,
+        receipt=_receipt(table),
         start=start,
         ratio=ratio,
         against=against,
@@ -198,14 +217,41 @@ def _ratio(table: Table, base: Claim) -> Claim:
     return _with(
         base,
         track=_track(table),
-        actor=table.text("actor") if table.has("actor") else "subject",
+        actor=_actor(table, "actor") if table.has("actor") else "subject",
         observer=_observer(table),
         ratio=_amount(table, "ratio"),
         tolerance=_tolerance(table),
-        against=table.text("against"),
+        against=_actor(table, "against"),
         inverse=_switch(table, "inverse"),
-        receipt=table.text("receipt") if table.has("receipt") else None,
+        receipt=_receipt(table),
     )
+
+
+def _actor(table: Table, key: str) -> str:
+    """Whom a value is of, or is compared with: a role, or any name of a peer that is not like one of the roles."""
+    roles = ("reference", "subject", "floor", *(("start",) if key == "against" else ()))
+    name = table.text(key)
+    if near := looks_misspelt(name, roles):
+        expected = f"{', '.join(roles)}, or the name of another actor of the same receipt"
+        raise RescoreError(
+            Code.TOML_FIELD,
+            f"{key} is no actor that is known",
+            position=table.position(key),
+            expected=expected,
+            found=name[:60],
+            hint=near,
+        )
+    return name
+
+
+def _receipt(table: Table) -> str | None:
+    """The first digits of a receipt's identity, or all of them; None when no receipt is named."""
+    if not table.has("receipt"):
+        return None
+    text = table.text("receipt")
+    if not _RECEIPT.fullmatch(text):
+        table.refuse("receipt", "receipt is not the identity of one", "4 to 64 lower-case hexadecimal digits")
+    return text
 
 
 def _observer(table: Table) -> Observer | None:
@@ -213,14 +259,14 @@ def _observer(table: Table) -> Observer | None:
 
 
 def _gain(table: Table, base: Claim) -> Claim:
-    return _with(base, value=_amount(table, "percent"), tolerance=_tolerance(table), **_which(table))
+    return _with(base, value=_signed(table, "percent"), tolerance=_tolerance(table), **_which(table))
 
 
 def _credit(table: Table, base: Claim) -> Claim:
     return _with(
         base,
-        gain=_amount(table, "gain_percent"),
-        credited=_amount(table, "credited_percent"),
+        gain=_signed(table, "gain_percent"),
+        credited=_signed(table, "credited_percent"),
         tolerance=_tolerance(table),
         **_which(table),
     )
@@ -242,6 +288,7 @@ def _pin(table: Table, base: Claim) -> Claim:
 
 def _every(table: Table, base: Claim) -> Claim:
     what = cast("Property", table.choice("what", get_args(Property)))
+    table.only(_COMMON | {"what", "until", _EVERY_BOUND[what]})
     fields: dict[str, object] = {"what": what, "until": table.moment("until") if table.has("until") else None}
     if what == "attestation":
         fields["word"] = table.text("is")
@@ -253,9 +300,21 @@ def _every(table: Table, base: Claim) -> Claim:
 
 
 def _rescored(table: Table, base: Claim) -> Claim:
+    rule = table.text("rule")
+    try:
+        find_rule(rule)
+    except RescoreError as error:
+        raise RescoreError(
+            Code.TOML_FIELD,
+            f"rule: {error.finding.message}",
+            position=table.position("rule"),
+            expected="the name of a registered rule",
+            found=rule[:60],
+            hint=error.finding.advice,
+        ) from None
     return _with(
         base,
-        rule=table.text("rule"),
+        rule=rule,
         pins=table.choice("pins", ("own", "tag")),
         change=table.choice("change", ("lower", "higher", "unchanged")),
         count=table.integer("count"),
@@ -274,7 +333,7 @@ def _with(base: Claim, **fields: object) -> Claim:
 
 def _which(table: Table) -> dict[str, object]:
     """The run a claim is about: a receipt, or the runs of a pull request."""
-    receipt = table.text("receipt") if table.has("receipt") else None
+    receipt = _receipt(table)
     pull_request = _pull_request(table)
     if receipt is None and pull_request is None:
         table.refuse(None, "a claim about a run names its receipt or its pull_request", "receipt or pull_request")
@@ -290,6 +349,14 @@ def _track(table: Table) -> Track:
 
 
 def _amount(table: Table, key: str) -> Amount:
+    """A measured value or a multiple: nothing that is measured is zero or below."""
+    amount = _signed(table, key)
+    if amount.value <= 0:
+        table.refuse(key, f"{key} must be above zero", "a number above 0")
+    return amount
+
+
+def _signed(table: Table, key: str) -> Amount:
     return Amount(*table.literal(key))
 
 

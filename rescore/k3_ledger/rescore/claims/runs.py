@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from k3_ledger.rescore.claims.evidence import of_run
 from k3_ledger.rescore.claims.status import Part, Status, near
 from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded
 from k3_ledger.rescore.rescore import IN_FORCE, rescore
@@ -12,8 +14,7 @@ from k3_ledger.rescore.rules.verdict import REJECT, Verdict
 from k3_ledger.schemas.errors import RescoreError
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
+    from k3_ledger.rescore.claims.evidence import Evidence
     from k3_ledger.rescore.claims.reading import Amount, Claim
     from k3_ledger.rescore.replay import Candidate, Material
     from k3_ledger.rescore.rules.parameters import Correctness
@@ -43,7 +44,12 @@ def _is_about(claim: Claim, candidate: Candidate) -> bool:
 
 
 def _name(candidate: Candidate) -> str:
-    return f"receipt {candidate.identity[:8]}{' (superseded)' if candidate.superseded else ''}"
+    return f"receipt {candidate.label}{' (superseded)' if candidate.superseded else ''}"
+
+
+def _evidence(*candidates: Candidate) -> tuple[Evidence, ...]:
+    """The receipts that a decision rests on, so that they can be proved."""
+    return tuple(of_run(candidate, candidate.run.speed or Fraction(0)) for candidate in candidates)
 
 
 def _accepted(about: list[Candidate]) -> Part:
@@ -52,13 +58,14 @@ def _accepted(about: list[Candidate]) -> Part:
     for candidate in about:
         (refused if candidate.published == REJECT else passed).append(candidate)
     if not refused:
-        return Part("run", Status.SUPPORTED, f"{_name(passed[0])} was accepted")
+        return Part("run", Status.SUPPORTED, f"{_name(passed[0])} was accepted", _evidence(passed[0]))
     parity = refused[0].run.parity
     kl = parity.worst_kl() if parity else None
     detail = f", kl {format_rounded(kl, 6)}" if kl is not None else ""
     if passed:
-        return Part("run", Status.AMBIGUOUS, f"{_name(refused[0])} is REJECT{detail}, {_name(passed[0])} is not")
-    return Part("run", Status.CONTRADICTED, f"{_name(refused[0])} is REJECT{detail}")
+        why = f"{_name(refused[0])} is REJECT{detail}, {_name(passed[0])} is not"
+        return Part("run", Status.AMBIGUOUS, why, _evidence(refused[0], passed[0]))
+    return Part("run", Status.CONTRADICTED, f"{_name(refused[0])} is REJECT{detail}", _evidence(refused[0]))
 
 
 def _gain(claim: Claim, about: list[Candidate]) -> Part:
@@ -68,9 +75,10 @@ def _gain(claim: Claim, about: list[Candidate]) -> Part:
         return Part("gain", Status.NO_RECEIPT, "no receipt holds both a speed and the frontier it beat")
     shown = ", ".join(f"{_name(candidate)} gained {_percent(gain)}" for candidate, gain in gains)
     agree = [near(gain * 100, claim.value, claim.tolerance) for _, gain in gains]
+    held = _evidence(*(candidate for candidate, _ in gains))
     if all(agree):
-        return Part("gain", Status.SUPPORTED, shown)
-    return Part("gain", Status.AMBIGUOUS if any(agree) else Status.CONTRADICTED, shown)
+        return Part("gain", Status.SUPPORTED, shown, held)
+    return Part("gain", Status.AMBIGUOUS if any(agree) else Status.CONTRADICTED, shown, held)
 
 
 def _gain_of(candidate: Candidate) -> Fraction | None:
@@ -86,7 +94,7 @@ def _credit(claim: Claim, about: list[Candidate]) -> tuple[Part, ...]:
     assert claim.credited is not None
     if len(about) > 1:
         said = ", ".join(_name(candidate) for candidate in about)
-        return (Part("run", Status.AMBIGUOUS, f"{len(about)} receipts could be meant: {said}"),)
+        return (Part("run", Status.AMBIGUOUS, f"{len(about)} receipts could be meant: {said}", _evidence(*about)),)
     (row,) = rescore(about, IN_FORCE).rows
     if not isinstance(row.result, Verdict):
         return (Part("run", Status.NO_RECEIPT, row.result.message),)
@@ -101,10 +109,10 @@ def _credit(claim: Claim, about: list[Candidate]) -> tuple[Part, ...]:
 
 def _share_part(claim: Claim, name: str, amount: Amount, found: Fraction | None, candidate: Candidate) -> Part:
     if found is None:
-        return Part(name, Status.CONTRADICTED, f"{_name(candidate)} was {name} nothing")
+        return Part(name, Status.CONTRADICTED, f"{_name(candidate)} was {name} nothing", _evidence(candidate))
     agrees = near(found * 100, amount, claim.tolerance)
     why = f"{_name(candidate)} {'' if name == 'gained' else 'was '}{name} {_percent(found)}"
-    return Part(name, Status.SUPPORTED if agrees else Status.CONTRADICTED, why)
+    return Part(name, Status.SUPPORTED if agrees else Status.CONTRADICTED, why, _evidence(candidate))
 
 
 def _every(claim: Claim, material: Material) -> Part:
@@ -128,7 +136,7 @@ def _every(claim: Claim, material: Material) -> Part:
     if against:
         candidate, value = against[0]
         why = f"not so for {len(against)} of {len(runs)} runs: {_name(candidate)} has {value}"
-        return Part("every", Status.CONTRADICTED, why)
+        return Part("every", Status.CONTRADICTED, why, _evidence(candidate))
     if unknown:
         return Part("every", Status.NO_RECEIPT, f"{unknown} of {len(runs)} runs do not record it")
     return Part("every", Status.SUPPORTED, f"so for all {len(runs)} runs")
@@ -163,7 +171,7 @@ def _rescored(claim: Claim, material: Material) -> Part:
     assert claim.rule is not None
     assert claim.change is not None
     report = rescore(material.candidates, find_rule(claim.rule), pins=claim.pins)
-    found = [row.candidate.identity[:8] for row in report.rows if row.change == claim.change]
+    found = [row.candidate.label for row in report.rows if row.change == claim.change]
     shown = f"{claim.rule} leaves {len(found)} runs {claim.change}, with {claim.pins} pins"
     if len(found) == claim.count:
         return Part("count", Status.SUPPORTED, shown)

@@ -7,9 +7,7 @@ digest and all. Every parameter must be there and no other may be: a rule with a
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
-import tomllib
 import types
 import typing
 from fractions import Fraction
@@ -18,44 +16,58 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from k3_ledger.rescore.exact import parse_decimal
 from k3_ledger.rescore.rules.parameters import Rule
 from k3_ledger.rescore.slots import parse_slot
+from k3_ledger.rescore.toml import did_you_mean, key_lines, looks_misspelt, read_document
 from k3_ledger.schemas.errors import LedgerError, RescoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import NOWHERE, Position
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 MAX_BYTES: Final = 65_536
 """Length of a rule file, in bytes."""
+METRICS: Final = ("decode", "prefill")
+"""Metrics that rules score; another one is taken where it is not like one of these."""
+TIERS: Final = ("XL", "L", "M", "S", "XS")
+"""Tiers that rules give, best first."""
 _NONE: Final = "none"
 _QUOTIENT: Final = re.compile(r"(-?[1-9][0-9]{0,40})/([1-9][0-9]{0,40})")
 
 
-def parse_parameters(name: str, parameters: Iterable[tuple[str, str]], *, position: Position = NOWHERE) -> Rule:
+def parse_parameters(
+    name: str,
+    parameters: Iterable[tuple[str, str]],
+    *,
+    position: Position = NOWHERE,
+    lines: Mapping[str, int] | None = None,
+) -> Rule:
     """The rule with this name and these parameters.
 
     Args:
         name: what to call it; not part of its digest.
         parameters: (dotted name, exact text), as :meth:`Rule.parameters` writes them.
         position: where they stand.
+        lines: line of each parameter, for a file.
 
     Raises:
         RescoreError: ``K3L-RULE-PARAMETERS``, naming the parameter that is missing, unknown, given twice or of the
             wrong kind.
     """
-    reader = _Reader(position)
+    reader = _Reader(position, lines or {})
     for key, text in parameters:
         if key in reader.texts:
             raise reader.refuse(key, "is given twice")
         reader.texts[key] = text
+    for key in reader.texts:  # first of all: a misspelt one is the fault, and not the one that it leaves missing
+        if not _is_known(key):
+            raise reader.unknown(key)
     values = {
         field.name: reader.read(field.name, hint) for field, hint in _fields(Rule) if field.name not in {"name", "pins"}
     }
     values["pins"] = reader.pins()
     unknown = sorted(set(reader.texts) - reader.seen)
     if unknown:
-        near = difflib.get_close_matches(unknown[0], reader.seen, n=1)
-        raise reader.refuse(unknown[0], "is no parameter" + (f"; did you mean {near[0]}?" if near else ""))
+        raise reader.unknown(unknown[0])
     return Rule(name=name, **values)
 
 
@@ -66,16 +78,56 @@ def read_rule_file(data: bytes, *, source: str) -> Rule:
         RescoreError: not TOML (``K3L-TOML-SYNTAX``) or not a rule (``K3L-RULE-PARAMETERS``).
     """
     where = Position(source=source)
-    if len(data) > MAX_BYTES:
-        raise RescoreError(Code.TOML_SYNTAX, f"longer than {MAX_BYTES} bytes", position=where)
-    try:
-        document = tomllib.loads(data.decode("utf-8"), parse_float=str)
-    except (ValueError, RecursionError) as error:
-        raise RescoreError(Code.TOML_SYNTAX, f"not TOML: {str(error).lower()}", position=where) from error
+    text, document = read_document(data, source=source, most=MAX_BYTES)
+    lines = key_lines(text)
     name = document.pop("name", None)
+    rows = _flatten("", document, lambda key: _place(where, lines, key))
+    _check_keys(rows, where, lines)
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+@/-]{0,99}", name):
-        raise RescoreError(Code.RULE_PARAMETERS, "name must be a short name in quotes", position=where)
-    return parse_parameters(name, _flatten("", document, where), position=where)
+        raise RescoreError(
+            Code.RULE_PARAMETERS, "name must be a short name in quotes", position=_place(where, lines, "name")
+        )
+    rule = parse_parameters(name, rows, position=where, lines=lines)
+    _check_words(rule, where, lines)
+    return rule
+
+
+def _check_keys(rows: list[tuple[str, str]], where: Position, lines: Mapping[str, int]) -> None:
+    """Refuse a misspelt key before anything is said about what it leaves missing, the rule's name included."""
+    reader = _Reader(where, lines)
+    for key, _ in rows:
+        if not _is_known(key):
+            raise reader.unknown(key)
+
+
+def _check_words(rule: Rule, where: Position, lines: Mapping[str, int]) -> None:
+    """Refuse what is free in a rule but in a file is a slip: a metric like a known one, a tier beside known ones."""
+    reader = _Reader(where, lines)
+    metrics = [("scope.metric", rule.scope.metric)]
+    metrics += [] if rule.guard is None else [("guard.metric", rule.guard.metric)]
+    metrics += [] if rule.clock is None else [("clock.metrics", metric) for metric in rule.clock.metrics]
+    metrics += [] if rule.ceiling is None else [("ceiling.metrics", metric) for metric in rule.ceiling.metrics]
+    metrics += [("credit.anchor_off", metric) for metric in rule.credit.anchor_off]
+    for key, metric in metrics:
+        if near := looks_misspelt(metric, METRICS):
+            raise reader.refuse(key, f"is no metric; {near}", metric)
+    tiers = [(f"tiers.steps.{name}", name) for name, _ in rule.tiers.steps]
+    tiers.append(("tiers.floor", rule.tiers.floor))
+    if any(name in TIERS for _, name in tiers):  # a scale of its own is free, half of the known one is a slip
+        for key, name in tiers:
+            if name not in TIERS:
+                raise reader.refuse(key, f"is no tier: the known ones are {', '.join(TIERS)}", name)
+
+
+def _place(where: Position, lines: Mapping[str, int], key: str) -> Position:
+    """Where a key stands; for one that is missing, where the rest of its part does, or the file begins."""
+    parts = key.split(".")
+    for count in range(len(parts), 0, -1):
+        prefix = ".".join(parts[:count])
+        found = [line for name, line in lines.items() if name == prefix or name.startswith(f"{prefix}.")]
+        if found:
+            return dataclasses.replace(where, line=min(found), field=key)
+    return dataclasses.replace(where, line=1, field=key)
 
 
 def format_rule_file(rule: Rule) -> str:
@@ -88,16 +140,18 @@ def format_rule_file(rule: Rule) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _flatten(prefix: str, table: Mapping[str, Any], where: Position) -> list[tuple[str, str]]:
+def _flatten(prefix: str, table: Mapping[str, Any], place: Callable[[str], Position]) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     for key, value in table.items():
         path = f"{prefix}.{key}" if prefix else key
         if isinstance(value, dict):
-            rows += _flatten(path, value, where)
+            rows += _flatten(path, value, place)
+        elif not _is_known(path):
+            rows.append((path, ""))
         elif isinstance(value, str | int) and not isinstance(value, bool):
             rows.append((path, str(value)))
         else:
-            raise RescoreError(Code.RULE_PARAMETERS, f"{path} must be text in quotes or a number", position=where)
+            raise RescoreError(Code.RULE_PARAMETERS, f"{path} must be text in quotes or a number", position=place(path))
     return rows
 
 
@@ -106,17 +160,44 @@ def _fields(cls: type[Any]) -> list[tuple[dataclasses.Field[Any], Any]]:
     return [(field, hints[field.name]) for field in dataclasses.fields(cls)]
 
 
+def _known(cls: type[Any], prefix: str = "") -> Iterator[tuple[str, bool]]:
+    """(dotted name, whether it is a part rather than a value) of everything that a rule has."""
+    for field, hint in _fields(cls):
+        path = f"{prefix}{field.name}"
+        kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+        (kind,) = [kind for kind in kinds if kind is not type(None)]
+        part = dataclasses.is_dataclass(kind)
+        if path != "name":
+            yield path, part
+        if part:
+            yield from _known(kind, f"{path}.")
+
+
+_LEAVES: Final = tuple(name for name, part in _known(Rule) if not part)
+_PARTS: Final = tuple(name for name, part in _known(Rule) if part)
+_OPEN: Final = ("tiers.steps.", "pins.")
+
+
+def _is_known(key: str) -> bool:
+    return key in _LEAVES or key in _PARTS or key.startswith(_OPEN)
+
+
 class _Reader:
     """Turns texts into values by the types of the rule's fields, noting which texts were used."""
 
-    def __init__(self, position: Position) -> None:
+    def __init__(self, position: Position, lines: Mapping[str, int]) -> None:
         self.position = position
+        self.lines = lines
         self.texts: dict[str, str] = {}
         self.seen: set[str] = set()
 
     def refuse(self, key: str, what: str, found: str | None = None) -> RescoreError:
-        where = dataclasses.replace(self.position, field=key)
+        where = _place(self.position, self.lines, key) if self.lines else dataclasses.replace(self.position, field=key)
         return RescoreError(Code.RULE_PARAMETERS, f"{key} {what}", position=where, found=found)
+
+    def unknown(self, key: str) -> RescoreError:
+        near = did_you_mean(key, [*_LEAVES, *_PARTS])
+        return self.refuse(key, "is no parameter" + (f"; {near}" if near else ""))
 
     def read(self, key: str, hint: Any) -> Any:
         """The value of a field, which is a part of a rule, an optional one, a list of steps, or a leaf."""

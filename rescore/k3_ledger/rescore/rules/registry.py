@@ -11,6 +11,7 @@ from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from k3_ledger.rescore.rules.parameters import Rule
@@ -37,15 +38,19 @@ ALIASES: Final[dict[str, str]] = {
 """Other names of registered rules: names in use elsewhere for rules that were never tagged, and tags by commit."""
 
 
-def find_rule(name: str) -> Rule:
+def find_rule(name: str, also: Sequence[str] = ()) -> Rule:
     """The rule of that name, release tag, interim id or alias.
+
+    Args:
+        name: what to look for.
+        also: words that the caller takes in the place of a rule, for the hint.
 
     Raises:
         RescoreError: ``K3L-RULE-UNKNOWN``, listing the rules that exist.
     """
     rule = RULES.get(ALIASES.get(name, name))
     if rule is None:
-        known = list(RULES)
+        known = [*also, *RULES]
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]}? registered: {', '.join(known)}" if near else f"registered: {', '.join(known)}"
         raise RescoreError(Code.RULE_UNKNOWN, f"no rule is named {name[:80]!r}", found=name[:80], hint=hint)
