@@ -13,10 +13,12 @@ from k3_ledger.ledger.core.proof import format_proof
 from k3_ledger.schemas.errors import LedgerError, ProofError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import ExitCode, Outcome
-from k3_ledger.verify.policy import TrustPolicy
+from k3_ledger.verify.log import check_log
+from k3_ledger.verify.policy import TrustPolicy, parse_policy
 from k3_ledger.verify.proof import check_proof, verify_proof
 from k3_ledger.verify.prove import prove_entry
 from k3_ledger.verify.report import VerificationError
+from k3_ledger.verify.settle import required
 from k3_ledger.verify.source import MemorySource
 from tests.ledgers import (
     LOG,
@@ -32,6 +34,7 @@ from tests.ledgers import (
     small_ledger,
     threshold_body,
 )
+from tests.support import ROOT as TREE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,9 +84,9 @@ def test_what_a_proof_cannot_show_is_not_checked() -> None:
 
 
 def test_every_entry_of_the_published_ledger_can_be_proved_under_the_policy_that_is_published_with_it() -> None:
-    policy = parse_policy((ROOT / "published.toml").read_bytes())
-    lines = (ROOT / "published" / "ledger.jsonl").read_bytes()
-    source = MemorySource(lines, (ROOT / "published" / "checkpoint").read_bytes())
+    policy = parse_policy((TREE / "published.toml").read_bytes())
+    lines = (TREE / "published" / "ledger.jsonl").read_bytes()
+    source = MemorySource(lines, checkpoint=(TREE / "published" / "checkpoint").read_bytes())
     assert check_log(source, policy).exit_code == 0
     for index in range(len(lines.splitlines())):
         report = check(format_proof(prove_entry(source, index)), policy)
