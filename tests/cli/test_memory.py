@@ -273,7 +273,8 @@ def test_evidence_that_cannot_be_kept_is_said(run, speed, tmp_path):
     (tmp_path / "memory").write_bytes(fork().head())
     (tmp_path / "memory.evidence").write_text("in the way")
     done = run(*VERIFY)
-    assert (done.code, "memory.evidence" in done.err) == (3, True)
+    assert (done.code, "memory.evidence" in done.err) == (1, True)
+    assert "NOT VERIFIED (exit code 1)" in done.out
 
 
 # ------------------------------------------------------------------------------------------------------------ freeze

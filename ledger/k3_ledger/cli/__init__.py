@@ -8,9 +8,11 @@ are those of :class:`k3_ledger.schemas.outcomes.ExitCode`.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
@@ -102,6 +104,10 @@ def _end(number: int, _: object) -> None:
 
 def _fail_path(error: OSError) -> int:
     """The system refused a path, and no command expected that."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS):  # only who writes is told so
+        from k3_ledger.cli.files import unwritable
+
+        return fail(unwritable(Path(os.fsdecode(error.filename)), error))
     name = os.fspath(error.filename) if isinstance(error.filename, str | os.PathLike) else repr(error.filename)
     shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
     typer.echo(printable(f"error: {error.strerror}: {shown} [{Code.UNREADABLE.id}]"), err=True)

@@ -78,13 +78,13 @@ def _indices(decision: Decision) -> list[int]:
 
 def _prove(report: ClaimsReport, ledger: Path, folder: Path) -> dict[int, Path]:
     """Write a proof file for each receipt; its path by the receipt's position."""
+    from k3_ledger.cli.files import unwritable
     from k3_ledger.cli.proofs import write_proof
-    from k3_ledger.cli.sources import unreadable
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise unreadable(folder, error) from None
+        raise unwritable(folder, error) from None
     proved = {}
     for index in sorted({index for decision in report.decisions for index in _indices(decision)}):
         proved[index] = folder / f"entry-{index}.proof"

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from k3_ledger.cli.files import unwritable
 from k3_ledger.cli.keys import JsonOption, KeyOption, PassphraseOption, load_key, print_json
 from k3_ledger.cli.pack import parse_indexes
-from k3_ledger.cli.sources import DirectorySource, unreadable
+from k3_ledger.cli.sources import DirectorySource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +64,7 @@ def export(
                 count += 1
         aside.replace(out)
     except OSError as error:
-        raise unreadable(out, error) from None
+        raise unwritable(out, error) from None
     finally:
         aside.unlink(missing_ok=True)
     if as_json:

@@ -2,11 +2,52 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from k3_ledger.cli.sources import unreadable
+from k3_ledger.schemas.findings import Code
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from k3_ledger.schemas.errors import StoreError
+
+_OF_THE_DISK = frozenset({Code.DISK_FULL, Code.DISK_ERROR})
+"""Refusals that another path on the same disk would meet as well."""
+_OF_THE_PLACE = frozenset({Code.READ_ONLY, Code.ACCESS_DENIED})
+
+
+def unwritable(path: Path, error: OSError, hint: str | None = None) -> StoreError:
+    """The error for a file that the operating system would not let us write.
+
+    Args:
+        path: the file.
+        error: what the operating system said.
+        hint: what to do where the place is at fault, and not the disk.
+    """
+    from k3_ledger.ledger.writer.disk import storage_error
+
+    refused = storage_error(error, path, "write the file", output=True)
+    if refused.code in _OF_THE_DISK or (refused.code in _OF_THE_PLACE and hint is None):
+        return refused
+    if refused.code in _OF_THE_PLACE:
+        refused.finding = replace(refused.finding, hint=hint)
+        return refused
+    return unreadable(path, error, hint or refused.finding.hint)
+
+
+@contextlib.contextmanager
+def writing(path: Path, hint: str | None = None) -> Iterator[None]:
+    """Turn an ``OSError`` inside the block into the error for a file that cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise unwritable(path, error, hint) from None
 
 
 def replace_file(path: Path, data: bytes, *, hint: str | None = None) -> None:
@@ -32,7 +73,9 @@ def replace_file(path: Path, data: bytes, *, hint: str | None = None) -> None:
     except (OSError, RuntimeError) as error:  # the latter for links that lead in a circle
         if aside is not None:
             aside.unlink(missing_ok=True)
-        raise unreadable(path, error if isinstance(error, OSError) else OSError(str(error)), hint) from None
+        if not isinstance(error, OSError):
+            raise unreadable(path, OSError(str(error)), hint) from None
+        raise unwritable(path, error, hint) from None
 
 
 def create_file(path: Path, data: bytes) -> bool:
@@ -53,7 +96,7 @@ def create_file(path: Path, data: bytes) -> bool:
     except FileExistsError:
         return False
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise unwritable(path, error) from None
     return True
 
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from k3_ledger.cli.files import create_file, replace_file
-from k3_ledger.cli.sources import read_small, unreadable
+from k3_ledger.cli.files import create_file, replace_file, unwritable
+from k3_ledger.cli.sources import read_small
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
 
@@ -115,7 +115,7 @@ def _alone(path: Path) -> Iterator[None]:
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        raise unreadable(path, error, _HINT) from None
+        raise unwritable(path, error, _HINT) from None
     try:
         with contextlib.suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -163,7 +163,7 @@ def forget(path: Path) -> None:
     try:
         path.replace(aside)
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise unwritable(path, error) from None
     typer.echo(
         f"note: a rollback before now goes unnoticed: what was remembered is forgotten, kept in {aside}", err=True
     )
@@ -188,7 +188,7 @@ def keep_evidence(folder: Path, remembered: list[tuple[str, bytes]], shown: byte
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise unreadable(place, error) from None
+        raise unwritable(place, error) from None
     for name, data in files:
         create_file(place / name, data)
     typer.echo(f"note: evidence is kept in {place}: {', '.join(name for name, _ in files)}", err=True)

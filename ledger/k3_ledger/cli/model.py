@@ -79,6 +79,7 @@ def synth(
     """
     from dataclasses import replace
 
+    from k3_ledger.cli.files import writing
     from k3_ledger.cli.terminal import progress_bar
     from k3_ledger.engine.synth import preset as preset_of
     from k3_ledger.engine.synth import write_synthetic
@@ -106,7 +107,8 @@ def synth(
             if bar is not None:
                 bar(done)
 
-        size = write_synthetic(spec, out, progress=advance)
+        with writing(out):
+            size = write_synthetic(spec, out, progress=advance)
     with open_weights(out) as weights:
         answer: dict[str, Any] = {"file": str(out), "bytes": size, "sha256": weights.digest(), "quant": weights.quant}
         if size <= MEASURED_BYTES if measure is None else measure:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
+from k3_ledger.cli.files import unwritable
 from k3_ledger.cli.keys import JsonOption, print_json
-from k3_ledger.cli.sources import BLOCK, KEPT_NAME, DirectorySource, unreadable
+from k3_ledger.cli.sources import BLOCK, KEPT_NAME, DirectorySource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -208,7 +209,7 @@ def _write(out: Path, made: _Maker, listed: PackList) -> None:
         aside.replace(out)
     except OSError as error:
         aside.unlink(missing_ok=True)
-        raise unreadable(out, error) from None
+        raise unwritable(out, error) from None
 
 
 def _member(name: str, size: int) -> tarfile.TarInfo:

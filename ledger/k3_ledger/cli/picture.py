@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from k3_ledger.cli.sources import unreadable
+from k3_ledger.cli.files import unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +51,7 @@ def draw(climbs: Sequence[Climb], path: Path) -> None:
         aside.replace(path)
     except OSError as error:
         aside.unlink(missing_ok=True)
-        raise unreadable(path, error) from None
+        raise unwritable(path, error) from None
 
 
 def _name(climb: Climb, place: int) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from k3_ledger.cli.sources import unreadable
+from k3_ledger.cli.files import unwritable
 
 if TYPE_CHECKING:
     from k3_ledger.verify.freshness import Clock
@@ -148,7 +148,7 @@ def _write(target: Path, data: bytes) -> None:
         aside.replace(target)
     except OSError as error:
         aside.unlink(missing_ok=True)
-        raise unreadable(target, error) from None
+        raise unwritable(target, error) from None
 
 
 def check_proof_file(

@@ -114,7 +114,8 @@ def _receipts(material: Material) -> dict[str, Fraction]:
 
 def _write(path: Path, report: LockReport) -> list[PinRecord]:
     """Raise pins in the file: written aside, flushed, put in place in one step."""
-    from k3_ledger.cli.sources import read_small, unreadable
+    from k3_ledger.cli.files import unwritable
+    from k3_ledger.cli.sources import read_small
     from k3_ledger.rescore.pins import rewrite_pins
 
     updates = {row.pin.slot: row.proposal for row in report.rows if row.proposal is not None and not row.pin.entry}
@@ -130,7 +131,7 @@ def _write(path: Path, report: LockReport) -> list[PinRecord]:
         aside.replace(path)
     except OSError as error:
         aside.unlink(missing_ok=True)
-        raise unreadable(path, error) from None
+        raise unwritable(path, error) from None
     return list(updates.values())
 
 

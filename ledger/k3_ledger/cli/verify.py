@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
     app.command("verify", help=HELP)(verify)
 
 
-def verify(
+def verify(  # noqa: PLR0915 - one command, its imports counted
     path: Annotated[
         str,
         typer.Argument(help="Ledger directory, ledger.jsonl, mirror, proof file, tar, or address.", show_default=False),
@@ -87,12 +87,14 @@ def verify(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Run the verification and end with its exit code."""
+    from k3_ledger.cli import fail
     from k3_ledger.cli import memory as memories
     from k3_ledger.cli.opening import PackNamed, ProofNamed, opened
     from k3_ledger.cli.render import print_report
     from k3_ledger.cli.sources import read_small
     from k3_ledger.cli.terminal import progress_bar
     from k3_ledger.cli.trust import load_policy
+    from k3_ledger.schemas.errors import LedgerError
     from k3_ledger.verify.log import Options
 
     present = _present(now)
@@ -117,7 +119,7 @@ def verify(
         from k3_ledger.cli.tokens import read_token
 
         options = replace(options, read_token=read_token)
-    shown = None
+    shown, is_log = None, False
     with opened(path, cache) as named:
         if isinstance(named, ProofNamed):
             from k3_ledger.cli.proofs import check_proof_file
@@ -131,14 +133,29 @@ def verify(
             with progress_bar(named.size, "verifying") as progress:
                 clock = memories.clock_of(present, kept=memory is not None, known=known)
                 report = check_ledger(named, policy, replace(options, progress=progress, clock=clock))
-            shown = _shown(named)
-            if memory is not None and not report.exit_code:
-                memories.keep_head(memory, known, shown, present)
+            shown, is_log = _shown(named), True
+    code = 0
+    try:
+        if memory is not None and is_log and not report.exit_code:
+            memories.keep_head(memory, known, shown, present)
+        _keep_evidence(evidence, memory, heads, shown, report)
+    except LedgerError as error:  # what cannot be kept takes nothing from the verdict
+        print_report(report, as_json=as_json)
+        code = fail(error)
+    else:
+        print_report(report, as_json=as_json)
+    raise typer.Exit(int(report.exit_code) or code)
+
+
+def _keep_evidence(
+    evidence: Path | None, memory: Path | None, heads: list[tuple[str, bytes]], shown: bytes | None, report: Report
+) -> None:
+    """Keep the heads where the report accuses the log of something, if the reader keeps anything."""
+    from k3_ledger.cli.memory import keep_evidence
+
     place = evidence or (None if memory is None else memory.with_name(f"{memory.name}.evidence"))
     if place is not None:
-        memories.keep_evidence(place, heads, shown, report)
-    print_report(report, as_json=as_json)
-    raise typer.Exit(int(report.exit_code))
+        keep_evidence(place, heads, shown, report)
 
 
 def _present(now: str | None) -> int:

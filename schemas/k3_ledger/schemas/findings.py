@@ -222,12 +222,13 @@ class Code(enum.Enum):
     READ_ONLY = CodeInfo(
         Area.STORE, E, "read-only file system",
         "Something had to be written and the file system is mounted read-only.",
-        "write on the original; reading and verifying need no write access", ExitCode.UNREADABLE,
+        "write on the original of a ledger, and other files where the file system is mounted for writing",
+        ExitCode.UNREADABLE,
     )  # fmt: skip
     ACCESS_DENIED = CodeInfo(
         Area.STORE, E, "access denied",
         "The operating system refused for want of permission.",
-        "run as the owner of the ledger directory, or fix its mode", ExitCode.UNREADABLE,
+        "run as the owner of the directory, fix its mode, or choose another place", ExitCode.UNREADABLE,
     )  # fmt: skip
     LOCK_BUSY = CodeInfo(
         Area.STORE, E, "another writer holds the ledger",

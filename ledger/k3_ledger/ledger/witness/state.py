@@ -111,7 +111,7 @@ class WitnessState:
             lock_timeout_s=lock_timeout_s,
         )
         document = {"schema": WITNESS_SCHEMA, "verifier_key": format_verifier_key(state.verifier)}
-        with storage_errors(root, "make the directory of the witness"):
+        with storage_errors(root, "make the directory of the witness", output=True):
             make_directory(state._disk, root)
             make_directory(state._disk, root / "logs")
             there = state._witness_path.exists()

@@ -120,7 +120,17 @@ _OTHER_CAUSE = (
 )
 
 
-def storage_error(error: OSError, path: Path, doing: str, *, consequence: str = "") -> StoreError:
+_OUTPUT_HINTS = {
+    errno.EROFS: "choose a place on a file system that is mounted for writing",
+    errno.EACCES: "choose a place that you may write to, or fix the mode of the directory or file",
+    errno.EPERM: "choose another place, or check the owner there and flags such as chattr +i or +a",
+    errno.ENOENT: "make the directory first, or choose one that is there",
+    errno.ENOTDIR: "choose a place below a directory",
+}
+"""What to do where a file or directory of the user's own is made, and not a ledger written."""
+
+
+def storage_error(error: OSError, path: Path, doing: str, *, consequence: str = "", output: bool = False) -> StoreError:
     """Say which call failed on which path, what was expected of the system, and what to do.
 
     Args:
@@ -128,8 +138,11 @@ def storage_error(error: OSError, path: Path, doing: str, *, consequence: str = 
         path: the path it is about.
         doing: what was being done, as in "cannot <doing>".
         consequence: what this means for the ledger, added to the message.
+        output: whether the path is a place of the user's choice, and no ledger that is there.
     """
     code, expected, hint = _CAUSES.get(error.errno or 0, _OTHER_CAUSE)
+    if output:
+        hint = _OUTPUT_HINTS.get(error.errno or 0, hint)
     reason = os.strerror(error.errno) if error.errno else str(error)
     return StoreError(
         code,
@@ -142,12 +155,12 @@ def storage_error(error: OSError, path: Path, doing: str, *, consequence: str = 
 
 
 @contextlib.contextmanager
-def storage_errors(path: Path, doing: str) -> Iterator[None]:
-    """Turn an ``OSError`` inside the block into a :class:`StoreError` about ``path``."""
+def storage_errors(path: Path, doing: str, *, output: bool = False) -> Iterator[None]:
+    """Turn an ``OSError`` inside the block into a :class:`StoreError` about ``path``; see :func:`storage_error`."""
     try:
         yield
     except OSError as error:
-        raise storage_error(error, path, doing) from error
+        raise storage_error(error, path, doing, output=output) from error
 
 
 def write_all(disk: Disk, fd: int, data: bytes) -> None:

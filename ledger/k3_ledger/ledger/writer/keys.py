@@ -112,14 +112,14 @@ def keygen(path: Path, passphrase: bytes | None = None, *, disk: Disk | None = N
     with contextlib.ExitStack() as undo:
         _create(disk, path, pem, 0o600, undo)
         _create(disk, public_path(path), public.pem(), 0o644, undo)
-        with storage_errors(path.parent, "make the key files durable"):
+        with storage_errors(path.parent, "make the key files durable", output=True):
             sync_directory(disk, path.parent)
         undo.pop_all()
     return public
 
 
 def _create(disk: Disk, path: Path, data: bytes, mode: int, undo: contextlib.ExitStack) -> None:
-    with storage_errors(path, "write the key file"):
+    with storage_errors(path, "write the key file", output=True):
         try:
             fd = disk.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         except FileExistsError:

@@ -155,7 +155,7 @@ class Ledger:
         """
         ledger = cls(path, disk or Disk())
         data = _beginning(origin, root, keys, time or utc_now())
-        with storage_errors(path, "make the ledger directory"):
+        with storage_errors(path, "make the ledger directory", output=True):
             make_directory(ledger.disk, path)
             lock = ledger.disk.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -163,7 +163,7 @@ class Ledger:
                 ledger.disk.flock(lock, fcntl.LOCK_EX)
             if ledger.log_path.exists():
                 raise _taken(ledger)
-            with storage_errors(path, "write the new ledger"):
+            with storage_errors(path, "write the new ledger", output=True):
                 if not (path / ".gitattributes").exists():
                     ledger.publish(path / ".gitattributes", GITATTRIBUTES)
                 ledger.publish(ledger.log_path, data)

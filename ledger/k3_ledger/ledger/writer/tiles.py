@@ -86,7 +86,7 @@ def write_tiles(
     note = heads[ledger.checkpoint_path]
     head = parse_checkpoint(parse_note(note).text, position=Position(source=str(ledger.checkpoint_path)))
     target = ledger if out is None else Ledger(out, ledger.disk)
-    with storage_errors(target.root, "write tiles"):
+    with storage_errors(target.root, "write tiles", output=out is not None):
         _make_directories(target.disk, target.root)
         publisher = _Publisher(target)
         walk, keys = TileWalk(), []
