@@ -138,7 +138,7 @@ def test_only_a_ledger_that_verifies_is_packed(folder: Path, tmp_path: Path) -> 
     log = folder / "ledger.jsonl"
     good = log.read_bytes()
     log.write_bytes(good.replace(b'"count":10', b'"count":11', 1))
-    assert code(k3("bundle", "pack", folder, "--out", tmp_path / "out")) is Code.CHECKPOINT_ROOT
+    assert code(k3("bundle", "pack", folder, "--out", tmp_path / "out")) is Code.SIGNATURE_MISMATCH
     log.write_bytes(good)
     (folder / "checkpoint").unlink()
     assert code(k3("bundle", "pack", folder, "--out", tmp_path / "out")) is Code.NOT_CHECKPOINTED
