@@ -324,3 +324,9 @@ def test_a_pin_without_its_source_is_as_old_as_it_says() -> None:
 def test_a_pin_is_no_younger_than_the_receipt_it_names() -> None:
     rows = [measured("56.82", time=moment("08-04T00:00")), measured("46.11", "f" * 32, time=moment("08-05T00:00"))]
     assert only(reconcile_lock([pin("56.82", time=moment("08-06T00:00"))], rows)).drift.decision == "alarm"
+
+
+def test_what_is_merged_here_makes_no_reference_older() -> None:
+    old = reference("18.44", time=moment("08-04T07:09"))
+    row = only(reconcile_lock([old], [other("18.44", time=moment("08-04T07:09"))], merges=[merge("45")]))
+    assert (row.predates, row.findings) == (0, ())
