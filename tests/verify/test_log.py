@@ -859,8 +859,8 @@ def _hint(report: Report) -> str:
 @pytest.mark.parametrize(
     ("how", "hint"),
     [
-        ("nothing else", "run k3-ledger recover, which keeps"),
-        ("a smaller head", "run k3-ledger recover, which keeps"),
+        ("nothing else", "run `k3-ledger recover`, which keeps"),
+        ("a smaller head", "run `k3-ledger recover`, which keeps"),
         ("a larger head", "do not recover"),
         ("a larger head that was kept", "do not recover"),
         ("a larger head that is remembered", "do not recover"),
