@@ -80,3 +80,17 @@ def test_a_document_is_recorded_again_where_it_no_longer_matches(tmp_path: Path)
         + "after\n"
     )
     transcripts.check(transcripts.run(transcripts.steps(new), tmp_path))
+
+
+def test_a_document_that_was_recorded_in_parts_is_refused() -> None:
+    one, two, three = ("1" * 64, "2" * 64, "3" * 64)
+
+    def ran(line: int, expected: str, printed: str) -> transcripts.Ran:
+        return transcripts.Ran(transcripts.Step(line, "k3-ledger x", expected, line, line + 1), printed, 0)
+
+    transcripts.check([ran(1, f"key {one}", f"key {two}"), ran(2, f"again {one}", f"again {two}")])
+    with pytest.raises(transcripts.TranscriptError, match="recorded in parts"):
+        transcripts.check([ran(1, f"key {one}", f"key {two}"), ran(2, f"again {three}", f"again {two}")])
+    with pytest.raises(transcripts.TranscriptError, match="recorded in parts"):
+        transcripts.check([ran(1, f"key {one}", f"key {two}"), ran(2, f"other {one}", f"other {three}")])
+    transcripts.check([ran(1, f"key {one}", f"key {two}"), ran(2, "…", f"again {two}")])
