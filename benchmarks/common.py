@@ -116,7 +116,8 @@ def finish(recorders: list[Recorder], subject: str, options: argparse.Namespace)
     source, patch = probe_source(TREE)
     if patch:
         files["source.patch"] = patch
-    command = ["python", str(script.relative_to(TREE)), *sys.argv[1:]]
+    words = ["{bundle}" if word == str(options.bundle) else word for word in sys.argv[1:]]  # no folder of this machine
+    command = ["python", str(script.relative_to(TREE)), *words]
     measurement = RunMeasurement(
         role="candidate",
         subject=Subject(name=subject, version=__version__, source=source, build_sha256=None),
