@@ -228,7 +228,7 @@ class DirectorySource:
         except OSError as error:
             hint = None
             if error.errno == errno.ENOENT and is_folder:
-                hint = f"a ledger directory holds a file {LOG_NAME}; `k3-ledger init` makes one"
+                hint = f"restore {LOG_NAME} where it was lost; `k3-ledger init` begins a ledger where none was"
             raise unreadable(self.log, error, hint) from None
         if not stat.S_ISREG(info.st_mode):
             raise StoreError(

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 from k3_ledger.ledger.core.chain import entry_identity
 from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.writer.batch import Batch, Draft, Receipt, check_named, utc_now
+from k3_ledger.ledger.writer.beside import check_not_shorter
 from k3_ledger.ledger.writer.disk import storage_error, write_all
 from k3_ledger.ledger.writer.logfile import LogFile
 from k3_ledger.ledger.writer.state import find_lines, known_kinds, scan
@@ -123,6 +124,12 @@ class Writer:
                     "more is lost than they",
                 ) from None
             raise
+        if known is None:
+            try:
+                check_not_shorter(self._log.path.parent, self._state.entries)
+            except StoreError:
+                self._state = None
+                raise
         return self._state
 
     def append(

@@ -19,6 +19,7 @@ from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.lines import TailKind, check_tail
 from k3_ledger.ledger.core.merkle import CompactRange
 from k3_ledger.ledger.core.note import Verifier, parse_note
+from k3_ledger.ledger.writer.beside import check_not_shorter
 from k3_ledger.ledger.writer.checkpoint import head_files
 from k3_ledger.ledger.writer.disk import Staging, make_directory, storage_errors, sync_directory, write_all
 from k3_ledger.ledger.writer.logfile import LogFile
@@ -78,6 +79,7 @@ def recover(ledger: Ledger, *, lock_timeout_s: float = 30.0) -> Recovered:
                 return _clear(ledger, log)
             state, tail = scan_to_tail(log.read, log.size())
             if tail.kind is TailKind.NONE:
+                check_not_shorter(ledger.root, state.entries)
                 return Recovered(state.entries, state.size, 0, None, complete=False)
             if tail.kind is TailKind.DAMAGED:
                 check_tail(tail, source=LOG_NAME)

@@ -18,6 +18,7 @@ from k3_ledger.ledger.core.framing import MAX_LINE, format_line
 from k3_ledger.ledger.core.keyring import Keyring
 from k3_ledger.ledger.writer.append import Writer
 from k3_ledger.ledger.writer.batch import refusal, utc_now
+from k3_ledger.ledger.writer.beside import remains_of
 from k3_ledger.ledger.writer.disk import Disk, Staging, make_directory, storage_error, storage_errors
 from k3_ledger.ledger.writer.state import LOG_NAME, read_origin
 from k3_ledger.schemas.encode import encode
@@ -163,6 +164,14 @@ class Ledger:
                 ledger.disk.flock(lock, fcntl.LOCK_EX)
             if ledger.log_path.exists():
                 raise _taken(ledger)
+            remains = remains_of(path)
+            if remains is not None:
+                raise StoreError(
+                    Code.STORE_EXISTS,
+                    "cannot make a ledger where one was: its log is gone and what belonged to it is here",
+                    position=Position(source=str(remains)),
+                    hint="restore ledger.jsonl from a copy that verifies; if there is none, move the directory away",
+                )
             with storage_errors(path, "write the new ledger", output=True):
                 if not (path / ".gitattributes").exists():
                     ledger.publish(path / ".gitattributes", GITATTRIBUTES)
