@@ -251,7 +251,7 @@ def test_an_error_is_two_lines_on_stderr_and_an_exit_code(capsys: pytest.Capture
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("error: ledger.jsonl: ")
-    assert "hint: a ledger directory holds a file ledger.jsonl" in err
+    assert "hint: restore ledger.jsonl where it was lost; `k3-ledger init` begins a ledger where none was" in err
 
 
 def test_a_small_file_that_is_not_small_is_refused(tmp_path: Path) -> None:
