@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import pytest
@@ -70,6 +71,20 @@ def test_a_head_that_cannot_be_read_stops_no_append(signed, damage):
     shutil.rmtree(signed.checkpoints_path)
     signed.checkpoints_path.mkdir()
     append_notes(signed, "five")
+
+
+@pytest.mark.parametrize("thing", ["pipe", "folder", "huge"])
+def test_what_is_no_note_in_a_heads_place_holds_no_writer(signed, thing):
+    for path in (signed.checkpoint_path, signed.checkpoints_path / "000000000008.note"):
+        path.unlink()
+        if thing == "pipe":
+            os.mkfifo(path)
+        elif thing == "folder":
+            path.mkdir()
+        else:
+            with path.open("wb") as file:
+                file.truncate(1 << 36)
+    append_notes(signed, "four")
 
 
 @pytest.mark.parametrize("name", ["checkpoint", "checkpoints", "blobs"])

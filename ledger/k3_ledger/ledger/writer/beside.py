@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.ledger.core.checkpoint import parse_checkpoint
-from k3_ledger.ledger.core.note import parse_note
+from k3_ledger.ledger.core.note import MAX_NOTE, parse_note
 from k3_ledger.schemas.errors import LedgerError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -36,7 +36,7 @@ def check_not_shorter(root: Path, entries: int) -> None:
     """
     for path in _newest_heads(root):
         try:
-            size = parse_checkpoint(parse_note(path.read_bytes()).text).size
+            size = parse_checkpoint(parse_note(_read(path)).text).size
         except (LedgerError, OSError):
             continue
         if size > entries:
@@ -53,6 +53,14 @@ def check_not_shorter(root: Path, entries: int) -> None:
 def remains_of(root: Path) -> Path | None:
     """Something in a directory without a log that shows that a log was there, or None."""
     return next((root / name for name in _REMAINS if (root / name).exists()), None)
+
+
+def _read(path: Path) -> bytes:
+    """The beginning of a regular file; of anything else nothing, for a pipe would hold the writer for ever."""
+    if not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        return file.read(MAX_NOTE)
 
 
 def _newest_heads(root: Path) -> Iterator[Path]:
