@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from k3_ledger.schemas import canonical
 from k3_ledger.schemas.canonical import Limits
 from k3_ledger.schemas.errors import MalformedError
-from k3_ledger.schemas.findings import Area, Code
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.findings.row import Area
 from k3_ledger.schemas.outcomes import Position
 from tests.reference import json_profile
 

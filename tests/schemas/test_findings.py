@@ -5,12 +5,16 @@ from __future__ import annotations
 import copy
 import pickle
 import re
+import subprocess
+import sys
+import types
 
 import pytest
 
-from k3_ledger.schemas import errors, findings
+from k3_ledger.schemas import errors
 from k3_ledger.schemas.errors import LedgerError, MalformedError
-from k3_ledger.schemas.findings import Area, Code, CodeInfo, Finding
+from k3_ledger.schemas.findings import Code, Finding, rows
+from k3_ledger.schemas.findings.row import Area, CodeInfo
 from k3_ledger.schemas.outcomes import NOWHERE, ExitCode, Outcome, Position, Severity
 
 
@@ -35,10 +39,31 @@ def test_exit_codes_follow_severity_unless_the_row_says_otherwise():
     assert info(Severity.ERROR, ExitCode.UNREADABLE).exit is ExitCode.UNREADABLE
 
 
-def test_two_codes_with_one_row_would_be_one_code_and_are_refused():
-    with pytest.raises(ValueError, match="duplicate values"):
-        findings.enum.unique(findings.enum.Enum("Twice", {"A": 1, "B": 1}))
+def test_two_codes_with_one_row_would_say_the_same():
     assert len({code.info for code in Code}) == len(Code)
+
+
+MODULES = [module for module in vars(rows).values() if isinstance(module, types.ModuleType)]
+
+
+def test_every_code_has_its_row_and_every_row_its_code():
+    assert set(rows.ROWS) == {code.name for code in Code}
+
+
+def test_no_module_hides_a_row_of_another():
+    assert sum(len(module.ROWS) for module in MODULES) == len(rows.ROWS)
+
+
+def test_an_area_stands_in_one_module():
+    where = {(info.area, module.__name__) for module in MODULES for info in module.ROWS.values()}
+    assert len(where) == len(Area)
+
+
+def test_no_words_are_read_until_a_finding_has_to_be_made():
+    program = "import sys; from k3_ledger.schemas import errors, findings; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    assert "k3_ledger.schemas.findings" in loaded
+    assert "k3_ledger.schemas.findings.rows" not in loaded
 
 
 def test_a_finding_in_json_leaves_out_what_is_unknown():

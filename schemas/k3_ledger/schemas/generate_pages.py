@@ -7,7 +7,8 @@ from typing import Final
 
 from k3_ledger.schemas import models
 from k3_ledger.schemas.envelope import SIGNING_ROLES
-from k3_ledger.schemas.findings import Area, Code
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.findings.row import Area
 from k3_ledger.schemas.generate_schemas import Schema, all_definitions, named_scalars, words
 
 _FINDINGS: Final = """\

@@ -5,7 +5,8 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-from k3_ledger.schemas.findings import Area, Code
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.findings.row import Area
 
 
 class Trouble(enum.StrEnum):

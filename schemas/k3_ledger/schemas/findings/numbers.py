@@ -1,0 +1,168 @@
+"""Rows of the registry: rules, pins, verdicts and claims."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from k3_ledger.schemas.findings.row import Area, CodeInfo
+from k3_ledger.schemas.outcomes import ExitCode, Severity
+
+E, W, N = Severity.ERROR, Severity.WARNING, Severity.NOTE
+
+# fmt: off
+ROWS: Final = {
+    # -- rules -----------------------------------------------------------------------------------------------
+    "NUMBER": CodeInfo(
+        Area.RULES, E, "not an exact number",
+        "A figure is missing, is not a finite decimal number, or carries a unit, so nothing can be computed from it.",
+        "write the number alone, such as 56.82; its unit has a field of its own", ExitCode.UNREADABLE,
+    ),
+    "RULE_UNKNOWN": CodeInfo(
+        Area.RULES, E, "unknown rule",
+        "No rule of that name is registered. A rule is never guessed from part of a name.",
+        "`k3-ledger rules list` shows every rule", ExitCode.USAGE,
+    ),
+    "RULE_MOMENT": CodeInfo(
+        Area.RULES, E, "no rule in force",
+        "The moment asked for is older than the first rule, or is no moment at all.",
+        "`k3-ledger rules list` shows since when each rule was in force", ExitCode.USAGE,
+    ),
+    "RULE_PARAMETERS": CodeInfo(
+        Area.RULES, E, "not the parameters of a rule",
+        "A parameter of a rule is missing, unknown, given twice or of the wrong kind. None is ever defaulted.",
+        "`k3-ledger rules show NAME --toml` prints a complete rule to start from", ExitCode.UNREADABLE,
+    ),
+    "RULE_DIGEST": CodeInfo(
+        Area.RULES, E, "a rule entry that states another rule's digest",
+        "The digest or the arithmetic that a `rule` entry states is not that of the parameters it carries. Whoever "
+        "reads the digest believes in another rule than the one that verdicts are derived by.",
+        "publish the rule again as `k3-ledger rules show NAME --body` prints it", ExitCode.FALSE,
+    ),
+    "TOML_SYNTAX": CodeInfo(
+        Area.RULES, E, "not TOML",
+        "A file of pins, merges or claims is not TOML, or is not UTF-8.",
+        "correct the line that is named", ExitCode.UNREADABLE,
+    ),
+    "TOML_FIELD": CodeInfo(
+        Area.RULES, E, "wrong field in a TOML file",
+        "A field of a file of pins, merges or claims is unknown, missing, given twice or of the wrong type.",
+        "correct the field that is named; the documentation lists them all", ExitCode.UNREADABLE,
+    ),
+    # -- pins ------------------------------------------------------------------------------------------------
+    "PIN_INVALID": CodeInfo(
+        Area.PINS, E, "not a pin",
+        "A pin is zero, negative, missing or in another metric's unit, so nothing can be held against it.",
+        "pin a measured value above zero, in the unit of its metric", ExitCode.UNREADABLE,
+    ),
+    "PIN_STALE": CodeInfo(
+        Area.PINS, E, "stale pin",
+        "The newest measurement differs from the pin by more than the threshold and no merged winner explains it: "
+        "whoever is scored against the pin is scored against the wrong number.",
+        "measure again; `reconcile --write` raises a pin that is too low",
+    ),
+    "PIN_EXPLAINED": CodeInfo(
+        Area.PINS, W, "pin behind a merged winner",
+        "The newest measurement is above the pin by more than the threshold, and the last merged winner explains it.",
+        "`reconcile --write` raises the pin",
+    ),
+    "PIN_ALARM": CodeInfo(
+        Area.PINS, E, "measurement far below the pin",
+        "The newest measurement is below nine tenths of the pin: a bad build, a slow machine, or a regression.",
+        "find the cause and measure again before anything is scored; a pin is never lowered",
+    ),
+    "PIN_UNSOURCED": CodeInfo(
+        Area.PINS, E, "pin without a source",
+        "The pin names no receipt, or one that is not in the ledger, so nobody can say where its value was measured.",
+        "name the receipt that the value was measured in",
+    ),
+    "PIN_HAND_EDITED": CodeInfo(
+        Area.PINS, E, "pin edited by hand",
+        "The pin's value is not the one that the receipt it names measured on that slot.",
+        "restore the measured value, or name the receipt that measured this one",
+    ),
+    "PIN_PREDATES": CodeInfo(
+        Area.PINS, W, "pin older than merged work",
+        "The pin was measured before work that has been merged on the same model and node since.",
+        "measure the frontier again",
+    ),
+    "PIN_UNMEASURED": CodeInfo(
+        Area.PINS, N, "pin without a measurement",
+        "No receipt measures the pin's slot, so its drift was not checked.",
+        "seal a measurement of the slot",
+    ),
+    "PIN_PROPOSAL": CodeInfo(
+        Area.PINS, W, "pin differs from its proposal",
+        "The file proposes another value than the ledger's own pin entry, which is the one that counts.",
+        "append a pin entry, or bring the file in line",
+    ),
+    "PIN_LOWERED": CodeInfo(
+        Area.PINS, E, "pin proposed lower",
+        "The file proposes a lower value than the ledger's own pin entry. Pins only ever rise.",
+        "restore the value of the pin entry",
+    ),
+    # -- verdicts --------------------------------------------------------------------------------------------
+    "VERDICT_MISMATCH": CodeInfo(
+        Area.VERDICTS, E, "verdict does not follow",
+        "The rule that a verdict names, applied to the run and the pins it names, gives something else.",
+        "do not trust this verdict; `k3-ledger rescore` derives the right one",
+    ),
+    "VERDICT_PIN": CodeInfo(
+        Area.VERDICTS, E, "verdict rests on a pin that is not there",
+        "A pin that a verdict took from a receipt, a pin entry, the rule or the history is not what stands there.",
+        "do not trust this verdict; `k3-ledger rescore` shows the pins that are there",
+    ),
+    "JUDGEMENT_UNREADABLE": CodeInfo(
+        Area.VERDICTS, E, "pin or rule entry that is none",
+        "An entry that verdicts rest on holds no pin (zero, negative, an unknown slot) or no complete rule.",
+        "do not trust what was judged after it; append a right one",
+    ),
+    "JUDGEMENT_DISOWNED": CodeInfo(
+        Area.VERDICTS, W, "judgement on an entry that was taken back",
+        "A verdict or a pin rests on an entry that a later revocation took back. Who judged did nothing wrong; what "
+        "was judged counts for nothing.",
+        "measure and judge again; until then rely on no figure that rests on the entry",
+    ),
+    "VERDICT_UNKNOWN_RULE": CodeInfo(
+        Area.VERDICTS, W, "verdict by an unknown rule",
+        "No rule of that digest is registered or published in the ledger, so the verdict was not derived again.",
+        "publish the rule as a `rule` entry",
+    ),
+    "RULE_NAME_TAKEN": CodeInfo(
+        Area.VERDICTS, E, "another rule under a known name",
+        "A rule entry has the name of a rule that says something else: a shipped one, or one published before it. "
+        "Whoever reads the name in a verdict would take it for the other.",
+        "publish the rule under a name of its own; a rule never changes under its name",
+    ),
+    "VERDICT_UNTRACED_PIN": CodeInfo(
+        Area.VERDICTS, N, "verdict rests on a pin from a file",
+        "The verdict follows, but a pin in it was taken from a file that the ledger does not hold.",
+        "append the pin as a `pin` entry and judge again",
+    ),
+    # -- claims ----------------------------------------------------------------------------------------------
+    "CLAIM_CONTRADICTED": CodeInfo(
+        Area.CLAIMS, E, "claim contradicted",
+        "The receipts say something else than what was published, or the run it rests on was refused.",
+        "correct what was published; the contradicting evidence is named",
+    ),
+    "CLAIM_AMBIGUOUS": CodeInfo(
+        Area.CLAIMS, E, "claim ambiguous",
+        "Several receipts could be meant, or those that could disagree with each other.",
+        "name the receipt that is meant",
+    ),
+    "CLAIM_NO_RECEIPT": CodeInfo(
+        Area.CLAIMS, E, "claim without a receipt",
+        "Nothing in the ledger holds the published value.",
+        "seal the measurement it was taken from, or withdraw it",
+    ),
+    "CLAIM_STALE": CodeInfo(
+        Area.CLAIMS, E, "claim stale",
+        "The value was right once; newer evidence on the same track says otherwise.",
+        "publish the newer value, or say when the old one held",
+    ),
+    "CLAIM_UNSEALED": CodeInfo(
+        Area.CLAIMS, W, "claim rests on an unsealed figure",
+        "Only a log line, a pin or the shipped history holds the value, or one side of a ratio; no receipt does.",
+        "measure again and seal it",
+    ),
+}
+# fmt: on
