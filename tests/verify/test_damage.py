@@ -51,7 +51,7 @@ VARIANTS: dict[str, tuple[bytes, set[Code], ExitCode, set[Code], ExitCode]] = {
         AHEAD,
         FALSE,
     ),
-    "03_empty": (b"", {C.EMPTY_LEDGER}, UNREADABLE, set(), UNREADABLE),
+    "03_empty": (b"", {C.EMPTY_LEDGER}, UNREADABLE, AHEAD, FALSE),
     "03_middle_removed": (b"".join(LINES[:MIDDLE] + LINES[MIDDLE + 1 :]), SHARED, FALSE, AHEAD, FALSE),
     "03_swapped": (
         b"".join([*LINES[: MIDDLE - 1], LINES[MIDDLE], LINES[MIDDLE - 1], *LINES[MIDDLE + 1 :]]),

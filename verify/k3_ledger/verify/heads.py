@@ -59,6 +59,11 @@ class Heads:
     malformed: dict[str, int]
     unreadable: int
 
+    @property
+    def there(self) -> bool:
+        """Whether anything shows that the log held an entry once: a head that says so, or one that cannot be read."""
+        return any(head.checkpoint.size for head in self.heads) or any(self.malformed.values()) or self.unreadable > 0
+
 
 def read_heads(source: LogSource, remembered: tuple[tuple[str, bytes], ...], findings: FindingLog) -> Heads:
     """Parse every head there is, before the log is read: their sizes say where roots are needed.

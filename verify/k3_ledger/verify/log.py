@@ -26,7 +26,7 @@ from k3_ledger.verify.references import check_references
 from k3_ledger.verify.report import FindingLog, Report, VerificationError
 from k3_ledger.verify.scan import ChunkMark, Scan, scan_log
 from k3_ledger.verify.settle import check_attested, check_demands, check_keys, count_unchecked, make_report
-from k3_ledger.verify.tail import advise_on_tail
+from k3_ledger.verify.tail import advise_on_tail, is_remainder
 from k3_ledger.verify.timestamps import check_timestamps
 from k3_ledger.verify.work import LOG_NAME
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from k3_ledger.schemas.structs import AnyEntryStruct
     from k3_ledger.verify.freshness import Clock
+    from k3_ledger.verify.heads import Heads
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.source import LogSource
     from k3_ledger.verify.timestamps import TokenReader
@@ -225,7 +226,7 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
             findings=findings,
         )
         if not scan.shaped:
-            _refuse_what_is_no_ledger(source, scan)
+            _refuse_what_is_no_ledger(source, scan, heads)
         _check_end(scan)
         # 5 keys: lifetimes by position, roles, and the policy's root.
         check_keys(scan, policy)
@@ -250,15 +251,23 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
     return make_report(source.name, policy, scan), scan
 
 
-def _refuse_what_is_no_ledger(source: LogSource, scan: Scan) -> None:
+def _refuse_what_is_no_ledger(source: LogSource, scan: Scan, heads: Heads) -> None:
     """Where no line looks like an entry, that is the only thing to say: whatever the lines are is no finding.
+
+    Where heads stand beside what a cut leaves of a log, which may be nothing at all, there was one: then it is checked
+    like any other log whose end is gone, wherever the cut fell.
 
     Raises:
         MalformedError: the cause.
     """
     try:
         check_is_ledger(source.blocks(), position=Position(source=LOG_NAME))
-    except LedgerError:
+    except LedgerError as error:
+        if heads.there and is_remainder(scan):
+            if error.code is Code.EMPTY_LEDGER:
+                scan.tallies["framing"].failed += 1
+                scan.findings.add(error.finding)
+            return
         scan.findings.clear()
         raise
 
