@@ -50,7 +50,8 @@ def run(
 
 
 def clock(tokens: int, seconds: str, jitter: str | None = None) -> ClockReading:
-    return ClockReading(tokens, Fraction(seconds), None if jitter is None else Fraction(jitter))
+    spread = None if jitter is None else Fraction(jitter)
+    return ClockReading(tokens, Fraction(seconds), spread, spread)
 
 
 def native(speed: str = "60", *, metric: str = "decode", **fields: Any) -> RunInputs:
@@ -60,7 +61,7 @@ def native(speed: str = "60", *, metric: str = "decode", **fields: Any) -> RunIn
     fields.setdefault("clock", clock(2048, format_exact(2048 / Fraction(speed)), "0.5"))
     fields.setdefault("guarded", Fraction(100))
     fields.setdefault("guard_pin", figure("100", "pin"))
-    fields.setdefault("samples", 3)
+    fields.setdefault("samples", 7)
     fields.setdefault("filled", True)
     return run(speed, metric=metric, **fields)
 

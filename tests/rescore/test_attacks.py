@@ -12,6 +12,14 @@ from k3_ledger.schemas.outcomes import Outcome
 from tests.rescore.runs import SUITE, at_depth, clock, figure, gate, native, parity, run, verdict
 
 HOUSE = {"decode": "house-1.decode", "prefill": "house-1.prefill"}
+
+
+@pytest.fixture(autouse=True, params=["house-1", "house-2"])
+def _every_house_rule(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    for metric in HOUSE:
+        monkeypatch.setitem(HOUSE, metric, f"{request.param}.{metric}")
+
+
 both_metrics = pytest.mark.parametrize("metric", ["decode", "prefill"])
 
 

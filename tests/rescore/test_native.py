@@ -73,6 +73,13 @@ def test_a_run_timed_from_outside_alone_makes_no_claim() -> None:
     assert found.clock.jitter is None
 
 
+def test_what_happens_to_one_of_five_runs_is_jitter_of_the_whole_and_not_of_the_middle() -> None:
+    rows = [(32, length) for length in (3, 1, 2, 4, 50)] + [(64, 100)]
+    (found,) = read_run(timing(series("decode", "controller", rows, context=4)))
+    assert found.clock is not None
+    assert (found.clock.jitter, found.clock.middle) == (49, 2)
+
+
 def test_one_length_is_no_clock() -> None:
     (found,) = read_run(timing(series("decode", "controller", [(32, 1), (32, 2)], context=4)))
     assert found.clock is None

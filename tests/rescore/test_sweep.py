@@ -34,6 +34,7 @@ POWERS = {10**exponent for exponent in range(41)}
 HOUSE = find_rule("house-1.decode")
 RULES: dict[str, Rule] = {
     "house": HOUSE,
+    "house, middle": find_rule("house-2.decode"),
     "house, coarse": replace(HOUSE, precision=Precision(2, 1, 9)),
     "house, anchored": replace(HOUSE, credit=Credit(Fraction(2))),
     "house, open": replace(HOUSE, ratchet=None, guard=None, sampling=None, clock=None, ceiling=None),
@@ -290,6 +291,29 @@ def tier_of(body: dict[str, Any], rule: Rule = HOUSE) -> str:
 )
 def test_each_edge_of_the_house_rule(change: dict[str, Any], tier: str) -> None:
     assert tier_of(exact(**change)) == tier
+
+
+@pytest.mark.parametrize(
+    ("outside", "first", "second"),
+    [
+        ([0, 0, 0, 5, 10, 10, 90], "REJECT", "XL"),  # ten times: one of seven was held up
+        ([0, 0, 0, 5, 10, 11, 90], "REJECT", "REJECT"),
+        ([0, 0, 0, 5, 10, 90, 90], "REJECT", "REJECT"),  # two of seven are more than a quarter
+        ([0, 5, 10, 90], "REJECT", "REJECT"),  # a quarter is not fewer than a quarter
+        ([0, 0, 0, 0, 0, 10, 10], "XL", "XL"),
+    ],
+)
+def test_one_repetition_that_was_held_up_is_no_jitter_to_the_second_house_rule(
+    outside: list[int], first: str, second: str
+) -> None:
+    body = exact()
+    rows = [(100, 20 + extra) for extra in outside] + [(6100, 120 + sorted(outside)[len(outside) // 2])] * 7
+    subject = series("decode", "subject", [(60, 1)] * 7, context=131_072)
+    body["timing"][:2] = [subject, series("decode", "controller", rows, context=131_072)]
+    rule = find_rule("house-2.decode")
+    few = replace(rule, sampling=replace(rule.sampling, repetitions=3))  # type: ignore[type-var]
+    assert (tier_of(body), tier_of(body, few)) == (first, second)
+    assert tier_of(body, rule) == (second if len(outside) >= 7 else "REJECT")
 
 
 @pytest.mark.parametrize(("thousandths", "tier"), [(51_005, "none"), (51_015, "XS"), (51_006, "XS")])

@@ -90,11 +90,13 @@ class ClockReading:
         tokens: how many more tokens the longer run did.
         seconds: how much longer it took; may be zero or negative, which is a reading too.
         jitter: greatest difference in seconds between runs of equal length; None when not measured.
+        middle: the same without the runs that :func:`~k3_ledger.schemas.repetitions.middle_spread` leaves out.
     """
 
     tokens: int
     seconds: Fraction
     jitter: Fraction | None = None
+    middle: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)

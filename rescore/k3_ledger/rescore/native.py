@@ -6,7 +6,8 @@
   timed region prefills: the shortest length of its series. Longer ones are there for the clock, not for the claim.
   Prefill with tokens in front of it is another metric, named after them.
 - The clock is another process's (observer ``controller``), over whole runs of two lengths: the difference of their
-  median durations for the difference of their counts, and as jitter the widest spread among runs of equal length.
+  median durations for the difference of their counts, and as jitter the widest spread among runs of equal length:
+  of all of them, and of their middle half.
 - Parity counts only when its rows are raw distributions.
 """
 
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from k3_ledger.rescore.exact import quantize
 from k3_ledger.rescore.inputs import ClockReading, Depth, Parity
 from k3_ledger.rescore.slots import ABSENT, Track
+from k3_ledger.schemas.repetitions import middle_spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -185,9 +187,14 @@ def _clock(by_length: dict[int, list[int]]) -> ClockReading | None:
         return None
     short, long = min(by_length), max(by_length)
     difference = median(map(Fraction, by_length[long])) - median(map(Fraction, by_length[short]))
-    spreads = [max(durations) - min(durations) for durations in by_length.values() if len(durations) > 1]
-    jitter = Fraction(max(spreads), NANOSECONDS) if spreads else None
-    return ClockReading(long - short, difference / NANOSECONDS, jitter)
+    repeated = [sorted(durations) for durations in by_length.values() if len(durations) > 1]
+    if not repeated:
+        return ClockReading(long - short, difference / NANOSECONDS)
+    jitter = max([durations[-1] - durations[0] for durations in repeated])
+    middle = max([middle_spread(durations) for durations in repeated])
+    return ClockReading(
+        long - short, difference / NANOSECONDS, Fraction(jitter, NANOSECONDS), Fraction(middle, NANOSECONDS)
+    )
 
 
 def median(values: Iterable[Fraction]) -> Fraction:

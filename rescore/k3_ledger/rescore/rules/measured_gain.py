@@ -1,4 +1,4 @@
-"""Arithmetic ``measured-gain/1``: what was measured is what is credited, and every gate grades.
+"""Arithmetics ``measured-gain/1`` and ``/2``: what was measured is what is credited, and every gate grades.
 
 Tier and credit come from the gain over the frontier, with ``anchored-gain/1``'s formulas for what the parameters turn
 on. Unlike there, a run that any gate refuses is REJECT, and a run for which the evidence of any gate is absent earns
@@ -7,10 +7,14 @@ on. Unlike there, a run that any gate refuses is REJECT, and a run for which the
 A first run, which has no frontier yet, has nothing its divergence or its guarded metric could be compared with, nor
 perhaps a value to take a ceiling from; these gates then pass with the reason ``no-frontier``. Its claim is still
 held against the clock.
+
+They differ in what the jitter is that the clock's margin is held against: in the first the widest spread among all
+runs of equal length, in the second that of their middle half (:func:`~k3_ledger.schemas.repetitions.middle_spread`).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from k3_ledger.rescore.exact import quantize
@@ -70,6 +74,12 @@ def judge(rule: Rule, run: RunInputs) -> Scored:
         pins=pins_used(rule, run),
         gates=gates,
     )
+
+
+def judge_by_middle(rule: Rule, run: RunInputs) -> Scored:
+    """The same with the jitter of the middle half of the repetitions, which one run that was held up does not move."""
+    clock = run.clock and replace(run.clock, jitter=run.clock.middle)
+    return judge(rule, replace(run, clock=clock))
 
 
 def _gates(rule: Rule, run: RunInputs, *, first: bool) -> tuple[Gate, ...]:

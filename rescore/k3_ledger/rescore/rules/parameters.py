@@ -19,8 +19,10 @@ from typing import Final, Literal, TypeAlias
 from k3_ledger.rescore.exact import format_exact
 from k3_ledger.schemas import canonical
 
-Arithmetic: TypeAlias = Literal["anchored-gain/1", "measured-gain/1"]
+Arithmetic: TypeAlias = Literal["anchored-gain/1", "measured-gain/1", "measured-gain/2"]
 """Identifiers of the arithmetics. A changed formula is a new identifier, never a new meaning of an old one."""
+GRADING: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/1", "measured-gain/2"})
+"""Those whose every gate grades: what one refuses is REJECT, what one has no evidence for earns nothing."""
 
 _MOST_DECIMALS: Final = 40
 

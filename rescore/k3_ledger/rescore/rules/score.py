@@ -35,4 +35,5 @@ def apply_arithmetic(rule: Rule, run: RunInputs) -> Scored:
 _ARITHMETICS: dict[Arithmetic, Callable[[Rule, RunInputs], Scored]] = {
     "anchored-gain/1": anchored_gain.judge,
     "measured-gain/1": measured_gain.judge,
+    "measured-gain/2": measured_gain.judge_by_middle,
 }

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from k3_ledger.rescore.native import BESIDE, NANOSECONDS, PREFILL, claimed, scored_at
+from k3_ledger.rescore.rules.parameters import GRADING
 from k3_ledger.rescore.slots import ABSENT
 from k3_ledger.rescore.sweeping.fields import decode_lines
 from k3_ledger.rescore.sweeping.numbers import SCALE, median_rate, pair, twice_median, upper_text
+from k3_ledger.schemas.repetitions import left_out
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,7 +78,7 @@ class Timing(NamedTuple):
         speed: claim, in ``10**-6`` units per second.
         tokens: units that the longer run did more; 0 when there is no clock.
         twice_ns: twice the nanoseconds it took longer.
-        jitter_ns: widest spread; None when not measured.
+        jitter_ns: widest spread, of all runs or of their middle half; None when not measured.
         samples: least number of repetitions of any length.
     """
 
@@ -95,7 +97,8 @@ class Preparer:
         self.rule = rule
         self.scope = (rule.scope.metric, rule.scope.context)
         self.guard = (rule.guard.metric, rule.guard.context) if rule.guard else None
-        self.grades = rule.arithmetic == "measured-gain/1"
+        self.grades = rule.arithmetic in GRADING
+        self._middle = rule.arithmetic == "measured-gain/2"
         self.sampling = rule.sampling if self.grades else None
         self.kl_bar = upper_text(rule.correctness.kl) or ""
         self.top1 = pair(rule.correctness.top1)
@@ -148,8 +151,8 @@ class Preparer:
         own = groups.get(self.scope)
         if own is None:
             return offset, metrics
-        timing = read_timing(own)
-        guarded = read_timing(groups[self.guard]) if self.guard in groups else None
+        timing = read_timing(own, middle=self._middle)
+        guarded = read_timing(groups[self.guard], middle=self._middle) if self.guard in groups else None
         if timing is None or (guarded is None and self.guard in groups):
             return ~offset
         model, parity = body.model, body.parity
@@ -253,8 +256,13 @@ class _ClockNumbers:
         return margin * whole >= 2 * times * timing.jitter_ns * timing.speed
 
 
-def read_timing(series: list[Series]) -> Timing | None:
-    """Read the series of one metric; None when the claim is absent or not over equal counts."""
+def read_timing(series: list[Series], *, middle: bool) -> Timing | None:
+    """Read the series of one metric; None when the claim is absent or not over equal counts.
+
+    Args:
+        series: all that counts of one metric.
+        middle: take the jitter of the middle half of the repetitions, as ``measured-gain/2`` does.
+    """
     own: list[int] = []
     count = 0
     by_length: dict[int, list[int]] = {}
@@ -279,15 +287,16 @@ def read_timing(series: list[Series]) -> Timing | None:
                     rows.append(sample.duration_ns)
     if not own:
         return None
-    return _timing(count, own, by_length, filled=filled)
+    return _timing(count, own, by_length, filled=filled, middle=middle)
 
 
-def _timing(count: int, own: list[int], by_length: Mapping[int, list[int]], *, filled: bool) -> Timing:
+def _timing(count: int, own: list[int], by_length: Mapping[int, list[int]], *, filled: bool, middle: bool) -> Timing:
     samples, spread = len(own), -1
     for rows in by_length.values():
         rows.sort()
-        if len(rows) > 1 and rows[-1] - rows[0] > spread:
-            spread = rows[-1] - rows[0]
+        cut = left_out(len(rows)) if middle else 0
+        if len(rows) > 1 and rows[-1 - cut] - rows[cut] > spread:
+            spread = rows[-1 - cut] - rows[cut]
         if len(rows) < samples:  # noqa: PLR1730 - a call costs as much as all of this
             samples = len(rows)
     speed = median_rate(count, own)

@@ -12,6 +12,7 @@ from k3_ledger.rescore.inputs import Figure
 from k3_ledger.rescore.native import DECIMALS
 from k3_ledger.rescore.replay import Gathering, Material
 from k3_ledger.rescore.rescore import Judge, order_change
+from k3_ledger.rescore.rules.parameters import GRADING
 from k3_ledger.rescore.rules.verdict import BASELINE, NONE, REJECT, Verdict
 from k3_ledger.rescore.slots import Track
 from k3_ledger.rescore.sweeping.numbers import SCALE, lower_text, pair, round_half_even, upper_text
@@ -197,7 +198,7 @@ class _Grading:
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
-        self.grades = rule.arithmetic == "measured-gain/1"
+        self.grades = rule.arithmetic in GRADING
         self.steps = [(name, *pair(bar)) for name, bar in rule.tiers.steps]
         self.significance = pair(rule.tiers.significance)
         self.cap = pair(rule.credit.cap)
