@@ -290,6 +290,56 @@ def test_key_is_rotated_by_name_and_revoked_by_file(run, ledger, keys):
     assert run(*words).code == 1
 
 
+def test_what_was_taken_back_is_told_apart_wherever_entries_are_shown(run, ledger, tmp_path):
+    append_notes_with(run, "good", "bad", "bad too")
+    assert run("key", "enrol", "judge", "spare.pub.pem", "-k", "root.pem", "-l", "ledger").code == 0  # entry 7
+    append_notes_with(run, "still bad")
+    assert run("key", "revoke", "judge", "-k", "root.pem", "-l", "ledger", "--from", "5").code == 0  # entry 9
+    report = run("verify", "ledger", "--json").json
+    assert report["disowned"] == [{"first": 5, "last": 6, "by": 9}, {"first": 8, "last": 8, "by": 9}]
+    rows = run("ls", "-l", "ledger", "--json").json
+    assert {row["entry"]: row["disowned_by"] for row in rows["entries"] if row["disowned_by"]} == {5: 9, 6: 9, 8: 9}
+    assert rows["disowned_unknown"] is None
+    listed = run("ls", "-l", "ledger").out.splitlines()
+    assert [line.split()[0] for line in listed if "DISOWNED by entry 9: " in line] == ["5", "6", "8"]
+    for entry, by in ((4, None), (5, 9), (7, None), (8, 9), (9, None)):
+        shown = run("show", entry, "-l", "ledger")
+        assert ("DISOWNED: entry 9 takes back" in shown.out) == (by is not None)
+        assert run("show", entry, "-l", "ledger", "--json").json["disowned_by"] == by
+    assert run("checkpoint", "-k", "log.pem", "-l", "ledger").code == 0
+    assert run("prove", "7", "-l", "ledger", "-o", "good.proof").code == 0
+    assert run("verify", "good.proof", "--json").json["disowned"] == []
+
+
+def test_what_was_taken_back_is_called_unknown_where_key_entries_are_damaged(run, ledger):
+    append_notes_with(run, "good", "bad")
+    assert (
+        run("key", "revoke", "judge", "-k", "root.pem", "-l", "ledger", "--from", "5", "--reason", "stolen").code == 0
+    )
+    assert run("ls", "-l", "ledger").code == 0
+    path = ledger / "ledger.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"stolen", b"st0len"))
+    listed = run("ls", "-l", "ledger", "--json")
+    assert (listed.code, {row["disowned_by"] for row in listed.json["entries"]}) == (0, {None})
+    assert "K3L-SIGNATURE-MISMATCH" in listed.json["disowned_unknown"]
+    for words in (("ls",), ("show", "5")):
+        done = run(*words, "-l", "ledger")
+        assert (done.code, "DISOWNED" in done.out) == (0, False)
+        assert "note: which entries were disowned cannot be told: " in done.err
+
+
+def test_an_index_that_lies_about_a_key_hides_nothing_in_show(run, ledger, keys):
+    import sqlite3
+
+    append_notes_with(run, "bad")
+    assert run("key", "revoke", "judge", "-k", "root.pem", "-l", "ledger", "--from", "4").code == 0
+    assert run("index", "-l", "ledger").code == 0
+    with sqlite3.connect(ledger / "index.sqlite") as db:
+        db.execute("update entries set key = ? where entry = 4", [keys["runner"]["key_id"]])
+    db.close()
+    assert run("show", "4", "-l", "ledger", "--json").json["disowned_by"] == 5
+
+
 def ends(run):
     return {key["name"]: (key["ended"], key["retired"], key["disowned_from"]) for key in run_keys(run)}
 

@@ -239,7 +239,20 @@ def test_a_compromise_revocation_disowns_what_came_after_and_leaves_what_came_be
     ledger.add("key", key_body(RUNNER, "runner", "revoke", revoked_from=7), ROOT)
     log = verify_log(MemorySource(ledger.data), POLICY)
     assert log.report.counts == {Code.KEY_DISOWNED: 3}
+    assert log.report.disowned == ((7, 9, 10),)
     assert [entry.index for entry in log if entry.disowned] == [7, 8, 9]
+
+
+def test_disowned_entries_are_ranges_in_log_order_whoever_signed_them_and_whatever_they_are() -> None:
+    ledger = small_ledger(1)
+    at = len(ledger.lines)
+    for number in range(2):
+        ledger.add("run", run_body(number), RUNNER)
+        ledger.add("note", {"text": "x", "artifacts": []}, RUNNER)
+    ledger.add("note", {"text": "x", "artifacts": []}, JUDGE)
+    ledger.add("run", run_body(2), RUNNER)
+    ledger.add("key", key_body(RUNNER, "runner", "revoke", revoked_from=at), ROOT)
+    assert check(ledger).disowned == ((at, at + 3, at + 6), (at + 5, at + 5, at + 6))
 
 
 def test_a_revoked_thief_takes_back_the_keys_he_enrolled_and_gives_back_those_he_retired() -> None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 MODULES: Final[dict[str, tuple[str, ...]]] = {
     "keys": ("keygen", "key"),
-    "store": ("init", "append", "seal", "checkpoint", "recover", "index", "ls", "show"),
+    "store": ("init", "append", "seal", "checkpoint", "recover", "index"),
+    "lookup": ("ls", "show"),
     "verify": ("verify",),
     "proofs": ("prove",),
     "witness": ("cosign", "witness"),

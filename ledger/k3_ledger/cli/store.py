@@ -1,8 +1,7 @@
-"""Commands of the operator: make a ledger, append, seal, sign its head, recover it, look things up in it."""
+"""Commands of the operator: make a ledger, append, seal, sign its head, recover it, index it."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -68,8 +67,6 @@ def register(app: typer.Typer) -> None:
     app.command("checkpoint", help=CHECKPOINT_HELP)(checkpoint)
     app.command("recover", help=RECOVER_HELP)(recover)
     app.command("index", help=INDEX_HELP)(index)
-    app.command("ls", help="List entries, as the index has them.")(ls)
-    app.command("show", help="Print one entry, read from the log itself.")(show)
 
 
 def init(
@@ -340,50 +337,3 @@ def index(
         return
     how = "built anew" if done.rebuilt else f"{done.added} added"
     typer.echo(f"{opened.index_path}: {done.entries} entries, {how}")
-
-
-def ls(
-    ledger: LedgerOption = Path(),
-    kind: Annotated[str | None, typer.Option(help="Only entries of this kind.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="The newest so many; 0 is all.")] = 20,
-    as_json: JsonOption = False,
-) -> None:
-    """List entries."""
-    from k3_ledger.ledger.writer.index import list_entries, open_index
-    from k3_ledger.ledger.writer.store import Ledger
-
-    with open_index(Ledger.open(ledger)) as db:
-        rows = list_entries(db, kind=kind, limit=limit)
-    if as_json:
-        print_json({"entries": rows})
-        return
-    for row in rows:
-        typer.echo(
-            f"{row['entry']:>8}  {row['time']}  {row['kind']:<10}{row['identity'][:16]}…  {row['summary']}".rstrip()
-        )
-    if rows:
-        typer.echo("note: times are claimed by the entries' signers; order comes from the chain", err=True)
-
-
-def show(
-    entry: Annotated[str, typer.Argument(help="Index, or identity or its beginning.", show_default=False)],
-    ledger: LedgerOption = Path(),
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the entry as JSON with its identity and place.")
-    ] = False,
-) -> None:
-    """Print one entry."""
-    from k3_ledger.ledger.core.framing import parse_line
-    from k3_ledger.ledger.writer.index import find_entry, open_index
-    from k3_ledger.ledger.writer.store import Ledger
-
-    opened = Ledger.open(ledger)
-    with open_index(opened) as db:
-        row = find_entry(opened, db, entry)
-    value = json.loads(parse_line(row["line"]).entry)
-    if as_json:
-        print_json({"identity": row["identity"], "byte_offset": row["byte_offset"], "entry": value})
-        return
-    typer.echo(f"entry {row['entry']} {row['identity']}")
-    print_json(value)
-    typer.echo("note: shown, not verified; `k3-ledger verify` checks signatures and chain", err=True)

@@ -12,6 +12,7 @@ from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.outcomes import ExitCode, Outcome
 
 if TYPE_CHECKING:
+    from k3_ledger.ledger.core.keyring import Disowned
     from k3_ledger.schemas.findings import Code, Finding
     from k3_ledger.verify.timestamps import ArtifactBound
     from k3_ledger.verify.witnesses import TimeBound
@@ -187,6 +188,7 @@ class Report:
         bounds: by when entries existed according to the policy's witnesses, largest tree first; see there.
         stamps: the same according to the policy's timestamp authorities.
         artifact_stamps: by when artifacts existed according to them, in log order, the first of them.
+        disowned: every entry that a later revocation took back, in log order: it stands there and counts for nothing.
     """
 
     subject: str
@@ -201,6 +203,7 @@ class Report:
     bounds: tuple[TimeBound, ...] = ()
     stamps: tuple[TimeBound, ...] = ()
     artifact_stamps: tuple[ArtifactBound, ...] = ()
+    disowned: tuple[Disowned, ...] = ()
 
     @property
     def exit_code(self) -> ExitCode:
@@ -222,6 +225,7 @@ class Report:
             "existed": [bound.as_dict() for bound in self.bounds],
             "timestamped": [bound.as_dict() for bound in self.stamps],
             "timestamped_artifacts": [bound.as_dict() for bound in self.artifact_stamps],
+            "disowned": [{"first": part.first, "last": part.last, "by": part.by} for part in self.disowned],
             "steps": [step.as_dict() for step in self.steps],
             "findings": [finding.as_dict() for finding in self.findings],
             "counts": {code.id: n for code, n in sorted(self.counts.items(), key=lambda item: item[0].id)},

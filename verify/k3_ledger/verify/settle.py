@@ -211,4 +211,5 @@ def make_report(subject: str, policy: TrustPolicy | None, scan: Scan) -> Report:
         bounds=scan.bounds,
         stamps=scan.stamps,
         artifact_stamps=scan.artifact_stamps,
+        disowned=scan.keyring.disowned_ranges(),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from k3_ledger.ledger.core import strict_base64
 from k3_ledger.ledger.core.ed25519 import check_public_key, check_signature
@@ -28,6 +28,14 @@ if TYPE_CHECKING:
 FOREVER = 2**63
 EARLIER_STATES = 64
 """Earlier states of the keys that a refused endorsement is tried against, to say that it is stale."""
+
+
+class Disowned(NamedTuple):
+    """Consecutive positions that one revocation takes back: ``first`` to ``last``, both included, ``by`` its own."""
+
+    first: int
+    last: int
+    by: int
 
 
 @dataclass(slots=True)
@@ -381,13 +389,30 @@ class Keyring:
 
     def disowned(self) -> frozenset[int]:
         """Positions whose entries a compromise revocation took back."""
-        return frozenset(
-            p
-            for (key, _), positions in self.uses.items()
-            if (life := self.lives.get(key) or self.taken_back.get(key)) is not None
-            for p in positions
-            if _is_disowned(life, p)
-        )
+        return frozenset(position for position, _ in self._taken_back())
+
+    def disowned_ranges(self) -> tuple[Disowned, ...]:
+        """The same positions in log order, with the revocation that took each of them back."""
+        ranges: list[Disowned] = []
+        for position, by in sorted(self._taken_back()):
+            if ranges and (ranges[-1].last, ranges[-1].by) == (position - 1, by):
+                ranges[-1] = ranges[-1]._replace(last=position)
+            else:
+                ranges.append(Disowned(position, position, by))
+        return tuple(ranges)
+
+    def disowned_by(self, key: str, position: int) -> int | None:
+        """Position of the revocation that took back what ``key`` signed at ``position``; None where none did."""
+        life = self.lives.get(key) or self.taken_back.get(key)
+        return None if life is None or not _is_disowned(life, position) else min(life.retired, life.taken_back)
+
+    def _taken_back(self) -> Iterator[tuple[int, int]]:
+        """(position, that of the revocation) of every use that was taken back."""
+        for (key, _), positions in self.uses.items():
+            life = self.lives.get(key) or self.taken_back.get(key)
+            if life is not None and life.ended in ("disowned", "taken back"):  # few are, and there may be many uses
+                by = min(life.retired, life.taken_back)
+                yield from ((position, by) for position in positions if _is_disowned(life, position))
 
 
 def _start(revocations: tuple[tuple[int, int], ...]) -> int:
