@@ -10,7 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from k3_ledger.cli import app, fail, terminal
-from k3_ledger.cli.sources import DirectorySource, read_small
+from k3_ledger.cli.sources import DirectorySource
+from k3_ledger.ledger.regular import read_small
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.verify.policy import NO_POLICY_SENTENCE, TrustPolicy

@@ -16,7 +16,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from k3_ledger.cli.sources import BLOCK, open_regular, read_small
+from k3_ledger.cli.sources import BLOCK
+from k3_ledger.ledger.regular import open_regular, read_small
 from k3_ledger.schemas.errors import LedgerError
 
 if TYPE_CHECKING:

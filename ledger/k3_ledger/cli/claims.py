@@ -51,7 +51,7 @@ def check(
     as_json: JsonOption = False,
 ) -> None:
     """Check claims."""
-    from k3_ledger.cli.sources import read_small
+    from k3_ledger.ledger.regular import read_small
     from k3_ledger.rescore.claims.check import check_claims
     from k3_ledger.rescore.claims.reading import read_claims
     from k3_ledger.rescore.claims.status import Status

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from k3_ledger.cli.sources import unreadable
+from k3_ledger.ledger.regular import unreadable
 from k3_ledger.schemas.findings import Code
 
 if TYPE_CHECKING:

@@ -108,7 +108,7 @@ def read_passphrase(path: Path) -> bytes:
     Raises:
         StoreError: it cannot be read.
     """
-    from k3_ledger.cli.sources import read_small
+    from k3_ledger.ledger.regular import read_small
 
     return read_small(path, 4096).split(b"\n")[0].removesuffix(b"\r")
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from k3_ledger.cli.files import create_file, replace_file, unwritable
-from k3_ledger.cli.sources import read_small
+from k3_ledger.ledger.regular import read_small
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
 

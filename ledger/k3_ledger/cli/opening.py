@@ -7,16 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from k3_ledger.cli.sources import (
-    LOG_NAME,
-    DirectorySource,
-    is_stream,
-    limited,
-    open_regular,
-    open_stream,
-    read_start,
-    read_stream,
-)
+from k3_ledger.cli.sources import LOG_NAME, DirectorySource, is_stream, limited, open_stream, read_start
+from k3_ledger.ledger.regular import open_regular, read_stream
 from k3_ledger.schemas.errors import MalformedError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position

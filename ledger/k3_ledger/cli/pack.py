@@ -15,7 +15,8 @@ import typer
 
 from k3_ledger.cli.files import unwritable
 from k3_ledger.cli.keys import JsonOption, print_json
-from k3_ledger.cli.sources import BLOCK, KEPT_NAME, DirectorySource
+from k3_ledger.cli.sources import BLOCK, DirectorySource
+from k3_ledger.ledger.core.checkpoint import KEPT_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

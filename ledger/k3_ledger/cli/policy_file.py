@@ -13,7 +13,7 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AoT
 
 from k3_ledger.cli.files import create_file, replace_file
-from k3_ledger.cli.sources import read_small
+from k3_ledger.ledger.regular import read_small
 from k3_ledger.schemas.errors import PolicyError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position

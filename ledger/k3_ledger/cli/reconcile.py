@@ -57,7 +57,7 @@ def reconcile(
     as_json: JsonOption = False,
 ) -> None:
     """Reconcile."""
-    from k3_ledger.cli.sources import read_small
+    from k3_ledger.ledger.regular import read_small
     from k3_ledger.rescore.pins import read_merges, read_pins
     from k3_ledger.rescore.reconcile import reconcile_lock
     from k3_ledger.schemas.findings import Code
@@ -115,7 +115,7 @@ def _receipts(material: Material) -> dict[str, Fraction]:
 def _write(path: Path, report: LockReport) -> list[PinRecord]:
     """Raise pins in the file: written aside, flushed, put in place in one step."""
     from k3_ledger.cli.files import unwritable
-    from k3_ledger.cli.sources import read_small
+    from k3_ledger.ledger.regular import read_small
     from k3_ledger.rescore.pins import rewrite_pins
 
     updates = {row.pin.slot: row.proposal for row in report.rows if row.proposal is not None and not row.pin.entry}

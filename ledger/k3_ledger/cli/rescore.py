@@ -144,7 +144,7 @@ def _count(path: Path, rule: Rule, processes: int, *, as_json: bool) -> None:
 def _pins(text: str) -> Pins:
     if text in {"own", "tag"}:
         return text  # type: ignore[return-value]
-    from k3_ledger.cli.sources import read_small
+    from k3_ledger.ledger.regular import read_small
     from k3_ledger.rescore.pins import read_pins
 
     pins = read_pins(read_small(Path(text)), source=text)

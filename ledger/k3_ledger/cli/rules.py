@@ -57,7 +57,7 @@ def load_rule(name: str, also: Sequence[str] = ()) -> Rule:
         StoreError: the file cannot be read.
     """
     if name.endswith(".toml"):
-        from k3_ledger.cli.sources import read_small
+        from k3_ledger.ledger.regular import read_small
         from k3_ledger.rescore.rules.reading import read_rule_file
 
         return read_rule_file(read_small(Path(name)), source=name)

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import errno
-import os
 import re
 import stat
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from k3_ledger.ledger.core.checkpoint import KEPT_NAME
 from k3_ledger.ledger.core.lines import EntryWatch
+from k3_ledger.ledger.regular import (
+    NO_PIPES,
+    names_in,
+    open_regular,
+    read_if_there,
+    read_small,
+    read_up_to,
+    unreadable,
+)
 from k3_ledger.schemas.errors import StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -21,11 +31,8 @@ if TYPE_CHECKING:
 LOG_NAME = "ledger.jsonl"
 BLOCK = 1 << 20
 """Bytes read at a time."""
-KEPT_NAME = re.compile(r"[0-9]{1,20}\.note")
-"""What a kept checkpoint is called: its tree size."""
 TOKEN_NAME = re.compile(r"[0-9]{1,20}(?:-[a-z0-9-]{1,40})?\.tsr")
 """What a timestamp token of a signed head is called: the head's tree size, and whose token it is."""
-NO_PIPES = "a named pipe or a device is not opened, for it may never end: hand it over as standard input (-) instead"
 MAX_STREAM = 64 << 30
 """Most bytes that are taken from one file at an address, or from standard input: what never ends is stopped there."""
 MAX_OPEN_LINE = 1 << 20
@@ -34,44 +41,6 @@ changed byte, twice as many: those are findings, and are read on."""
 LINES_TRIED = 1000
 """Lines of a log at an address of which one has to look like an entry."""
 _STREAM = re.compile(r"-|/dev/stdin|/dev/fd/[0-9]{1,9}|/proc/self/fd/[0-9]{1,9}")
-MAX_NOTE = 1 << 20
-"""Longest signed tree head that is read, in bytes."""
-
-
-def unreadable(path: Path, error: OSError, hint: str | None = None) -> StoreError:
-    """The error for a file that the operating system would not give us."""
-    return StoreError(
-        Code.UNREADABLE,
-        f"{os.strerror(error.errno) if error.errno else error}: {path}",
-        position=Position(source=path.name),
-        hint=hint,
-    )
-
-
-def open_regular(path: Path, *, follow: bool = True) -> BinaryIO:
-    """Open a regular file for reading, and nothing that could hang, never end or stand for something else.
-
-    Args:
-        path: the file.
-        follow: whether a symbolic link to it is followed.
-
-    Raises:
-        StoreError: it cannot be opened, or is no regular file.
-    """
-    try:
-        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
-        handle = os.open(path, flags)
-    except OSError as error:
-        raise unreadable(path, error) from None
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise StoreError(
-            Code.UNREADABLE,
-            f"not a regular file: {path}",
-            position=Position(source=path.name),
-            hint=NO_PIPES,
-        )
-    return os.fdopen(handle, "rb", buffering=0)
 
 
 def is_stream(text: str) -> bool:
@@ -156,37 +125,6 @@ def is_directory(path: Path) -> bool:
         raise unreadable(path, error) from None
 
 
-def read_small(path: Path, limit: int = MAX_NOTE) -> bytes:
-    """A whole small file.
-
-    Raises:
-        StoreError: it cannot be read, or is longer than ``limit`` bytes.
-    """
-    with open_regular(path) as stream:
-        return read_stream(stream, str(path), limit)
-
-
-def read_stream(stream: BinaryIO, path: str, limit: int) -> bytes:
-    """The rest of a stream that must not be long.
-
-    Raises:
-        StoreError: it cannot be read, or is longer than ``limit`` bytes.
-    """
-    name = path.rpartition("/")[2]
-    try:
-        data = _read_up_to(stream, limit + 1)
-    except OSError as error:
-        raise unreadable(Path(path), error) from None
-    if len(data) > limit:
-        raise StoreError(
-            Code.UNREADABLE,
-            f"{path} is longer than {limit} bytes",
-            position=Position(source=name),
-            hint="this is not the file that it is named after",
-        )
-    return data
-
-
 def read_start(stream: BinaryIO, path: Path, count: int) -> bytes:
     """The first ``count`` bytes of a file, or fewer where it is shorter.
 
@@ -194,17 +132,19 @@ def read_start(stream: BinaryIO, path: Path, count: int) -> bytes:
         StoreError: they cannot be read.
     """
     try:
-        return _read_up_to(stream, count)
+        return read_up_to(stream, count)
     except OSError as error:
         raise unreadable(path, error) from None
 
 
-def _read_up_to(stream: BinaryIO, limit: int) -> bytes:
-    parts = []
-    while limit > 0 and (block := stream.read(limit)):
-        parts.append(block)
-        limit -= len(block)
-    return b"".join(parts)
+@contextmanager
+def _as_head() -> Iterator[None]:
+    """Say of what cannot be read that it stands in the place of a signed head."""
+    try:
+        yield
+    except StoreError as error:
+        found = error.finding
+        raise StoreError(Code.CHECKPOINT_UNREADABLE, found.message, position=found.position) from None
 
 
 class DirectorySource:
@@ -254,29 +194,26 @@ class DirectorySource:
         Read once: what is remembered after a verification is what was verified.
         """
         if not self._checkpoint_read:
-            path = self.root / "checkpoint"
-            there = not self._bare and (path.exists() or path.is_symlink())
-            self._checkpoint = read_small(path) if there else None
+            with _as_head():
+                self._checkpoint = None if self._bare else read_if_there(self.root / "checkpoint")
             self._checkpoint_read = True
         return self._checkpoint
 
     def kept_checkpoints(self) -> Iterator[tuple[str, bytes]]:
         """Signed tree heads kept in ``checkpoints/``, by name; other files there are nobody's business."""
         folder = self.root / "checkpoints"
-        if self._bare or not folder.is_dir():
-            return
-        for path in sorted(folder.iterdir()):
-            if KEPT_NAME.fullmatch(path.name):
-                yield f"checkpoints/{path.name}", read_small(path)
+        with _as_head():
+            names = [] if self._bare else list(filter(KEPT_NAME.fullmatch, names_in(folder)))
+        for name in names:
+            with _as_head():
+                data = read_small(folder / name)
+            yield f"checkpoints/{name}", data
 
     def timestamps(self) -> Iterator[tuple[str, bytes]]:
         """Timestamp tokens of signed heads in ``timestamps/``, by name."""
-        folder = self.root / "timestamps"
-        if self._bare or not folder.is_dir():
-            return
-        for path in sorted(folder.iterdir()):
-            if TOKEN_NAME.fullmatch(path.name):
-                yield f"timestamps/{path.name}", read_small(path)
+        for name in () if self._bare else names_in(self.root / "timestamps"):
+            if TOKEN_NAME.fullmatch(name):
+                yield f"timestamps/{name}", read_small(self.root / "timestamps" / name)
 
     def open_artifact(self, sha256: str) -> BinaryIO | None:
         """An artifact from ``blobs/sha256``. Symbolic links are not followed out of the ledger."""

@@ -197,7 +197,8 @@ def faults(entry: Any) -> Iterator[Finding]:
 
 
 def _read_body(name: str) -> bytes:
-    from k3_ledger.cli.sources import is_stream, open_stream, read_small, read_stream
+    from k3_ledger.cli.sources import is_stream, open_stream
+    from k3_ledger.ledger.regular import read_small, read_stream
 
     if not is_stream(name):
         return read_small(Path(name), MAX_BODY)
@@ -208,7 +209,7 @@ def _read_body(name: str) -> bytes:
 
 
 def _open_file(path: Path) -> Any:
-    from k3_ledger.cli.sources import unreadable
+    from k3_ledger.ledger.regular import unreadable
 
     try:
         return path.open("rb")

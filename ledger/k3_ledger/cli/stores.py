@@ -11,18 +11,11 @@ import os
 import re
 from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
-from k3_ledger.cli.sources import (
-    BLOCK,
-    KEPT_NAME,
-    LOG_NAME,
-    MAX_NOTE,
-    TOKEN_NAME,
-    open_regular,
-    read_stream,
-    sane,
-    unreadable,
-)
+from k3_ledger.cli.sources import BLOCK, LOG_NAME, TOKEN_NAME, sane
+from k3_ledger.ledger.core.checkpoint import KEPT_NAME
+from k3_ledger.ledger.core.note import MAX_NOTE
 from k3_ledger.ledger.core.tiles import ENTRIES, MAX_BUNDLE_BYTES, MAX_TILE_BYTES, tile_path
+from k3_ledger.ledger.regular import names_in, open_regular, read_stream, stands_there, unreadable
 from k3_ledger.schemas.errors import LedgerError, MalformedError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -86,14 +79,11 @@ class DirectoryStore:
     def open(self, path: str) -> BinaryIO | None:
         """See :meth:`Store.open`."""
         place = self.root / path
-        if not place.exists() and not place.is_symlink():
-            return None
-        return open_regular(place, follow=False)
+        return open_regular(place, follow=False) if stands_there(place) else None
 
     def names(self, folder: str) -> list[str]:
         """See :meth:`Store.names`."""
-        place = self.root / folder
-        return sorted(path.name for path in place.iterdir()) if place.is_dir() else []
+        return names_in(self.root / folder)
 
 
 class _Slice(io.RawIOBase):

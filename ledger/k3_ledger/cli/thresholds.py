@@ -24,7 +24,7 @@ from k3_ledger.cli.keys import (
     print_json,
     print_receipt,
 )
-from k3_ledger.cli.sources import read_small, unreadable
+from k3_ledger.ledger.regular import read_small, unreadable
 
 if TYPE_CHECKING:
     from k3_ledger.ledger.writer.proposal import Proposal

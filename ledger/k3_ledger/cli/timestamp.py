@@ -37,13 +37,18 @@ def request(
 ) -> None:
     """Write the request."""
     from k3_ledger.cli.files import replace_file
-    from k3_ledger.cli.sources import read_small
     from k3_ledger.cli.tokens import make_request
     from k3_ledger.ledger.core.checkpoint import parse_checkpoint
     from k3_ledger.ledger.core.note import parse_note
+    from k3_ledger.ledger.writer.beside import read_head
     from k3_ledger.ledger.writer.store import Ledger
+    from k3_ledger.schemas.errors import StoreError
+    from k3_ledger.schemas.findings import Code
 
-    text = parse_note(read_small(Ledger.open(ledger).checkpoint_path)).text
+    note = read_head(Ledger.open(ledger).checkpoint_path)
+    if note is None:
+        raise StoreError(Code.NOT_CHECKPOINTED, "the ledger has no checkpoint, so there is nothing to timestamp")
+    text = parse_note(note).text
     replace_file(out, make_request(text.encode()))
     typer.echo(f"{out}: request for a timestamp of the head of {parse_checkpoint(text).size} entries")
 
@@ -56,8 +61,9 @@ def add(
     ] = None,
 ) -> None:
     """Keep the answer."""
-    from k3_ledger.cli.sources import TOKEN_NAME, read_small
+    from k3_ledger.cli.sources import TOKEN_NAME
     from k3_ledger.cli.tokens import parse_token
+    from k3_ledger.ledger.regular import read_if_there, read_small
     from k3_ledger.ledger.writer.disk import make_directory, storage_errors
     from k3_ledger.ledger.writer.store import Ledger
     from k3_ledger.schemas.errors import LedgerError, StoreError
@@ -82,7 +88,7 @@ def add(
     target = opened.root / "timestamps" / kept
     with storage_errors(target, "keep the timestamp"):
         make_directory(opened.disk, target.parent)
-        if target.exists() and target.read_bytes() != data:
+        if read_if_there(target, MAX_TOKEN) not in (None, data):
             raise StoreError(
                 Code.STORE_EXISTS,
                 "another timestamp of that head stands there",
@@ -95,10 +101,9 @@ def add(
 
 def _heads(ledger: Ledger) -> dict[bytes, int]:
     """Tree size by the digest that a timestamp of the head is over."""
-    from k3_ledger.cli.sources import read_small
     from k3_ledger.ledger.core.checkpoint import parse_checkpoint
     from k3_ledger.ledger.core.note import parse_note
-    from k3_ledger.ledger.writer.checkpoint import head_files
+    from k3_ledger.ledger.writer.beside import read_heads
 
-    texts = [parse_note(read_small(path)).text for path in head_files(ledger)]
+    texts = [parse_note(data).text for data in read_heads(ledger.root).values()]
     return {hashlib.sha256(text.encode()).digest(): parse_checkpoint(text).size for text in texts}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from k3_ledger.cli.sources import read_small
+from k3_ledger.ledger.regular import read_small
 from k3_ledger.schemas.errors import PolicyError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position

@@ -102,7 +102,7 @@ def init(
 
 def show(trust: FileOption = Path("trust.toml"), as_json: JsonOption = False) -> None:
     """Print a policy."""
-    from k3_ledger.cli.sources import read_small
+    from k3_ledger.ledger.regular import read_small
     from k3_ledger.verify.policy import parse_policy
 
     _print(trust, parse_policy(read_small(trust), trust.name), None, as_json=as_json)
@@ -220,7 +220,7 @@ def add_timestamps(
     import tomlkit
 
     from k3_ledger.cli.policy_file import edit, put
-    from k3_ledger.cli.sources import read_small
+    from k3_ledger.ledger.regular import read_small
     from k3_ledger.verify.policy import parse_certificate
 
     text = read_small(certificate, 1 << 16).decode("ascii", errors="replace").strip() + "\n"
@@ -258,7 +258,7 @@ def add_attestation(
     import tomllib
 
     from k3_ledger.cli.policy_file import edit, put_table
-    from k3_ledger.cli.sources import read_small
+    from k3_ledger.ledger.regular import read_small
     from k3_ledger.verify.attestation import AttestationPolicy, read_table
     from k3_ledger.verify.policy import parse_policy
 

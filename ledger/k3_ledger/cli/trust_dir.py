@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from k3_ledger.cli.sources import read_small, unreadable
+from k3_ledger.ledger.regular import read_small, unreadable
 from k3_ledger.schemas.errors import PolicyError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position

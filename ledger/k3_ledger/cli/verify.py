@@ -91,9 +91,9 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
     from k3_ledger.cli import memory as memories
     from k3_ledger.cli.opening import PackNamed, ProofNamed, opened
     from k3_ledger.cli.render import print_report
-    from k3_ledger.cli.sources import read_small
     from k3_ledger.cli.terminal import progress_bar
     from k3_ledger.cli.trust import load_policy
+    from k3_ledger.ledger.regular import read_small
     from k3_ledger.schemas.errors import LedgerError
     from k3_ledger.verify.log import Options
 

@@ -313,8 +313,8 @@ def sign(
 
 def _read_request(path: Path) -> AddCheckpoint | None:
     """The request in a file that begins like one."""
-    from k3_ledger.cli.sources import open_regular, read_small
     from k3_ledger.ledger.core.tlog_witness import MAX_REQUEST, parse_request
+    from k3_ledger.ledger.regular import open_regular, read_small
 
     if not path.is_file():
         return None

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 MAX_SIZE: Final = 2**53 - 1
 """Largest tree size: entry indexes are canonical integers."""
+KEPT_NAME: Final = re.compile(r"[0-9]{1,20}\.note")
+"""What a signed head is called in ``checkpoints/``: its tree size. Other files there are nobody's business."""
 
 _DECIMAL: Final = re.compile(r"[0-9]{1,16}")
 _FIXED_LINES: Final = 3

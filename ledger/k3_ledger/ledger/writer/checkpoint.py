@@ -26,6 +26,7 @@ from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.merkle import CompactRange
 from k3_ledger.ledger.core.note import Verifier, format_note, key_hash, parse_note, sign_note
 from k3_ledger.ledger.writer.batch import check_key
+from k3_ledger.ledger.writer.beside import kept_heads, read_head, read_heads
 from k3_ledger.ledger.writer.disk import make_directory, storage_errors
 from k3_ledger.ledger.writer.logfile import LogFile
 from k3_ledger.ledger.writer.state import check_entry, check_unchanged, place_of, scan, whole_lines
@@ -34,7 +35,7 @@ from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from k3_ledger.ledger.core.note import NoteSignature
@@ -137,10 +138,11 @@ def keep_cosignatures(
     log = LogFile(ledger.disk, ledger.log_path, lock_timeout_s=lock_timeout_s)
     try:
         with log.locked(), storage_errors(ledger.checkpoints_path, "keep the cosigned head"):
-            for path in (kept, ledger.checkpoint_path):
-                if not path.exists():
+            for path in (*(path for path in kept_heads(ledger.root) if path == kept), ledger.checkpoint_path):
+                data = read_head(path)
+                if data is None:
                     continue
-                old = parse_note(path.read_bytes(), position=Position(source=str(path)))
+                old = parse_note(data, position=Position(source=str(path)))
                 if old.text == text:
                     note = format_note(text, _first_and_last(old.sigs, added))
                     ledger.publish(path, note)
@@ -161,14 +163,6 @@ def _first_and_last(sigs: Iterable[NoteSignature], added: Iterable[NoteSignature
     return [sig for lines in by_key.values() for sig in lines]
 
 
-def head_files(ledger: Ledger) -> Iterator[Path]:
-    """The newest signed head and every kept one, as far as there are any."""
-    if ledger.checkpoint_path.exists():
-        yield ledger.checkpoint_path
-    if ledger.checkpoints_path.is_dir():
-        yield from sorted(ledger.checkpoints_path.iterdir())
-
-
 def _check_signer(signer: Signer, state: LogState) -> None:
     life = state.keyring.lives.get(signer.key_id)
     if life is None or life.role != "log" or not life.enrolled < state.entries <= life.retired:
@@ -187,15 +181,11 @@ def _check_signer(signer: Signer, state: LogState) -> None:
 
 def _read_heads(ledger: Ledger, state: LogState) -> dict[Path, tuple[bytes, SignedCheckpoint]]:
     """Every head that was signed before, by file; one that cannot be trusted stops everything."""
-    heads = {}
-    for path in head_files(ledger):
-        with storage_errors(path, "read a signed head"):
-            data = path.read_bytes()
-        verifiers = [
-            Verifier(state.origin, life.public_key) for life in state.keyring.lives.values() if life.role == "log"
-        ]
-        heads[path] = data, open_checkpoint(data, verifiers, origin=state.origin, position=Position(source=str(path)))
-    return heads
+    verifiers = [Verifier(state.origin, life.public_key) for life in state.keyring.lives.values() if life.role == "log"]
+    return {
+        path: (data, open_checkpoint(data, verifiers, origin=state.origin, position=Position(source=str(path))))
+        for path, data in read_heads(ledger.root).items()
+    }
 
 
 def _check_log(

@@ -19,8 +19,8 @@ from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.lines import TailKind, check_tail
 from k3_ledger.ledger.core.merkle import CompactRange
 from k3_ledger.ledger.core.note import Verifier, parse_note
-from k3_ledger.ledger.writer.beside import check_not_shorter
-from k3_ledger.ledger.writer.checkpoint import head_files
+from k3_ledger.ledger.regular import names_in, stands_there
+from k3_ledger.ledger.writer.beside import check_not_shorter, read_heads
 from k3_ledger.ledger.writer.disk import Staging, make_directory, storage_errors, sync_directory, write_all
 from k3_ledger.ledger.writer.logfile import LogFile
 from k3_ledger.ledger.writer.state import BLOCK, LOG_NAME, check_entry, scan_to_tail, tail_of, whole_lines
@@ -106,8 +106,9 @@ def _clear(ledger: Ledger, log: LogFile) -> Recovered:
     tail = tail_of(log.read, 0, 0, log.size())
     if tail.kind is TailKind.DAMAGED:
         check_tail(tail, source=LOG_NAME)
-    for path in (*head_files(ledger), ledger.blobs_path, ledger.index_path):
-        if path.exists():
+    heads = [ledger.checkpoints_path / name for name in names_in(ledger.checkpoints_path)]
+    for path in (ledger.checkpoint_path, *heads, ledger.blobs_path, ledger.index_path):
+        if stands_there(path):
             raise StoreError(
                 Code.RECOVER_REFUSED,
                 "no entry of the ledger is whole, and what stands beside it shows that it held some: they are lost",
@@ -142,9 +143,7 @@ def _check_checkpoints(ledger: Ledger, state: LogState, *, more: bool) -> dict[P
         Roots of the signed heads that commit to one entry more, by file. ``more`` says whether one may stand there.
     """
     promised = {}
-    for path in head_files(ledger):
-        with storage_errors(path, "read the checkpoint"):
-            data = path.read_bytes()
+    for path, data in read_heads(ledger.root).items():
         try:
             head = parse_checkpoint(parse_note(data).text)
             if more and head.size == state.entries + 1:

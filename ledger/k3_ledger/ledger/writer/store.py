@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from k3_ledger.ledger.core.chain import entry_identity, genesis_prev, signed_message
 from k3_ledger.ledger.core.framing import MAX_LINE, format_line
 from k3_ledger.ledger.core.keyring import Keyring
+from k3_ledger.ledger.regular import open_regular, read_up_to, stands_there
 from k3_ledger.ledger.writer.append import Writer
 from k3_ledger.ledger.writer.batch import refusal, utc_now
 from k3_ledger.ledger.writer.beside import remains_of
@@ -162,7 +163,7 @@ class Ledger:
         try:
             with storage_errors(path, "lock the ledger directory"):
                 ledger.disk.flock(lock, fcntl.LOCK_EX)
-            if ledger.log_path.exists():
+            if stands_there(ledger.log_path):
                 raise _taken(ledger)
             remains = remains_of(path)
             if remains is not None:
@@ -217,8 +218,8 @@ class Ledger:
 
 def _taken(ledger: Ledger) -> StoreError:
     """Why no ledger can be made where a log stands, and what to do when that holds no entry."""
-    with storage_errors(ledger.log_path, "read what stands there"), ledger.log_path.open("rb") as file:
-        started = b"\n" in file.read(MAX_LINE + 1)
+    with storage_errors(ledger.log_path, "read what stands there"), open_regular(ledger.log_path) as file:
+        started = b"\n" in read_up_to(file, MAX_LINE + 1)
     if started:
         return storage_error(FileExistsError(errno.EEXIST, ""), ledger.log_path, "make a ledger")
     return StoreError(

@@ -23,7 +23,8 @@ from k3_ledger.ledger.core.chain import leaf_hash
 from k3_ledger.ledger.core.checkpoint import Checkpoint, parse_checkpoint
 from k3_ledger.ledger.core.note import parse_note
 from k3_ledger.ledger.core.tiles import Tile, TileWalk, tile_path
-from k3_ledger.ledger.writer.checkpoint import head_files
+from k3_ledger.ledger.regular import open_regular, read_up_to, stands_there
+from k3_ledger.ledger.writer.beside import read_heads
 from k3_ledger.ledger.writer.disk import Disk, make_directory, storage_errors, sync_directory
 from k3_ledger.ledger.writer.state import whole_lines
 from k3_ledger.ledger.writer.store import Ledger
@@ -75,14 +76,13 @@ def write_tiles(
             storage refused.
         MalformedError: the checkpoint cannot be read.
     """
-    if not ledger.checkpoint_path.exists():
+    heads = read_heads(ledger.root)
+    if ledger.checkpoint_path not in heads:
         raise StoreError(
             Code.NOT_CHECKPOINTED,
             "the ledger has no checkpoint, so there is nothing to publish",
             position=Position(source=str(ledger.checkpoint_path)),
         )
-    with storage_errors(ledger.checkpoint_path, "read the newest signed head"):
-        heads = {path: path.read_bytes() for path in head_files(ledger)}
     note = heads[ledger.checkpoint_path]
     head = parse_checkpoint(parse_note(note).text, position=Position(source=str(ledger.checkpoint_path)))
     target = ledger if out is None else Ledger(out, ledger.disk)
@@ -155,14 +155,13 @@ class _Publisher:
         target = self._target
         path = target.root / tile_path(tile)
         self.tiles += 1
-        try:
-            with path.open("rb") as file:
-                found = file.read(len(data) + 1)
-        except FileNotFoundError:
+        if not stands_there(path):
             _make_directories(target.disk, path.parent)
             target.publish(path, data)
             self.added += 1
         else:
+            with open_regular(path) as file:
+                found = read_up_to(file, len(data) + 1)
             if found != data:
                 raise StoreError(
                     Code.TILES_CONFLICT,
