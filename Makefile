@@ -13,10 +13,12 @@ USER_ENV := .venv-user/ready
 TEST_ENV := .venv-test/ready
 ENGINE_ENV := .venv-engine/ready
 FUZZ_ENV := .venv-fuzz/ready
+PEERS_ENV := .venv-peers/ready
 USER_BIN := .venv-user/bin
 TEST_BIN := .venv-test/bin
 ENGINE_BIN := .venv-engine/bin
 FUZZ_BIN := .venv-fuzz/bin
+PEERS_BIN := .venv-peers/bin
 
 ROOMS := schemas ledger verify rescore engine kernels
 WHEEL := $(shell find $(ROOMS) -type f -not -path '*/__pycache__/*') pyproject.toml README.md LICENSE
@@ -112,8 +114,10 @@ bench: $(TEST_ENV) ## measure again what published/ holds: raw samples go into b
 	@for name in $(BENCHMARKS); do echo "== $$name"; PATH=$(CURDIR)/$(TEST_BIN):$$PATH $(TEST_BIN)/python \
 		benchmarks/$$name.py --node "$${NODE:-local}" --bundle bundles/$$name || exit 1; done
 
-peers: | python ## Debian's Go unpacked into .cache: tests compare notes and proofs with what it says
+PEERS := tests/ledger/core/test_peer.py tests/cli/test_s3.py
+peers: $(PEERS_ENV) | python ## Debian's Go and a store that speaks S3: do notes, proofs and mirrors agree with what they say?
 	@"$(PYTHON)" .ci/peers.py
+	@$(PEERS_BIN)/python $(PYTEST) -rs $(PEERS)
 
 fix: $(TEST_ENV) ## format, and repair what ruff can repair
 	@$(TEST_BIN)/ruff check --fix . ; $(TEST_BIN)/ruff format .

@@ -43,6 +43,11 @@ ENVIRONMENTS = {
         ".[test,tee,time,fuzz]",
         (("gguf", "numpy"),),
     ),
+    "peers": Environment(
+        "comparing with programs of other makers: an object store that speaks S3, and its client",
+        ".[test,remote]",
+        (("s3fs", "moto[s3,server]"),),
+    ),
     "engine": Environment(
         "engine and kernel tests, with torch: the largest download",
         ".[test,tee]",
