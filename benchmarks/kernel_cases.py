@@ -311,24 +311,24 @@ def row(name: str, keys: str, *values: int, **arguments: int) -> dict[str, Any]:
 LAUNCH = "num_warps num_stages"
 DECODE = [
     {"slice_rows": 2048},
-    {"slice_rows": 1024},
     *(
         row("tiles", f"BH BN {LAUNCH}", *sizes, slice_rows=rows)
-        for rows, sizes in ((3072, (32, 64, 4, 2)), (1536, (32, 32, 4, 2)), (1536, (32, 32, 8, 2)))
+        for rows, sizes in ((2048, (64, 32, 8, 3)), (2048, (64, 32, 8, 4)), (1024, (64, 32, 8, 4)))
     ),
 ]
-DECODE_12 = [{"slice_rows": 512}, {"slice_rows": 1024}, row("tiles", f"BH BN {LAUNCH}", 16, 32, 4, 2, slice_rows=512)]
+DECODE_12 = [
+    {"slice_rows": 512},
+    *(row("tiles", f"BH BN {LAUNCH}", *sizes, slice_rows=512) for sizes in ((16, 32, 4, 3), (16, 32, 4, 4))),
+]
 STEP = [{}, row("TILE", "BV num_warps", 32, 4)]
 CHUNK = [
     {},
+    {"HALF": False},
     *(
-        row("PREPARE_TILE", f"WIDTH {LAUNCH} maxnreg", *sizes)
-        for sizes in ((128, 4, 1, 255), (16, 1, 1, 255), (16, 2, 1, 128), (32, 2, 1, 255))
+        row("HALF_PREPARE_TILE", f"WIDTH {LAUNCH} maxnreg", *sizes)
+        for sizes in ((16, 1, 1, 96), (32, 1, 1, 168), (64, 2, 1, 168), (128, 4, 1, 168))
     ),
-    *(
-        row("SCAN_TILE", f"BLOCK {LAUNCH} maxnreg", *sizes)
-        for sizes in ((32, 4, 3, 255), (32, 4, 2, 255), (16, 4, 2, 168), (64, 8, 2, 255))
-    ),
+    *(row("HALF_SCAN_TILE", f"BLOCK {LAUNCH}", *sizes) for sizes in ((64, 4, 2), (64, 4, 4), (128, 8, 3))),
 ]
 CONV = [
     {},
@@ -336,10 +336,7 @@ CONV = [
 ]
 PREFILL = [
     {},
-    *(
-        row("tiles", f"BT BS SKIP {LAUNCH}", *sizes)
-        for sizes in ((64, 64, 1, 4, 2), (128, 128, 1, 8, 2), (128, 32, 1, 8, 2))
-    ),
+    *(row("tiles", f"BT BS SKIP {LAUNCH}", *sizes) for sizes in ((64, 64, 1, 4, 2), (64, 32, 1, 4, 3))),
 ]
 EXPERTS = [
     {},

@@ -75,6 +75,21 @@ def test_bfloat16_products_are_exact_before_they_are_added(device):
 
 
 @triton.jit
+def multiply_tf32(a, b, out, size: tl.constexpr):
+    i = tl.arange(0, size)
+    place = i[:, None] * size + i[None, :]
+    zero = tl.zeros([size, size], dtype=tl.float32)
+    tl.store(out + place, language.dot_tf32(tl.load(a + place), tl.load(b + place), zero))
+
+
+def test_tf32_products_lose_what_they_say_and_no_more_on_either_executor(device):
+    a, b = (torch.randn((64, 64), generator=draw(seed)) for seed in (1, 2))
+    out = torch.empty((64, 64), device=device)
+    multiply_tf32[(1,)](a.to(device), b.to(device), out, size=64)
+    assert MARGIN * TOLERANCE[torch.float32] < distance(out, a.double() @ b.double()) < 2**-10
+
+
+@triton.jit
 def round_to(x, out, size: tl.constexpr):
     i = tl.arange(0, size)
     tl.store(out + i, narrow(tl.load(x + i), out.dtype.element_ty))

@@ -47,6 +47,19 @@ def dot_tf32x3(a, b, acc):
 
 
 @triton.jit
+def dot_tf32(a, b, acc):
+    """``acc + a @ b`` of float32 operands cut to TF32's 11 bits, accumulated in float32.
+
+    2^-10 relative: for 16-bit inputs of operations under a tolerance contract only.
+    """
+    if _INTERPRETED:
+        # The interpreter multiplies in full: cut what matrix units do not read, so that tests see the same loss.
+        a = (a.to(tl.uint32, bitcast=True) & 0xFFFFE000).to(tl.float32, bitcast=True)
+        b = (b.to(tl.uint32, bitcast=True) & 0xFFFFE000).to(tl.float32, bitcast=True)
+    return tl.dot(a, b, acc, input_precision="tf32")
+
+
+@triton.jit
 def narrow(x, dtype: tl.constexpr):
     """Float32 values in the type they are stored in, rounded to nearest even."""
     if _INTERPRETED and dtype == tl.bfloat16:

@@ -15,7 +15,9 @@ import torch
 import triton
 import triton.language as tl
 
+from k3_ledger.kernels.kda_chunk.half_ import prepare_half, scan_half
 from k3_ledger.kernels.kda_chunk.naive import CHUNK
+from k3_ledger.kernels.kda_chunk.triangle_ import invert
 from k3_ledger.kernels.language import dot_tf32x3, log_decay, narrow, program_id, sigmoid
 
 if TYPE_CHECKING:
@@ -36,6 +38,11 @@ SCAN_TILE: Final = {"BLOCK": 32, "num_warps": 4, "num_stages": 2, "maxnreg": 168
 
 Registers and stages leave room for three programs a multiprocessor: 96 heads are 384 programs, and an H200 has 132.
 """
+HALF: Final = True
+"""Whether 16-bit inputs with a bounded gate take the kernels of :mod:`.half_`."""
+HALF_PREPARE_TILE: Final = {"WIDTH": 32, "num_warps": 1, "num_stages": 1, "maxnreg": 128}
+HALF_SCAN_TILE: Final = {"BLOCK": 64, "num_warps": 4, "num_stages": 3}
+"""As the two tables above, for those kernels."""
 
 
 @triton.jit
@@ -79,26 +86,6 @@ def _pairs(
         mixed += tl.sum(query[:, None, :] * pair, axis=2)
         lower += tl.sum(key[:, None, :] * pair, axis=2)
     return mixed, lower
-
-
-@triton.jit
-def _inverse(lower, C: tl.constexpr):
-    """``(I + lower)^-1`` of a strictly lower triangular matrix, by blocks of 4, then 8, then 16 rows.
-
-    A block of 4 is nilpotent of order 4: ``(I + N)^-1 = (I - N)(I + N^2)``. Two blocks with inverse ``A`` and ``Q``
-    below them have the inverse ``A - A Q A``: forward substitution in six small products, without its chain of rows.
-    """
-    row = tl.arange(0, C)[:, None]
-    column = tl.arange(0, C)[None, :]
-    unit = tl.where(row == column, 1.0, 0.0)
-    zero = tl.zeros([C, C], dtype=tl.float32)
-    block = tl.where(row // 4 == column // 4, lower, 0.0)
-    inverse = dot_tf32x3(unit - block, unit + dot_tf32x3(block, block, zero), zero)
-    for size in tl.static_range(3, 5):
-        below = (row >> size == column >> size) & (row >> (size - 1) != column >> (size - 1))
-        step = dot_tf32x3(tl.where(below, lower, 0.0), inverse, zero)
-        inverse -= dot_tf32x3(inverse, step, zero)
-    return inverse
 
 
 @triton.jit
@@ -148,7 +135,7 @@ def _prepare(
     tl.store(m + line * C + row[None, :], tl.where(row[:, None] >= row[None, :], mixed, 0.0))
     write = tl.where(valid, sigmoid(tl.load(beta + token, mask=valid, other=0.0).to(tl.float32)), 0.0)
     strict = row[:, None] > row[None, :]
-    inverse = _inverse(tl.where(strict, lower * write[:, None], 0.0), C)
+    inverse = invert(tl.where(strict, lower * write[:, None], 0.0), C)
 
     zero = tl.zeros([C, WIDTH], dtype=tl.float32)
     for begin in range(0, BK, WIDTH):
@@ -218,7 +205,11 @@ def kda_chunk(
     values = v.shape[3]
     out = torch.empty_like(v)
     items, chunks = batch * heads, triton.cdiv(tokens, CHUNK)
-    if not items:
+    if not items * tokens:
+        return out
+    bound = 0.0 if lower_bound is None else float(lower_bound)
+    if HALF and q.element_size() == 2 and SPLIT_BOUND <= bound < 0.0:
+        _by_halves(q, k, v, f, beta, a, dt_bias, state, out, bound, float(l2_eps))
         return out
     padded, padded_values = (max(16, triton.next_power_of_2(size)) for size in (width, values))
 
@@ -232,10 +223,41 @@ def kda_chunk(
     tile = PREPARE_TILE if split else {**PREPARE_TILE, "num_warps": 4}  # decays of pairs fill the registers of four
     _prepare[(items * chunks,)](
         q, k, v, f, beta, a, dt_bias, w, u, m, q_plus, k_rest, last, tokens, heads, chunks,
-        0.0 if lower_bound is None else float(lower_bound), float(l2_eps),
+        bound, float(l2_eps),
         SUB=SUB, BOUNDED=lower_bound is not None, SPLIT=split, **sizes, **tile,
     )  # fmt: skip
     _scan[(items * triton.cdiv(values, SCAN_TILE["BLOCK"]),)](
         w, u, m, q_plus, k_rest, last, state, out, tokens, heads, chunks, **sizes, **SCAN_TILE
     )
     return out
+
+
+def _by_halves(
+    q: Tensor, k: Tensor, v: Tensor, f: Tensor, beta: Tensor, a: Tensor, dt_bias: Tensor, state: Tensor, out: Tensor,
+    bound: float, l2_eps: float,
+) -> None:  # fmt: skip
+    """Write ``out`` and ``state`` by the kernels of :mod:`.half_`."""
+    batch, tokens, heads, width = q.shape
+    values = v.shape[3]
+    items, chunks = batch * heads, triton.cdiv(tokens, CHUNK)
+    padded = max(16, triton.next_power_of_2(width))
+
+    def scratch(*shape: int, dtype: torch.dtype = torch.float16) -> Tensor:
+        return torch.empty((items * chunks, *shape), dtype=dtype, device=q.device)
+
+    kept = (
+        *(scratch(CHUNK, padded) for _ in range(3)),
+        *(scratch(CHUNK, CHUNK) for _ in range(2)),
+        scratch(padded, dtype=torch.float32),
+    )
+    units = torch.maximum(
+        torch.linalg.vector_norm(state, torch.inf, dim=2), torch.linalg.vector_norm(v, torch.inf, dim=1)
+    )
+    sizes = {"K": width, "C": CHUNK, "BK": padded}
+    prepare = {**HALF_PREPARE_TILE, "WIDTH": min(padded, HALF_PREPARE_TILE["WIDTH"])}
+    prepare_half[(items * chunks,)](
+        q, k, f, beta, a, dt_bias, *kept, tokens, heads, chunks, bound, l2_eps, **sizes, **prepare
+    )
+    scan_half[(items * triton.cdiv(values, HALF_SCAN_TILE["BLOCK"]),)](
+        *kept, v, units, state, out, tokens, heads, chunks, V=values, **sizes, **HALF_SCAN_TILE
+    )

@@ -1,13 +1,13 @@
 """Expanded MLA kernel: causal attention with a running softmax, one program a head and block of tokens.
 
 Blocks of rows stand at fixed positions and are added in order, and a block that a token cannot see adds exact zeros,
-so a token's bits do not depend on the chunk it came in. Scores and sums are float32; for 16-bit inputs the softmax
-powers are rounded to the value's type before the second product.
+so a token's bits do not depend on the chunk it came in. Scores and sums are float32, the scale comes to the kernel in
+powers of 2, and for 16-bit inputs the softmax powers are rounded to the value's type before the second product.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import torch
 import triton
@@ -17,6 +17,8 @@ from k3_ledger.kernels.language import dot, narrow, program_id
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+LOG2_E: Final = 1.4426950408889634
 
 
 @triton.jit
@@ -41,12 +43,13 @@ def _attend(
     k_nope = tl.load(keys + row[:, None] * (H * N) + nope[None, :], mask=in_nope, other=0.0)
     k_rest = tl.load(rests + row[:, None] * P + rest[None, :], mask=in_rest, other=0.0)
     score = dot(q_nope, tl.trans(k_nope), tl.zeros([BT, BS], dtype=tl.float32))
-    score = dot(q_rest, tl.trans(k_rest), score) * scale
+    score = dot(q_rest, tl.trans(k_rest), score)
     if MASKED:
         score = tl.where(row[None, :] <= position[:, None], score, float("-inf"))
     new = tl.maximum(peak, tl.max(score, axis=1))
-    power = tl.exp(score - new[:, None])
-    shrink = tl.exp(peak - new)
+    # The greatest score is found before scaling, so that one fused operation and one power of 2 are left for each.
+    power = tl.exp2(tl.fma(score, scale, -(new * scale)[:, None]))
+    shrink = tl.exp2((peak - new) * scale)
     total = total * shrink + tl.sum(power, axis=1)
     v = tl.load(values + row[:, None] * (H * V) + column[None, :], mask=in_value, other=0.0)
     return new, total, dot(narrow(power, v.dtype), v, mixed * shrink[:, None])
@@ -112,7 +115,7 @@ def mla_prefill(query: Tensor, key: Tensor, key_pe: Tensor, value: Tensor, *, st
     shape = tiles(query.dtype)
     if batch * heads:
         _mla_prefill[(batch * heads * triton.cdiv(tokens, shape["BT"]),)](
-            query, key, key_pe, value, out, tokens, rows, heads, start, float(scale),
+            query, key, key_pe, value, out, tokens, rows, heads, start, float(scale) * LOG2_E,
             N=nope, P=rest, V=values,
             BN=max(16, triton.next_power_of_2(nope)), BP=max(16, triton.next_power_of_2(rest)),
             BV=max(16, triton.next_power_of_2(values)), enable_fp_fusion=False, **shape,
