@@ -72,6 +72,7 @@ CALLS = [
     ("kda_step", kda(1)),
     ("kda_chunk", kda(64)),
     ("kda_chunk", {**kda(64), "lower_bound": None}),
+    ("kda_chunk", {**kda(64), **{name: wide(1, 64, 8, 128) for name in ("q", "k", "v", "f")}}),
     ("mla_decode", {"query": values(1, 1, 96, 576), **MLA, **SLICES}),
     ("mla_decode", {"query": values(1, 1, 12, 576), **MLA, **SLICES}),
     ("mla_prefill", {"query": values(1, 300, 96, 192), **PREFILL, "start": 0, "scale": 0.07}),

@@ -5,7 +5,8 @@ import subprocess
 import sys
 
 KERNELS = {
-    "_rms_norm", "_situ", "_conv", "_shift", "_kda_step", "_prepare", "_scan", "_mla_slices", "_mla_merge",
+    "_rms_norm", "_situ", "_conv", "_shift", "_kda_step", "_prepare", "_scan",
+    "prepare_half", "scan_half", "_mla_slices", "_mla_merge",
     "_mla_prefill", "_router", "_up", "_down", "_combine", "_scores", "_mix", "_unpack",
 }  # fmt: skip
 
