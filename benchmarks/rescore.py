@@ -2,9 +2,12 @@
 
     python benchmarks/rescore.py [--receipts 100000] [--processes 2] [--rounds 5] [--rule house-1.decode]
 
-Builds a ledger of run receipts with a claim, a clock and agreement at seven depths, verifies it once, then alternates
-the sweep of the verified log with another verification (the ``verify`` row). Both sides read the same bytes in as many
-processes. Before, ``k3-ledger rescore --counts`` runs as a whole command, for its peak memory.
+Builds a ledger of run receipts with a claim, a clock and agreement at seven depths, then alternates three actors over
+the same bytes in as many processes: a verification (``verify``), a verification that a sweep goes along with
+(``along``, which is what ``k3-ledger rescore --counts`` does), and a sweep of the log that verified (``subject``, which
+reads, hashes and decodes it once more). What re-scoring costs is what ``along`` takes longer than ``verify`` where
+nothing is verified yet, and ``subject`` where it is. Before, the whole command runs once, for its peak memory.
+Shares are pair by pair; processor time is counted beside the clock on the wall where one process does it all.
 """
 
 from __future__ import annotations
@@ -14,15 +17,21 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import verify as ledger
 from common import Recorder, finish, parser
 
 from k3_ledger.cli.sources import DirectorySource
 from k3_ledger.rescore.rules.registry import find_rule
-from k3_ledger.rescore.sweep import sweep
+from k3_ledger.rescore.sweep import Along, sweep
 from k3_ledger.verify.log import Options, verify_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DEPTHS = (4, 128, 256, 512, 1024, 2048, 4096)
 
@@ -91,25 +100,38 @@ def main() -> None:
         peak = peak_of_command(path, rule.name, processes)
         settings = Options(processes=processes)
         log = verify_log(DirectorySource(path), None, settings)
-        found = dict(sweep(log, rule, processes=processes).tiers)
-        print(f"{options.receipts} receipts, {size:.0f} bytes a line, rule {rule.name}: {found}")
+        found = sweep(log, rule, processes=processes)
+        print(f"{options.receipts} receipts, {size:.0f} bytes a line, rule {rule.name}: {dict(found.tiers)}")
+        print(f"peak memory of the command's largest process: {peak / 2**20:.0f} MiB")
+
+        def along() -> None:
+            beside = Along(rule)
+            verify_log(DirectorySource(path), None, replace(settings, companion=beside))
+            assert beside.result(processes=processes) == found
+
+        works: dict[str, Callable[[], object]] = {
+            "verify": lambda: verify_log(DirectorySource(path), None, settings),
+            "along": along,
+            "subject": lambda: sweep(log, rule, processes=processes),
+        }
+        spent: dict[str, list[int]] = {actor: [] for actor in works}
         for _ in range(options.rounds + recorder.warmup):
-            recorder.record(
-                "verify",
-                options.receipts,
-                lambda: verify_log(DirectorySource(path), None, settings),
-                processes=processes,
+            for actor, work in works.items():
+                before = time.process_time_ns()
+                recorder.record(actor, options.receipts, work, processes=processes)
+                spent[actor].append(time.process_time_ns() - before)
+    wall = {actor: [sample.duration_ns for sample in recorder.samples[actor, "subject"]] for actor in works}
+    for clock, times in (("wall", wall), ("processor", spent)) if processes == 1 else (("wall", wall),):
+        rows = list(zip(*times.values(), strict=True))[recorder.warmup :]
+        for what, shares in (
+            ("while verifying", [100 * (both - alone) / alone for alone, both, _ in rows]),
+            ("a verified log", [100 * again / alone for alone, _, again in rows]),
+        ):
+            middle, least, most = statistics.median(shares), min(shares), max(shares)
+            print(
+                f"re-scoring {what} takes {middle:.1f} % of verifying ({least:.1f} to {most:.1f} %), "
+                f"{clock} time, {processes} processes each"
             )
-            recorder.record(
-                "subject", options.receipts, lambda: sweep(log, rule, processes=processes), processes=processes
-            )
-    ours, theirs = recorder.samples["subject", "subject"], recorder.samples["verify", "subject"]
-    ratios = [mine.duration_ns / other.duration_ns for mine, other in zip(ours, theirs, strict=True)][recorder.warmup :]
-    shares = [100 * ratio for ratio in ratios]
-    print(
-        f"re-scoring takes {statistics.median(shares):.1f} % of verifying ({min(shares):.1f} to {max(shares):.1f} %), "
-        f"{processes} processes each; peak memory of the command's largest process: {peak / 2**20:.0f} MiB"
-    )
     finish([recorder], "k3-ledger-rescore", options)
 
 

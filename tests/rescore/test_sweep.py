@@ -17,11 +17,13 @@ from k3_ledger.rescore.rescore import rescore
 from k3_ledger.rescore.rules.parameters import Ceiling, Credit, Precision, Scope
 from k3_ledger.rescore.rules.registry import find_rule
 from k3_ledger.rescore.rules.verdict import Verdict
-from k3_ledger.rescore.sweep import NOT_SCORABLE, Sweep, sweep
+from k3_ledger.rescore.sweep import NOT_SCORABLE, Along, Sweep, sweep
 from k3_ledger.rescore.sweeping.fields import decode_lines
 from k3_ledger.rescore.sweeping.numbers import lower_text, upper_text
 from k3_ledger.schemas.envelope import Kind
+from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.verify.log import Options, verify_log
+from k3_ledger.verify.report import VerificationError
 from k3_ledger.verify.source import MemorySource
 from tests.ledgers import JUDGE, RUNNER, Builder, canonical, key_body
 from tests.rescore.receipts import DECODE, PREFILL, house_ledger, parity, pin_body, receipt, series, verified
@@ -59,9 +61,16 @@ def explained(builder: Builder, rule: Rule) -> Counter[str]:
     return Counter(row.result.tier if isinstance(row.result, Verdict) else NOT_SCORABLE for row in rows)
 
 
+def along(builder: Builder, rule: Rule, **options: Any) -> Along:
+    beside = Along(rule)
+    verify_log(MemorySource(builder.data, block=1000), None, Options(companion=beside, **options))
+    return beside
+
+
 def same(builder: Builder, rule: Rule) -> Sweep:
     found = sweep(verified(builder), rule)
     assert found.tiers == explained(builder, rule)
+    assert along(builder, rule, chunk_bytes=8000).result() == found
     return found
 
 
@@ -183,6 +192,7 @@ def test_disowned_receipts_are_not_judged() -> None:
     builder, _ = house_ledger()
     builder.add("key", key_body(RUNNER, "runner", "revoke", revoked_from=8), builder.root)
     assert sweep(verified(builder), HOUSE).tiers == {}
+    assert along(builder, HOUSE).result().tiers == {}
 
 
 def test_several_processes_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,6 +206,29 @@ def test_several_processes_give_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
     alone = sweep(log, HOUSE)
     assert alone.tiers == explained(builder, HOUSE)
     assert sweep(log, HOUSE, processes=2) == alone
+    monkeypatch.setattr("k3_ledger.verify.scan.PARALLEL_BYTES", 0)
+    assert along(builder, HOUSE, processes=2, chunk_bytes=1).result(processes=2) == alone
+
+
+def test_a_sweep_along_says_nothing_before_the_log_has_verified() -> None:
+    builder, _ = house_ledger()
+    beside = Along(HOUSE)
+    forged = builder.data.replace(b'"name":"node"', b'"name":"nodf"')
+    with pytest.raises(VerificationError):
+        verify_log(MemorySource(forged), None, Options(companion=beside))
+    with pytest.raises(ValueError, match="no log has verified"):
+        beside.result()
+
+
+def test_a_pin_that_is_none_stops_a_sweep_along_when_the_log_has_verified() -> None:
+    builder, names = house_ledger()
+    builder.add("pin", pin_body("elsewhere", "50", names["frontier"]), JUDGE)
+    builder.add("run", receipt(61.0, 500.0), RUNNER)
+    with pytest.raises(RescoreError) as plain:
+        sweep(verified(builder), HOUSE)
+    with pytest.raises(RescoreError) as caught:
+        along(builder, HOUSE, chunk_bytes=1).result()
+    assert caught.value.finding == plain.value.finding
 
 
 @pytest.mark.parametrize("kind", get_args(Kind))
@@ -445,6 +478,12 @@ def test_evidence_that_is_absent_earns_nothing_here_either() -> None:
         assert tier_of(body, lenient) == "none"
 
 
+def same_but_for_imports(builder: Builder) -> Sweep:
+    found = sweep(verified(builder), HOUSE)
+    assert along(builder, HOUSE).result() == found
+    return found
+
+
 def test_imports_are_left_to_the_explaining_path() -> None:
     from tests.ledgers import LOG
 
@@ -455,4 +494,7 @@ def test_imports_are_left_to_the_explaining_path() -> None:
         "fields": [{"name": "ledger.tps", "value": "5"}], "artifacts": [artifact],
     }  # fmt: skip
     builder.add("import", body, LOG)
-    assert sweep(verified(builder), HOUSE).tiers == {"XL": 1, NOT_SCORABLE: 1}
+    found = same_but_for_imports(builder)
+    assert (found.tiers, found.imports) == ({"XL": 1, NOT_SCORABLE: 1}, 1)
+    builder.add("key", key_body(LOG, "log", "revoke", revoked_from=len(builder.lines) - 1), builder.root)
+    assert same_but_for_imports(builder).imports == 0, "it was taken back"

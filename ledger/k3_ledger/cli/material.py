@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.pins import PinRecord
     from k3_ledger.rescore.replay import Material
     from k3_ledger.schemas.findings import Finding
+    from k3_ledger.verify.along import Companion
     from k3_ledger.verify.log import VerifiedLog
     from k3_ledger.verify.polaris import RunLog
     from k3_ledger.verify.polaris.foreign_json import Document
@@ -111,13 +112,16 @@ def note_unread(material: Material, code: int) -> int:
     return 3 if material.unread and code != 1 else code
 
 
-def open_verified(path: Path, processes: int = 1, *, judged: bool = True) -> VerifiedLog:
+def open_verified(
+    path: Path, processes: int = 1, *, judged: bool = True, companion: Companion | None = None
+) -> VerifiedLog:
     """A ledger that verifies, with a progress bar where it is long.
 
     Args:
         path: the ledger's directory.
         processes: worker processes.
         judged: whether its verdicts are derived again and its pins traced, as ``verify`` does.
+        companion: who reads the entries in the same pass.
 
     Raises:
         LedgerError: it cannot be read, or does not verify.
@@ -140,7 +144,7 @@ def open_verified(path: Path, processes: int = 1, *, judged: bool = True) -> Ver
         )
     source = DirectorySource(path)
     with progress_bar(source.size, "verifying") as progress:
-        log = verify_log(source, None, Options(processes=processes, progress=progress))
+        log = verify_log(source, None, Options(processes=processes, progress=progress, companion=companion))
     if judged:
         _settle(log)
     return log

@@ -115,13 +115,14 @@ def rescore(
 
 def _count(path: Path, rule: Rule, processes: int, *, as_json: bool) -> None:
     from k3_ledger.cli.material import is_foreign, open_verified
-    from k3_ledger.rescore.sweep import sweep
+    from k3_ledger.rescore.sweep import Along
 
     if is_foreign(path):
         raise typer.BadParameter("only a ledger can be counted: import the log first", param_hint="--counts")
-    log = open_verified(path, processes)
-    imports = sum(entry.entry.kind == "import" for entry in log.select(b'"kind":"import"'))
-    found = sweep(log, rule, processes=processes)
+    along = Along(rule)
+    open_verified(path, processes, companion=along)
+    found = along.result(processes=processes)
+    imports = found.imports
     if imports and not found.tiers:
         raise typer.BadParameter(
             f"counts native receipts, and this ledger holds {imports} imports and none of these: leave --counts out",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from k3_ledger.rescore.sweeping.prepare import Preparer, prepare
 from k3_ledger.rescore.sweeping.settle import NOT_SCORABLE, Settling, Sweep
+from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.verify.log import VerifiedLog
 from k3_ledger.verify.parallel import in_order
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 PARALLEL_BYTES: Final = 256 << 20
 """Logs smaller than this are swept in one process: that takes about a second, and starting others half of one."""
 
-__all__ = ["NOT_SCORABLE", "Sweep", "sweep"]
+__all__ = ["NOT_SCORABLE", "Along", "Sweep", "sweep"]
 
 
 def sweep(log: VerifiedLog, rule: Rule, *, processes: int = 1) -> Sweep:
@@ -45,13 +46,64 @@ def sweep(log: VerifiedLog, rule: Rule, *, processes: int = 1) -> Sweep:
     """
     if not isinstance(log, VerifiedLog):
         raise TypeError("only a verified log can be judged: pass what verify_log() returns")
-    settling = _run(Settling(rule, log), log, processes)
-    if not settling.judged_before:
-        return settling.result
-    knowing = Settling(rule, log)  # what is said of a run stands behind it: once more, knowing what will be said
+    settling = _run(Settling(rule, log.disowned), log, processes)
+    return _knowing(rule, log, processes) if settling.judged_before else settling.result
+
+
+class Along:
+    """A sweep in the pass that verifies a log: ``verify_log(source, policy, Options(companion=Along(rule)))``.
+
+    It costs what the arithmetic costs, for the entries are decoded and compared with their digest already. What it
+    comes to is had when the log has verified, and not before: until then nobody knows whose receipts they were.
+    """
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.start = Preparer(rule).start
+        self._settling = Settling(rule)
+        self._log: VerifiedLog | None = None
+        self._error: LedgerError | None = None
+
+    def take(self, first_line: int, chunk: bytes, read: Prepared) -> None:
+        """Settle the next chunk; see :class:`k3_ledger.verify.along.Companion`."""
+        if self._error is None:
+            try:
+                self._settling.settle(first_line, chunk, read)
+            except LedgerError as error:  # the verification says first what it has to say
+                self._error = error
+
+    def verified(self, log: VerifiedLog) -> None:
+        """The log holds."""
+        self._log = log
+
+    def result(self, *, processes: int = 1) -> Sweep:
+        """The same as :func:`sweep` of the log that was verified.
+
+        Where entries were taken back, or say something of runs in front of them, that was known too late: the log is
+        swept once more.
+
+        Args:
+            processes: how many work on it then.
+
+        Raises:
+            ValueError: no log has verified with it.
+            LedgerError: as :func:`sweep`.
+        """
+        if self._log is None:
+            raise ValueError("no log has verified with this sweep along")
+        if self._log.disowned:
+            return sweep(self._log, self.rule, processes=processes)
+        if self._error is not None:
+            raise self._error
+        return _knowing(self.rule, self._log, processes) if self._settling.judged_before else self._settling.result
+
+
+def _knowing(rule: Rule, log: VerifiedLog, processes: int) -> Sweep:
+    """Once more, knowing from the start what is said of a run behind it."""
+    settling = Settling(rule, log.disowned)
     for entry in log.select(b'"kind":"verdict"', b'"kind":"supersede"'):
-        knowing.note(entry)
-    return _run(knowing, log, processes).result
+        settling.note(entry)
+    return _run(settling, log, processes).result
 
 
 def _run(settling: Settling, log: VerifiedLog, processes: int) -> Settling:

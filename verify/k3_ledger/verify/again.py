@@ -27,14 +27,16 @@ def read_again(source: LogSource, marks: Iterable[ChunkMark]) -> Iterator[tuple[
         StoreError: the source's bytes are no longer those that were verified (``CHANGED_WHILE_READ``).
     """
     blocks = source.blocks()
-    held = b""
+    held = memoryview(b"")
     for mark in marks:
         parts, have = [held], len(held)
         while have < mark.length and (block := next(blocks, None)) is not None:
-            parts.append(block)
+            parts.append(memoryview(block))
             have += len(block)
-        held = b"".join(parts)
-        data, held = held[: mark.length], held[mark.length :]
+        last = parts[-1]
+        kept = len(last) - max(0, have - mark.length)
+        parts[-1], held = last[:kept], last[kept:]
+        data = b"".join(parts)  # the one copy
         if sha256(data).digest() != mark.digest:
             raise StoreError(
                 Code.CHANGED_WHILE_READ,

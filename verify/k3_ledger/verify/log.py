@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from k3_ledger.schemas.structs import AnyEntryStruct
+    from k3_ledger.verify.along import Companion
     from k3_ledger.verify.freshness import Clock
     from k3_ledger.verify.heads import Heads
     from k3_ledger.verify.policy import TrustPolicy
@@ -53,6 +54,7 @@ class Options:
         read_token: verifies timestamps; None leaves them unchecked.
         progress: called with (bytes read so far) now and then.
         chunk_bytes: aimed-at chunk size in bytes.
+        companion: who reads the entries in the same pass.
     """
 
     processes: int = 1
@@ -62,6 +64,7 @@ class Options:
     read_token: TokenReader | None = None
     progress: Callable[[int], None] | None = None
     chunk_bytes: int = CHUNK_BYTES
+    companion: Companion | None = None
 
     def __post_init__(self) -> None:
         if self.processes < 1:
@@ -164,7 +167,7 @@ class VerifiedLog:
 
     def entry(self, position: int, data: bytes) -> VerifiedEntry:
         """The decoded entry at ``position`` whose bytes :func:`entries_of` gave."""
-        return VerifiedEntry(position, sha256(data).hexdigest(), decode(data), position in self._disowned)
+        return read_entry(position, data, disowned=position in self._disowned)
 
     def _chunks(self) -> Iterator[bytes]:
         """The verified chunks, each checked against its digest."""
@@ -181,6 +184,11 @@ class VerifiedLog:
 def entries_of(chunk: bytes) -> list[bytes]:
     """Entry bytes of the lines of a verified chunk."""
     return [line[len(HEAD) : -TAIL_LEN] for line in chunk.split(b"\n")[:-1]]
+
+
+def read_entry(position: int, data: bytes, *, disowned: bool = False) -> VerifiedEntry:
+    """The decoded entry at ``position``, from entry bytes that verification has seen."""
+    return VerifiedEntry(position, sha256(data).hexdigest(), decode(data), disowned)
 
 
 _TOKEN = object()
@@ -203,10 +211,14 @@ def verify_log(source: LogSource, policy: TrustPolicy | None = None, options: Op
     Raises:
         VerificationError: any finding that asks for an exit code other than 0; the error carries the report.
     """
-    report, scan = _check(source, policy, options or Options())
+    options = options or Options()
+    report, scan = _check(source, policy, options)
     if report.exit_code:
         raise VerificationError(report)
-    return VerifiedLog(source, report, tuple(scan.marks), scan.keyring.disowned(), _TOKEN)
+    log = VerifiedLog(source, report, tuple(scan.marks), scan.keyring.disowned(), _TOKEN)
+    if options.companion is not None:
+        options.companion.verified(log)
+    return log
 
 
 def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> tuple[Report, Scan]:
@@ -224,6 +236,7 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
             chunk_bytes=options.chunk_bytes,
             progress=options.progress,
             findings=findings,
+            companion=options.companion,
         )
         if not scan.shaped:
             _refuse_what_is_no_ledger(source, scan, heads)

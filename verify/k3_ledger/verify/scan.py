@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from k3_ledger.ledger.core.cosignature import Cosigned
     from k3_ledger.ledger.core.lines import Tail
+    from k3_ledger.verify.along import ChunkReader, Companion
     from k3_ledger.verify.attested import Attested
     from k3_ledger.verify.heads import SignedHead
     from k3_ledger.verify.source import LogSource
@@ -116,6 +117,7 @@ def scan_log(
     chunk_bytes: int,
     progress: Callable[[int], None] | None,
     findings: FindingLog,
+    companion: Companion | None = None,
 ) -> Scan:
     """Read the whole log once.
 
@@ -126,6 +128,7 @@ def scan_log(
         chunk_bytes: aimed-at size of a chunk in bytes.
         progress: called with the number of bytes read so far.
         findings: findings of steps that ran before.
+        companion: who reads along, as long as nothing is wrong.
 
     Raises:
         StoreError: the source could not be read to its end.
@@ -137,9 +140,12 @@ def scan_log(
     chunker = Chunker(blocks, chunk_bytes=chunk_bytes)
     joiner = Joiner(scan, sizes)
     parallel = processes > 1 and is_large
-    results = _parallel(chunker, joiner, processes) if parallel else _serial(chunker, joiner)
+    start = None if companion is None else companion.start
+    results = _parallel(chunker, joiner, start, processes) if parallel else _serial(chunker, joiner, start)
     for chunk, result in results:
         joiner.join(chunk, result)
+        if companion is not None and not _is_false(scan.findings):
+            companion.take(chunk.first_line, chunk.data, result.read)
         if progress is not None:
             progress(chunk.offset + len(chunk.data))
     scan.tail, scan.lines = chunker.tail, chunker.lines
@@ -158,19 +164,28 @@ def _peek(blocks: Iterator[bytes]) -> tuple[Iterator[bytes], bool]:
     return chain(held, blocks), size >= PARALLEL_BYTES
 
 
-def _serial(chunker: Chunker, joiner: Joiner) -> Iterator[tuple[Chunk, ChunkResult]]:
+def _is_false(findings: FindingLog) -> bool:
+    """Whether something was found that a log cannot verify with."""
+    return any(code.info.exit for code in findings.counts)
+
+
+def _serial(
+    chunker: Chunker, joiner: Joiner, start: Callable[[], ChunkReader] | None
+) -> Iterator[tuple[Chunk, ChunkResult]]:
     for chunk in chunker:
         joiner.enrol(chunk)
-        yield chunk, check_chunk(chunk, joiner.sizes, joiner.keys)
+        yield chunk, check_chunk(chunk, joiner.sizes, joiner.keys, start)
 
 
-def _parallel(chunker: Chunker, joiner: Joiner, processes: int) -> Iterator[tuple[Chunk, ChunkResult]]:
+def _parallel(
+    chunker: Chunker, joiner: Joiner, start: Callable[[], ChunkReader] | None, processes: int
+) -> Iterator[tuple[Chunk, ChunkResult]]:
     """Results in log order, from this process and ``processes - 1`` others."""
 
-    def pieces() -> Iterator[tuple[Chunk, tuple[Chunk, tuple[int, ...], dict[str, bytes]]]]:
+    def pieces() -> Iterator[tuple[Chunk, tuple[Any, ...]]]:
         for chunk in chunker:
             joiner.enrol(chunk)
-            yield chunk, (chunk, joiner.sizes, dict(joiner.keys))
+            yield chunk, (chunk, joiner.sizes, dict(joiner.keys), start)
 
     return in_order(pieces(), check_chunk, processes)
 

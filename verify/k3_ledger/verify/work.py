@@ -27,8 +27,9 @@ from k3_ledger.verify.receipts import check_artifact_names, check_bundle, check_
 from k3_ledger.verify.report import FindingLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from k3_ledger.verify.along import ChunkReader
     from k3_ledger.verify.attested import Attested
     from k3_ledger.verify.chunks import Chunk
     from k3_ledger.verify.receipts import Fault
@@ -81,6 +82,7 @@ class ChunkResult:
         references: (position, kind, body field, target) of entries that name an earlier entry.
         attested: what later steps need of receipts that say they are attested.
         imported: how many foreign receipts say so.
+        read: what a companion's reader made of the entries.
     """
 
     lines: int = 0
@@ -98,14 +100,18 @@ class ChunkResult:
     references: list[tuple[int, str, str, str]] = field(default_factory=list)
     attested: list[Attested] = field(default_factory=list)
     imported: int = 0
+    read: Any = None
 
 
 class _Worker:
     """State while one chunk is walked."""
 
-    def __init__(self, chunk: Chunk, marks: tuple[int, ...], keys: Mapping[str, bytes]) -> None:
+    def __init__(
+        self, chunk: Chunk, marks: tuple[int, ...], keys: Mapping[str, bytes], reader: ChunkReader | None
+    ) -> None:
         self.chunk = chunk
         self.keys = keys
+        self.reader = reader
         self.result = ChunkResult(lines=chunk.lines, digest=sha256(chunk.data).digest())
         self.marks = [mark for mark in marks if chunk.first_line < mark < chunk.first_line + chunk.lines]
         self.framing = [0, 0, 0]
@@ -156,6 +162,8 @@ class _Worker:
             "signatures": self.signatures,
             "receipts": self.receipts,
         }
+        if self.reader is not None:
+            result.read = self.reader.finish()
         return result
 
     def _read(self, raw: bytes, position: int, offset: int) -> tuple[Any, str | None]:
@@ -188,7 +196,10 @@ class _Worker:
             self.result.findings.add(replace(error.finding, position=place))
         else:
             self._count_use(entry, position)
+            wrong = self.receipts[1]
             self._take(entry, data, position)
+            if self.reader is not None and self.receipts[1] == wrong:
+                self.reader.take(position - self.chunk.first_line, entry)
         return entry, identity
 
     def _read_slowly(self, raw: bytes, data: bytes, where: Position) -> Any:
@@ -351,12 +362,15 @@ def link_faults(before: Link | None, identity: str, link: Link) -> Iterator[Find
         )
 
 
-def check_chunk(chunk: Chunk, marks: tuple[int, ...], keys: Mapping[str, bytes]) -> ChunkResult:
+def check_chunk(
+    chunk: Chunk, marks: tuple[int, ...], keys: Mapping[str, bytes], start: Callable[[], ChunkReader] | None = None
+) -> ChunkResult:
     """Check what can be checked about a chunk alone.
 
     Args:
         chunk: whole lines.
         marks: tree sizes at which signed heads need a root, ascending.
         keys: raw public key by key id: every key that any line up to and including this chunk enrols.
+        start: makes a companion's reader, when one goes along.
     """
-    return _Worker(chunk, marks, keys).run()
+    return _Worker(chunk, marks, keys, None if start is None else start()).run()

@@ -6,8 +6,11 @@ Pure functions of a chunk's bytes and a rule, so any process can do them, in any
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
 
 from k3_ledger.rescore.native import BESIDE, NANOSECONDS, PREFILL, claimed, scored_at
 from k3_ledger.rescore.rules.parameters import GRADING
@@ -17,20 +20,18 @@ from k3_ledger.rescore.sweeping.numbers import SCALE, median_rate, pair, twice_m
 from k3_ledger.schemas.repetitions import left_out
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from k3_ledger.rescore.rules.parameters import Rule
-    from k3_ledger.rescore.sweeping.fields import Body, Graded, Series
+    from k3_ledger.rescore.sweeping.fields import Body, Entry, Graded, Series
 
 Place: TypeAlias = tuple[str, str, str]
 """Model, quantisation and node of a run."""
 Unscored: TypeAlias = tuple[int, tuple[str, ...]]
 """(offset, metrics) of a candidate that the rule does not score."""
-SKIPPED: Final = frozenset({"run", "import", "verdict", "supersede"})
-"""Kinds that settle nothing for the runs behind them: runs are handed on by role."""
+JUDGEMENTS: Final = frozenset({"verdict", "supersede"})
+"""Kinds that settle nothing for the runs behind them, and say something of those in front."""
 
 
-class Scored(NamedTuple):
+class Scored(msgspec.Struct, gc=False, frozen=True):
     """A candidate that the rule scores.
 
     Attributes:
@@ -60,18 +61,18 @@ class Prepared:
     """A chunk's lines, sorted by what is still to be done about them.
 
     Attributes:
-        lines: number of lines.
         items: in order: what the rule scores; (offset, metrics) of a candidate that it does not score; the offset of
             what has to be read whole, negative (``~offset``) where that is a candidate out of the ordinary.
         judged: whether a verdict or a supersession is among the lines.
+        imports: offsets of the imports among them.
     """
 
-    lines: int
     items: list[Scored | Unscored | int]
-    judged: bool
+    judged: bool = False
+    imports: list[int] = field(default_factory=list)
 
 
-class Timing(NamedTuple):
+class Timing(msgspec.Struct, gc=False):
     """Scaled integers of one metric of one run.
 
     Attributes:
@@ -117,36 +118,31 @@ class Preparer:
 
     def prepare(self, chunk: bytes) -> Prepared:
         """Read every line of a verified chunk."""
-        items: list[Scored | Unscored | int] = []
-        judged = False
-        lines = decode_lines(chunk)
-        for offset, line in enumerate(lines):
-            entry = line.entry
-            if entry.kind != "run":
-                if entry.kind not in SKIPPED:
-                    items.append(offset)
-                judged = judged or entry.kind in {"verdict", "supersede"}
-            elif entry.body.role != "candidate":
-                items.append(offset)
-            elif self.usable:
-                items.append(self._candidate(offset, entry.body))
-            else:
-                items.append(~offset)
-        return Prepared(len(lines), items, judged)
+        reading = self.start()
+        for offset, line in enumerate(decode_lines(chunk)):
+            reading.take(offset, line.entry)
+        return reading.finish()
 
-    def _candidate(self, offset: int, body: Body) -> Scored | Unscored | int:
+    def start(self) -> Preparing:
+        """Begin with a chunk."""
+        return Preparing(self)
+
+    def candidate(self, offset: int, body: Body) -> Scored | Unscored | int:
+        """What the body of a candidate on line ``offset`` comes to: an item of :class:`Prepared`."""
         groups: dict[tuple[str, int | None], list[Series]] = {}
         for series in body.timing or ():
-            if series.inputs == "fresh" and series.actor == "subject" and series.cache != "warm":
-                metric = series.metric
-                if metric in BESIDE:
-                    continue
+            metric = series.metric
+            if (
+                series.inputs == "fresh"
+                and series.actor == "subject"
+                and series.cache != "warm"
+                and metric not in BESIDE
+            ):
                 key = scored_at(series) if metric == PREFILL else (metric, series.context)
-                group = groups.get(key)
-                if group is None:
-                    groups[key] = [series]
+                if key in groups:
+                    groups[key].append(series)
                 else:
-                    group.append(series)
+                    groups[key] = [series]
         metrics = tuple([metric for metric, _ in groups])
         own = groups.get(self.scope)
         if own is None:
@@ -213,6 +209,36 @@ class Preparer:
         return None if open_ else True
 
 
+class Preparing:
+    """One chunk under a rule, entry by entry; the entries are those of :mod:`fields` or any that have more fields."""
+
+    def __init__(self, preparer: Preparer) -> None:
+        self._candidate = preparer.candidate if preparer.usable else _out_of_the_ordinary
+        self._prepared = Prepared([])
+        self._add = self._prepared.items.append
+
+    def take(self, offset: int, entry: Entry) -> None:
+        """Read the entry on line ``offset`` of the chunk."""
+        kind = entry.kind
+        if kind == "run":
+            body = entry.body
+            self._add(self._candidate(offset, body) if body.role == "candidate" else offset)
+        elif kind == "import":
+            self._prepared.imports.append(offset)
+        elif kind in JUDGEMENTS:
+            self._prepared.judged = True
+        else:
+            self._add(offset)
+
+    def finish(self) -> Prepared:
+        """All of the chunk."""
+        return self._prepared
+
+
+def _out_of_the_ordinary(offset: int, _: Body) -> int:
+    return ~offset
+
+
 def prepare(preparer: Preparer, chunk: bytes) -> Prepared:
     """:meth:`Preparer.prepare` for another process to call."""
     return preparer.prepare(chunk)
@@ -265,7 +291,7 @@ def read_timing(series: list[Series], *, middle: bool) -> Timing | None:
     """
     own: list[int] = []
     count = 0
-    by_length: dict[int, list[int]] = {}
+    by_length: defaultdict[int, list[int]] = defaultdict(list)
     filled = True
     for item in series:
         context = item.context
@@ -280,25 +306,22 @@ def read_timing(series: list[Series], *, middle: bool) -> Timing | None:
                 own.append(sample.duration_ns)
         else:
             for sample in item.samples:
-                rows = by_length.get(sample.count)
-                if rows is None:
-                    by_length[sample.count] = [sample.duration_ns]
-                else:
-                    rows.append(sample.duration_ns)
+                by_length[sample.count].append(sample.duration_ns)
     if not own:
         return None
     return _timing(count, own, by_length, filled=filled, middle=middle)
 
 
-def _timing(count: int, own: list[int], by_length: Mapping[int, list[int]], *, filled: bool, middle: bool) -> Timing:
+def _timing(count: int, own: list[int], by_length: dict[int, list[int]], *, filled: bool, middle: bool) -> Timing:
     samples, spread = len(own), -1
     for rows in by_length.values():
         rows.sort()
-        cut = left_out(len(rows)) if middle else 0
-        if len(rows) > 1 and rows[-1 - cut] - rows[cut] > spread:
+        repeated = len(rows)
+        cut = left_out(repeated) if middle else 0
+        if repeated > 1 and rows[-1 - cut] - rows[cut] > spread:
             spread = rows[-1 - cut] - rows[cut]
-        if len(rows) < samples:  # noqa: PLR1730 - a call costs as much as all of this
-            samples = len(rows)
+        if repeated < samples:  # noqa: PLR1730 - a call costs as much as all of this
+            samples = repeated
     speed = median_rate(count, own)
     if len(by_length) < 2:
         return Timing(speed, 0, 0, None, samples, filled)

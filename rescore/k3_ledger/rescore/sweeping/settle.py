@@ -17,13 +17,15 @@ from k3_ledger.rescore.rules.verdict import BASELINE, NONE, REJECT, Verdict
 from k3_ledger.rescore.slots import Track
 from k3_ledger.rescore.sweeping.numbers import SCALE, lower_text, pair, round_half_even, upper_text
 from k3_ledger.rescore.sweeping.prepare import Scored
-from k3_ledger.verify.log import entries_of
+from k3_ledger.verify.log import entries_of, read_entry
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from k3_ledger.rescore.inputs import Parity
     from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.rescore.sweeping.prepare import Place, Prepared, Unscored
-    from k3_ledger.verify.log import VerifiedEntry, VerifiedLog
+    from k3_ledger.verify.log import VerifiedEntry
 
 NOT_SCORABLE: Final = "not scorable"
 
@@ -37,32 +39,41 @@ class Sweep:
         changes: how many of those that had been judged changed, by kind of change; ``first`` for the others.
         slow: how many were out of the ordinary.
         changed: (index, tier before, tier now) of each run that changed.
+        imports: how many imported runs stand in the log, which are not judged.
     """
 
     tiers: Counter[str] = field(default_factory=Counter)
     changes: Counter[str] = field(default_factory=Counter)
     slow: int = 0
     changed: list[tuple[int, str, str]] = field(default_factory=list)
+    imports: int = 0
 
 
 class _Lane:
     """One track, with everything about it that is looked up for each of its runs."""
 
-    __slots__ = ("best", "frontier_slot", "guard_slots", "reference_slot", "track")
+    __slots__ = ("best", "frontier_slot", "guard_slots", "held", "reference_slot", "speed", "track")
 
     def __init__(self, track: Track, guard: Track | None) -> None:
         self.track = track
         self.frontier_slot, self.reference_slot = track.slot("frontier"), track.slot("reference")
         self.guard_slots = (guard.slot("guard"), guard.slot("frontier")) if guard else ("", "")
         self.best: Figure | None = None
+        self.speed = 0
+        self.held: _Held | None = None
+
+    def take(self, best: Mapping[Track, Figure]) -> None:
+        """The frontier as it has climbed, and in ``10**-6`` units per second: measured speeds have no more decimals."""
+        self.best = best.get(self.track)
+        self.speed = 0 if self.best is None else int(self.best.value * SCALE)
 
 
 class Settling:
     """Everything that is carried from entry to entry."""
 
-    def __init__(self, rule: Rule, log: VerifiedLog) -> None:
+    def __init__(self, rule: Rule, disowned: frozenset[int] = frozenset()) -> None:
         self.rule = rule
-        self.log = log
+        self.disowned = disowned
         self.result = Sweep()
         self.judged_before = False
         self._gathering = Gathering(Material("verified ledger"))
@@ -86,17 +97,25 @@ class Settling:
         """Take the next chunk in; ``first`` is the position of its first entry."""
         self._chunk, self._entries = chunk, []
         self.judged_before = self.judged_before or prepared.judged
-        disowned = self.log.disowned
+        disowned = self.disowned
+        self.result.imports += sum(first + offset not in disowned for offset in prepared.imports)
         tiers, plain = self.result.tiers, not self._before
         for item in prepared.items:
+            if type(item) is Scored and plain and not disowned:
+                tier = self._tier(item)
+                if tier is not None:
+                    tiers[tier] += 1
+                    if len(item.metrics) > 1:
+                        tiers[NOT_SCORABLE] += len(item.metrics) - 1
+                    continue
             if isinstance(item, int):
                 offset, candidate = (item, False) if item >= 0 else (~item, True)
             else:
-                offset, candidate = item[0], True
-            if disowned and first + offset in disowned:
+                offset, candidate = item.offset if isinstance(item, Scored) else item[0], True
+            if first + offset in disowned:
                 continue
             if not candidate:
-                self._gathering.take(self.log.entry(first + offset, self._data(offset)))
+                self._gathering.take(read_entry(first + offset, self._data(offset)))
                 continue
             found = self._found(first, offset, item)
             for _, tier in found:
@@ -140,7 +159,7 @@ class Settling:
     def _explained(self, index: int, data: bytes) -> list[tuple[str, str]]:
         """The same by the explaining path."""
         self.result.slow += 1
-        self._gathering.take(self.log.entry(index, data))
+        self._gathering.take(read_entry(index, data))
         material = self._gathering.material
         found = []
         for candidate in material.candidates:
@@ -152,7 +171,7 @@ class Settling:
         material.facts.clear()
         self._gathering.by_identity.clear()
         for lane in self._lanes.values():
-            lane.best = self._judge.best.get(lane.track)
+            lane.take(self._judge.best)
         return found
 
     def _lane(self, place: Place) -> _Lane:
@@ -161,36 +180,62 @@ class Settling:
             scope, guard = self.rule.scope, self.rule.guard
             track = Track(scope.metric, scope.context, *place)
             lane = _Lane(track, track.at(guard.metric, guard.context) if guard else None)
-            lane.best = self._judge.best.get(track)
+            lane.take(self._judge.best)
             self._lanes[place] = lane
         return lane
 
     def _tier(self, item: Scored) -> str | None:
         """Tier of what the rule scores; None when it is out of the ordinary."""
         lane, gathering = self._lane(item.place), self._gathering
-        pins, rounds = gathering.figures, gathering.round_frontier
-        frontier = rounds.get((item.round, lane.track)) if rounds and item.round else None
-        frontier = frontier or pins.get(lane.frontier_slot) or lane.best
-        reference = gathering.references.get(lane.track) if gathering.references else None
-        reference = reference or pins.get(lane.reference_slot)
-        guard = pins.get(lane.guard_slots[0]) or pins.get(lane.guard_slots[1])
-        beside = gathering.round_parity.get(item.round) if item.round else None
-        graded = self._grading.tier(item, frontier=frontier, reference=reference, beside=beside, guard=guard)
+        frontier = reference = guard = beside = None
+        if item.round is not None:
+            frontier = gathering.round_frontier.get((item.round, lane.track))
+            beside = gathering.round_parity.get(item.round)
+        if gathering.references:
+            reference = gathering.references.get(lane.track)
+        if pins := gathering.figures:
+            frontier = frontier or pins.get(lane.frontier_slot)
+            reference = reference or pins.get(lane.reference_slot)
+            guard = pins.get(lane.guard_slots[0]) or pins.get(lane.guard_slots[1])
+        frontier = frontier or lane.best
+        held = lane.held
+        if held is None or held.frontier is not frontier or held.reference is not reference or held.guard is not guard:
+            held = lane.held = self._grading.hold(frontier, reference, guard)
+        graded = self._grading.tier(item, held, beside)
         if graded is None:
             return None
         tier, clean = graded
-        if clean:
+        if clean and (lane.best is None or item.speed > lane.speed):
             self._advance(item, lane)
         return tier
 
     def _advance(self, item: Scored, lane: _Lane) -> None:
         """A run that no gate refused or left open moves the frontier of its track."""
-        if lane.best is not None and item.speed * lane.best.value.denominator <= lane.best.value.numerator * SCALE:
-            return
         identity = sha256(self._data(item.offset)).hexdigest()
         if identity not in self._superseded:
-            lane.best = Figure(Fraction(item.speed, SCALE), "receipt", source=identity)
-            self._judge.best[lane.track] = lane.best
+            self._judge.best[lane.track] = Figure(Fraction(item.speed, SCALE), "receipt", source=identity)
+            lane.take(self._judge.best)
+
+
+@dataclass(slots=True)
+class _Held:
+    """What a run is held against, and what follows from it for every speed.
+
+    Attributes:
+        frontier, reference, guard: the figures.
+        base: numerator and denominator of the frontier; (0, 1) when there is none.
+        still: the most, in the rule's own decimals, that is no significant gain.
+        most: the most that the ceiling lets through, in ``10**-6`` units per second; None when it has no base.
+        least: the least that the guard lets through, likewise; None when there is no pin.
+    """
+
+    frontier: Figure | None
+    reference: Figure | None
+    guard: Figure | None
+    base: tuple[int, int]
+    still: int
+    most: int | None
+    least: int | None
 
 
 class _Grading:
@@ -207,43 +252,43 @@ class _Grading:
         self.coarser = 10 ** max(0, DECIMALS - rule.precision.speed)
         if rule.precision.speed > DECIMALS:
             self.unit = SCALE
+        self.has_ceiling, self.has_ratchet = rule.ceiling is not None, rule.ratchet is not None
+        self.has_guard = rule.guard is not None
         self.multiple = pair(rule.ceiling.multiple) if rule.ceiling else (0, 1)
         self.least = pair(rule.guard.least) if rule.guard else (0, 1)
         self.from_ = lower_text(max(rule.ratchet.floor, rule.ratchet.block_from)) if rule.ratchet else None
         self._beside: Parity | None = None
         self._bounds: dict[int, str] | None = None
-        self._frontier: Figure | None = None
-        self._pair = (0, 1)
 
-    def tier(
-        self,
-        item: Scored,
-        *,
-        frontier: Figure | None,
-        reference: Figure | None,
-        beside: Parity | None,
-        guard: Figure | None,
-    ) -> tuple[str, bool] | None:
+    def hold(self, frontier: Figure | None, reference: Figure | None, guard: Figure | None) -> _Held:
+        """What follows from the figures that a run is held against."""
+        base = numerator, denominator = pair(frontier.value) if frontier else (0, 1)
+        share, whole = self.significance
+        least, of = self.least
+        return _Held(
+            frontier,
+            reference,
+            guard,
+            base,
+            (share + whole) * numerator * self.unit // (denominator * whole),
+            self._most(base, reference),
+            None if guard is None else -(-least * guard.value.numerator * SCALE // (of * guard.value.denominator)),
+        )
+
+    def tier(self, item: Scored, held: _Held, beside: Parity | None) -> tuple[str, bool] | None:
         """(tier, whether no gate refused or is open); ``not scorable`` where a reference is missing.
 
         None when the divergence beside it is no ordinary one.
         """
-        if frontier is not self._frontier:
-            self._frontier, self._pair = frontier, pair(frontier.value) if frontier else (0, 1)
-        graded = self._grade(item.speed, reference)
+        graded = self._grade(item.speed, held)
         if graded is None:
             return NOT_SCORABLE, False
-        rule, first, outcome = self.rule, graded == BASELINE and self.grades, item.gates
-        if rule.ceiling is not None and outcome is not False:
-            ceiling = self._ceiling(item.speed, reference)
-            outcome = _both(outcome, True if ceiling is None and first else ceiling)
-        if rule.ratchet is not None and not first and outcome is not False:
-            ratchet = self._ratchet(item, beside)
-            if ratchet is _NO_ORDINARY_ONE:
+        outcome = item.gates
+        if outcome is not False:
+            found = self._held_to(item, held, beside, first=graded == BASELINE and self.grades)
+            if found is _NO_ORDINARY_ONE:
                 return None
-            outcome = _both(outcome, ratchet)  # type: ignore[arg-type]
-        if rule.guard is not None and not first and outcome is not False:
-            outcome = _both(outcome, self._guard(item.guarded, guard))
+            outcome = _both(outcome, found)  # type: ignore[arg-type]
         clean = outcome is True
         if not self.grades:
             return (REJECT if item.correct is False else graded), clean
@@ -251,21 +296,43 @@ class _Grading:
             return REJECT, False
         return (graded if clean else NONE), clean
 
-    def _grade(self, speed: int, reference: Figure | None) -> str | None:
-        numerator, denominator = self._pair
+    def _held_to(self, item: Scored, held: _Held, beside: Parity | None, *, first: bool) -> bool | object | None:
+        """All gates that need a figure, in one word; a first run is held to the ceiling alone, where it has a base."""
+        outcome: bool | None = True
+        if self.has_ceiling:
+            if held.most is None:
+                outcome = True if first else None
+            elif item.speed > held.most:
+                return False
+        if first:
+            return outcome
+        if self.has_ratchet:
+            ratchet = self._ratchet(item, beside)
+            if ratchet is False or ratchet is _NO_ORDINARY_ONE:
+                return ratchet
+            outcome = _both(outcome, ratchet)  # type: ignore[arg-type]
+        if self.has_guard:
+            if item.guarded is None or held.least is None:
+                return None
+            if item.guarded < held.least:
+                return False
+        return outcome
+
+    def _grade(self, speed: int, held: _Held) -> str | None:
+        numerator, denominator = held.base
         if numerator <= 0:
             return BASELINE
-        scaled, unit = (round_half_even(speed, self.coarser) if self.coarser > 1 else speed), self.unit
+        scaled = round_half_even(speed, self.coarser) if self.coarser > 1 else speed
+        if scaled <= held.still:
+            return NONE
+        unit = self.unit
         base = numerator * unit
         difference = scaled * denominator - base
-        share, whole = self.significance
-        if difference * whole <= share * base:
-            return NONE
         if not self.anchored:
             return self._name(difference, base)
-        if reference is None:
+        if held.reference is None:
             return None
-        anchor, over = pair(reference.value)
+        anchor, over = pair(held.reference.value)
         # d/L and cap*g with one denominator each: the lesser is the credit.
         by_anchor = (difference * over, denominator * unit * anchor)
         by_cap = (difference * self.cap[0], base * self.cap[1])
@@ -277,18 +344,18 @@ class _Grading:
                 return name
         return self.rule.tiers.floor
 
-    def _ceiling(self, speed: int, reference: Figure | None) -> bool | None:
-        assert self.rule.ceiling is not None
+    def _most(self, mine: tuple[int, int], reference: Figure | None) -> int | None:
+        if self.rule.ceiling is None:
+            return None
         base = None if reference is None else pair(reference.value)
         if self.rule.ceiling.basis == "own-best":
-            mine = self._pair
             if mine[0] and (base is None or mine[0] * base[1] > base[0] * mine[1]):
                 base = mine
             base = base if base and base[0] else None
         if base is None:
             return None
         multiple, whole = self.multiple
-        return speed * base[1] * whole <= multiple * base[0] * SCALE
+        return multiple * base[0] * SCALE // (base[1] * whole)
 
     def _ratchet(self, item: Scored, beside: Parity | None) -> bool | object | None:
         if not item.kls or beside is None or not beside.depths:
@@ -312,12 +379,6 @@ class _Grading:
         assert self.rule.ratchet is not None
         bounds = {depth.tokens: upper_text(self.rule.ratchet.block * depth.kl) for depth in beside.depths}
         return None if None in bounds.values() else bounds  # type: ignore[return-value]
-
-    def _guard(self, guarded: int | None, pin: Figure | None) -> bool | None:
-        if guarded is None or pin is None:
-            return None
-        least, whole = self.least
-        return guarded * whole * pin.value.denominator >= least * pin.value.numerator * SCALE
 
 
 _NO_ORDINARY_ONE: Final = object()
