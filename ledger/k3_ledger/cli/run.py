@@ -82,12 +82,14 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def register(app: typer.Typer) -> None:
     """Add the commands to the application."""
     app.command("run", help=RUN_HELP)(run)
+    from k3_ledger.cli.attest import ATTEST_HELP, attest
     from k3_ledger.cli.pack import PACK_HELP, pack
 
     group = typer.Typer(
         no_args_is_help=True, help="Measurement bundles from other tools' results; offline bundles for auditors."
     )
     group.command("from", help=BUNDLE_HELP)(bundle_from)
+    group.command("attest", help=ATTEST_HELP)(attest)
     group.command("pack", help=PACK_HELP)(pack)
     app.add_typer(group, name="bundle")
 

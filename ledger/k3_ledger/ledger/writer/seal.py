@@ -176,8 +176,20 @@ def _is_bundle_json(name: str) -> bool:
     return name == BUNDLE_NAME or (name.count("/") == 1 and name.endswith(f"/{BUNDLE_NAME}"))
 
 
-def _open_bundle(path: Path) -> BundleFiles:
-    return DirectoryBundle(path) if path.is_dir() else TarBundle(path)
+def read_bundle(path: Path) -> Bundle:
+    """Read a bundle, a directory or a tar, and hold its files against what it says of them.
+
+    Raises:
+        BundleError, MalformedError, SchemaError: it could not be sealed as it stands.
+    """
+    return _read(path)[1]
+
+
+def _read(path: Path) -> tuple[BundleFiles, Bundle]:
+    files: BundleFiles = DirectoryBundle(path) if path.is_dir() else TarBundle(path)
+    bundle = _read_description(files)
+    _check_files(files, bundle)
+    return files, bundle
 
 
 def _read_description(files: BundleFiles) -> Bundle:
@@ -271,9 +283,7 @@ def seal(ledger: Ledger, path: Path, writer: Writer, *, time: str | None = None)
         LedgerError: the key may not sign this; nothing was stored.
         StoreError: the storage refused; no receipt was appended.
     """
-    files = _open_bundle(path)
-    bundle = _read_description(files)
-    _check_files(files, bundle)
+    files, bundle = _read(path)
     draft = Draft(bundle.kind, bundle.body, time)
     with writer.exclusive():
         if find_sealed(writer, bundle.sha256) is None:

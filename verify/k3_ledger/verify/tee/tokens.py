@@ -124,6 +124,17 @@ def check_tokens(
     return (Outcome.FAIL if placed else Outcome.PASS), placed
 
 
+def stated_nonces(data: bytes) -> dict[str, str]:
+    """The nonce that each token states, by the token's name. No signature is looked at: a token can state anything.
+
+    Raises:
+        AttestationError: it is not the service's answer.
+    """
+    overall, devices = _split(data)
+    named = {"overall": overall, **devices}
+    return {name: _nonce(_parse(token)[1]) for name, token in named.items()}
+
+
 def _split(data: bytes) -> tuple[str, dict[str, str]]:
     try:
         value = json.loads(data) if len(data) <= MAX_BYTES else None
@@ -150,10 +161,14 @@ def _check(overall: str, devices: Mapping[str, str], keys: Keys, at: int, digest
         held = claims.get("x-nvidia-overall-att-result") is True if claims is top else claims.get("measres") in _HELD
         if not held:
             yield Finding(Code.TOKEN_REFUSED, f"token {name} says that the evidence did not hold")
-        found = str(claims.get("eat_nonce"))[:80]
-        if found.lower() != digest.hex():
+        found = _nonce(claims)
+        if found != digest.hex():
             message = f"the nonce of token {name} is not the receipt's digest"
             yield Finding(Code.TOKEN_BINDING, message, expected=digest.hex(), found=found)
+
+
+def _nonce(claims: Mapping[str, Any]) -> str:
+    return str(claims.get("eat_nonce"))[:80].lower()
 
 
 def _open(token: str, keys: Keys) -> dict[str, Any]:
@@ -161,6 +176,23 @@ def _open(token: str, keys: Keys) -> dict[str, Any]:
 
     Raises:
         AttestationError: it is malformed, its key is not there, or its signature does not verify.
+    """
+    signed, claims, raw, name = _parse(token)
+    if name not in keys:
+        raise AttestationError(Code.TOKEN_NO_KEY, f"no key named {name[:80]} in {KEY_SET}")
+    numbers = int.from_bytes(raw[:_COORDINATE], "big"), int.from_bytes(raw[_COORDINATE:], "big")
+    try:
+        keys[name].verify(encode_dss_signature(*numbers), signed, ec.ECDSA(SHA384()))
+    except InvalidSignature:
+        raise AttestationError(Code.TOKEN_SIGNATURE, "a token's signature does not verify") from None
+    return claims
+
+
+def _parse(token: str) -> tuple[bytes, dict[str, Any], bytes, str]:
+    """What a token's signature covers, its claims, the signature and the name of its key; nothing is verified.
+
+    Raises:
+        AttestationError: it is malformed.
     """
     try:
         head, body, signature = token.split(".")
@@ -171,11 +203,4 @@ def _open(token: str, keys: Keys) -> dict[str, Any]:
     if algorithm != "ES384" or len(raw) != 2 * _COORDINATE or not isinstance(claims, dict):
         found = f"{algorithm}, {len(raw)} bytes"[:80]
         raise AttestationError(Code.TOKEN_MALFORMED, "no ES384 token", expected="ES384, 96 bytes", found=found)
-    if name not in keys:
-        raise AttestationError(Code.TOKEN_NO_KEY, f"no key named {name[:80]} in {KEY_SET}")
-    numbers = int.from_bytes(raw[:_COORDINATE], "big"), int.from_bytes(raw[_COORDINATE:], "big")
-    try:
-        keys[name].verify(encode_dss_signature(*numbers), f"{head}.{body}".encode(), ec.ECDSA(SHA384()))
-    except InvalidSignature:
-        raise AttestationError(Code.TOKEN_SIGNATURE, "a token's signature does not verify") from None
-    return claims
+    return f"{head}.{body}".encode(), claims, raw, name
