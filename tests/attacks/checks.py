@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from k3_ledger.ledger.core.framing import HEAD, TAIL_LEN, Line
+from k3_ledger.ledger.core.keyring import Keyring
 from k3_ledger.ledger.core.note import VerifiedSignature
 from k3_ledger.ledger.core.proof import ProofEntry, ProofFile
 from k3_ledger.ledger.core.tiles import parse_entries, parse_hashes
@@ -70,6 +71,14 @@ def _as_named(_source: object, digest: str, size: int) -> tuple[str, int]:
 
 def _up_to_date(ring: Any, *_: object) -> Any:
     return ring._seen[-2]
+
+
+_REPLAY = Keyring._replay
+
+
+def _at_rest(ring: Any) -> bool:
+    _REPLAY(ring)
+    return True
 
 
 def _proof(data: bytes, **_: object) -> ProofFile:
@@ -220,6 +229,7 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "core.keyring.Keyring.threshold": ((f"{CORE}.keyring.Keyring.threshold", property(lambda _: 1, _none)),),
     "core.keyring.Keyring._endorsers": ((f"{CORE}.keyring.Keyring._endorsers", _nothing),),
     "core.keyring.Keyring._made_after": ((f"{CORE}.keyring.Keyring._made_after", _up_to_date),),
+    "core.keyring.Keyring._replay": ((f"{CORE}.keyring.Keyring._replay", _at_rest),),
     "core.keyring._weakness": ((f"{CORE}.keyring._weakness", _nothing),),
     "verify.settle._check_opened_by": ((f"{VERIFY}.settle._check_opened_by", _none),),
     "verify.settle._check_origin": ((f"{VERIFY}.settle._check_origin", _none),),

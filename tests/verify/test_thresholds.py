@@ -356,6 +356,49 @@ def test_a_revocation_that_takes_back_its_own_endorser_cannot_count() -> None:
     assert codes(ledger) == set()
 
 
+def rotated() -> tuple[Builder, Key]:
+    """A thief of the only root key enrols a runner; then the owner rotates to a new root key. The next entry is 9."""
+    ledger = small_ledger(1)  # 4 is a run
+    ledger.add("key", key_body(Key("thiefs-runner"), "runner"), ROOT)  # 5
+    ledger.add("run", run_body(90), Key("thiefs-runner"))  # 6
+    ledger.add("run", run_body(91), RUNNER)  # 7
+    ledger.add("key", key_body(SECOND, "root", "rotate", replaces=ROOT.id), ROOT)  # 8
+    return ledger, SECOND
+
+
+@pytest.mark.parametrize("since", range(10))
+def test_a_root_key_takes_back_what_a_key_signed_before_the_root_was_rotated_in(since: int) -> None:
+    ledger, new = rotated()
+    ledger.add("key", key_body(RUNNER, "runner", "revoke", revoked_from=since), new)  # 9
+    log = verify_log(MemorySource(ledger.data), POLICY)
+    assert [entry.index for entry in log if entry.disowned] == [run for run in (4, 7) if run >= since]
+
+
+def test_what_a_thief_enrolled_before_the_rotation_is_revoked_key_by_key() -> None:
+    ledger, new = rotated()
+    ledger.add("key", key_body(Key("thiefs-runner"), "runner", "revoke", revoked_from=6), new)
+    log = verify_log(MemorySource(ledger.data), POLICY)
+    assert [entry.index for entry in log if entry.disowned] == [6]
+
+
+def test_the_root_key_that_enrolled_its_successor_is_not_taken_back_by_it() -> None:
+    for since in range(9):
+        ledger, new = rotated()
+        ledger.add("key", key_body(ROOT, "root", "revoke", revoked_from=since), new)
+        assert Code.REVOCATION_CIRCULAR in codes(ledger)
+
+
+def test_a_root_key_that_was_there_before_takes_back_a_stolen_root_key_and_its_rotation() -> None:
+    ledger = small_ledger(1)
+    ledger.add("key", key_body(THIRD, "root"), ROOT)  # 5
+    ledger.add("key", key_body(SECOND, "root", "rotate", replaces=ROOT.id), ROOT)  # 6: by the thief
+    ledger.add("key", key_body(Key("thiefs-runner"), "runner"), SECOND)  # 7
+    ledger.add("key", key_body(ROOT, "root", "revoke", revoked_from=6), THIRD)  # 8
+    assert {code for code in codes(ledger) if code.info.exit} == set()
+    ledger.add("run", run_body(92), Key("thiefs-runner"))
+    assert Code.KEY_RETIRED in codes(ledger)
+
+
 def test_three_roots_that_undo_one_another_in_a_circle_are_stopped_at_the_last() -> None:
     ledger = small_ledger(1)
     ledger.add("key", key_body(SECOND, "root"), ROOT)  # 5

@@ -247,7 +247,9 @@ def revoke(
     from k3_ledger.ledger.writer.store import Ledger
 
     opened = Ledger.open(ledger)
-    revoked = find_key(opened, old)
+    revoked = find_key(opened, old, ended=since is not None)
+    if since is not None and revoked.retired is not None:
+        _check_reaches_further(revoked, since)
     body: dict[str, object] = {
         "action": "revoke",
         "role": revoked.role,
@@ -260,6 +262,27 @@ def revoke(
         "endorsements": [],
     }
     act(opened, "key", body, key, propose, passphrase_file, time=time, wait=wait, as_json=as_json, last_root=last_root)
+
+
+def _check_reaches_further(key: EnrolledKey, since: int) -> None:
+    """Refuse to take back what a key that has ended did not sign, or what was taken back already.
+
+    Raises:
+        LedgerError: ``KEY_RETIRED``.
+    """
+    from k3_ledger.schemas.errors import LedgerError
+    from k3_ledger.schemas.findings import Code
+
+    ended = key.retired if key.disowned_from is None else key.disowned_from
+    if ended is not None and since >= ended:
+        how = f"{key.ended} by entry {key.retired}" if key.disowned_from is None else f"taken back from entry {ended}"
+        raise LedgerError(
+            Code.KEY_RETIRED,
+            f"the key {key.key_id[:16]}… was {how}: from entry {since} on it signed nothing that counts",
+            expected=f"an entry before {ended}",
+            found=str(since),
+            hint="name the first entry that is not its owner's with --from; `k3-ledger key ls` says how keys ended",
+        )
 
 
 def new_key(role: str, spec: str, name: str | None) -> Any:

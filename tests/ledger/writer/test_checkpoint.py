@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from k3_ledger.ledger.core.checkpoint import open_checkpoint
+from k3_ledger.ledger.core.checkpoint import Checkpoint, format_checkpoint, open_checkpoint
 from k3_ledger.ledger.core.note import NoteSignature, Verifier, parse_note, sign_note
 from k3_ledger.ledger.writer.checkpoint import NoteSigner, keep_cosignatures, make_checkpoint
 from k3_ledger.ledger.writer.store import NewKey, enrolment
@@ -160,6 +160,23 @@ def test_rotated_log_key_signs_no_head_that_covers_its_rotation(ledger):
     with pytest.raises(LedgerError) as caught:
         make_checkpoint(ledger, LOG)
     assert caught.value.code is Code.KEY_RETIRED
+    assert make_checkpoint(ledger, STRANGER).added
+
+
+def signed_by(ledger, signer, size: int) -> bytes:
+    """A head that only a tool without these rules signs: right in all but its key."""
+    head = Checkpoint(ORIGIN, size, naive_root(lines_of(ledger)[:size]))
+    return sign_note(format_checkpoint(head), [NoteSigner(ORIGIN, signer)])
+
+
+@pytest.mark.parametrize(("signer", "size"), [(LOG, OPENING + 1), (STRANGER, OPENING)])
+def test_no_head_is_signed_beside_one_by_a_log_key_that_was_retired_or_not_enrolled_there(ledger, signer, size):
+    rotate(ledger)
+    ledger.checkpoint_path.write_bytes(signed_by(ledger, signer, size))
+    with pytest.raises(SignatureError) as caught:
+        make_checkpoint(ledger, STRANGER)
+    assert caught.value.code is Code.CHECKPOINT_SIGNATURE
+    ledger.checkpoint_path.unlink()  # what the hint says
     assert make_checkpoint(ledger, STRANGER).added
 
 

@@ -198,18 +198,15 @@ def head_faults(scan: Scan, head: SignedHead) -> Iterator[Finding]:
             head.checkpoint.origin,
         )
     if head.step == "checkpoint" and (fault := _signature_fault(scan, head)) is not None:
-        yield fault
+        lost = _taken_back(scan, head)
+        yield fault if lost is None else replace(fault, message=lost.message, hint=_cure(scan))
 
 
 def _signature_fault(scan: Scan, head: SignedHead) -> Finding | None:
     """The head is signed by a log key that was enrolled below it and not retired by then."""
     size = head.checkpoint.size
     worst: LedgerError | None = None
-    keys = [
-        life.public_key
-        for life in scan.keyring.lives.values()
-        if life.role == "log" and life.enrolled < size <= min(life.retired, life.disowned_from)
-    ]
+    keys = [life.public_key for life in scan.keyring.lives.values() if life.role == "log" and life.vouches_at(size)]
     for public_key in keys:
         try:
             open_note(head.raw, [Verifier(scan.genesis.origin, public_key)])
@@ -231,14 +228,14 @@ def _taken_back(scan: Scan, head: SignedHead) -> Finding | None:
     """Says so when a kept head was good until a revocation took back what its key signed from before there on.
 
     Then it vouches for nothing, and accuses nobody either: whether the log's owner or the thief signed it cannot be
-    told. The newest head is another matter: the owner signs a new one, and a reader would remember the thief's.
+    told. The newest head is another matter, an error: the owner signs a new one (:func:`_cure`), and a reader would
+    remember the thief's.
     """
     size = head.checkpoint.size
     if scan.genesis is None or _signature_fault(scan, head) is None:
         return None
-    lost = [life for life in scan.keyring.lives.values() if life.disowned_from < size <= life.retired]
-    lost += [life for life in scan.keyring.taken_back.values() if life.enrolled < size <= life.taken_back]
-    for life in lost:
+    known = (*scan.keyring.lives.values(), *scan.keyring.taken_back.values())
+    for life in (life for life in known if life.lost_at(size)):
         try:
             open_note(head.raw, [Verifier(scan.genesis.origin, life.public_key)])
         except LedgerError:
@@ -246,10 +243,24 @@ def _taken_back(scan: Scan, head: SignedHead) -> Finding | None:
         if life.role == "log":
             return Finding(
                 Code.CHECKPOINT_DISOWNED,
-                f"entry {min(life.retired, life.taken_back)} takes back what the head's key signed",
+                f"entry {life.lost_to} takes back what the head's key signed",
                 Position(source=head.name),
             )
     return None
+
+
+def _cure(scan: Scan) -> str:
+    """How the log's owner replaces a newest head that was taken back."""
+    if any(life.role == "log" and life.valid_at(scan.lines) for life in scan.keyring.lives.values()):
+        return (
+            "the head vouches for nothing any more; the log's owner signs a new one with a log key that stands: "
+            "`k3-ledger checkpoint --key LOG.pem --ledger DIR`"
+        )
+    return (
+        "the head vouches for nothing any more; the log's owner makes a new log key, enrols it and signs a new head: "
+        "`k3-ledger keygen NEW-LOG.pem`, `k3-ledger key enrol log NEW-LOG.pub.pem --key ROOT.pem --ledger DIR`, "
+        "`k3-ledger checkpoint --key NEW-LOG.pem --ledger DIR`"
+    )
 
 
 def _root_faults(scan: Scan, head: SignedHead) -> Iterator[Finding]:

@@ -49,6 +49,7 @@ class KeyLife:
         retired: position of the entry that rotated or revoked it; its entries count up to there, for a root key
             signs the very entry that retires it.
         disowned_from: first position that a compromise revocation takes back, at most ``retired``.
+        disowned_by: position of the revocation that says so; behind ``retired`` where the key was rotated out before.
         taken_back: position of the revocation that took back the very entry that enrolled it; its entries never count.
         replaced_by: id of the key that a rotation put in its place.
     """
@@ -58,6 +59,7 @@ class KeyLife:
     enrolled: int
     retired: int = FOREVER
     disowned_from: int = FOREVER
+    disowned_by: int = FOREVER
     taken_back: int = FOREVER
     replaced_by: str | None = None
 
@@ -75,6 +77,19 @@ class KeyLife:
     def valid_at(self, position: int) -> bool:
         """Whether a signature at this position could count when it was made."""
         return self.enrolled < position <= self.retired
+
+    @property
+    def lost_to(self) -> int:
+        """Position of the revocation that took back what the key signed, or its enrolment."""
+        return min(self.disowned_by, self.taken_back)
+
+    def vouches_at(self, size: int) -> bool:
+        """Whether a signed head over ``size`` entries counts that this key, a log key, signed."""
+        return self.taken_back == FOREVER and self.enrolled < size <= min(self.retired, self.disowned_from)
+
+    def lost_at(self, size: int) -> bool:
+        """Whether such a head counted until a revocation took it back."""
+        return self.disowned_from < size <= self.retired or self.enrolled < size <= self.taken_back < FOREVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +163,7 @@ class Keyring:
         if life is None or life.role != "root" or not life.valid_at(position):
             return []  # reported by check_use: this key could not sign a root action here
         fault = self._faults if kind == "key" else self._threshold_faults
-        found = list(fault(position, signer, life, body))
+        found = list(fault(position, signer, body))
         endorsers = self._endorsers(position, kind, signer, body, found)
         if len(endorsers) + 1 < self.threshold:
             found.append(_finding(
@@ -165,6 +180,10 @@ class Keyring:
             return [_finding(
                 Code.REVOCATION_CIRCULAR, position, "body.revoked_from",
                 "what this revocation takes back is what it rests on, so it cannot count",
+                expected="a signer and endorsers that are root keys whatever is taken back",
+                found=f"all that key {body.key_id[:16]}… signed from entry {body.revoked_from} on is taken back",
+                hint="have a root key sign it that was enrolled before, by another key than the one revoked; where "
+                "there is none, leave --from out and revoke the keys that should not have been enrolled one by one",
             )]  # fmt: skip
         self.endorsements += len(endorsers)
         roots = self.roots_after(position)
@@ -225,7 +244,7 @@ class Keyring:
             return after
         return None
 
-    def _threshold_faults(self, position: int, signer: str, signed_by: KeyLife, body: Any) -> Iterator[Finding]:  # noqa: ARG002 - like _faults
+    def _threshold_faults(self, position: int, signer: str, body: Any) -> Iterator[Finding]:  # noqa: ARG002 - like _faults
         """Why a threshold entry by a valid root cannot count."""
         roots = self.roots_after(position)
         if body.threshold > roots:
@@ -235,7 +254,7 @@ class Keyring:
                 expected=f"1 to {roots}", found=str(body.threshold),
             )  # fmt: skip
 
-    def _faults(self, position: int, signer: str, signed_by: KeyLife, body: Any) -> Iterator[Finding]:
+    def _faults(self, position: int, signer: str, body: Any) -> Iterator[Finding]:
         """Why a key entry by a valid root cannot count."""
         raw = bytes.fromhex(body.public_key)
         target = self.lives.get(body.key_id)
@@ -257,12 +276,16 @@ class Keyring:
                     "a revocation names the key's own role, and no other key",
                     expected=target.role, found=body.role,
                 )  # fmt: skip
-            earliest = position if body.key_id == signer else signed_by.enrolled + 1
-            if body.revoked_from is not None and not earliest <= body.revoked_from <= position:
+            itself = body.key_id == signer
+            if body.revoked_from is not None and not (position if itself else 0) <= body.revoked_from <= position:
                 yield _finding(
                     Code.KEY_UNKNOWN_TARGET, position, "body.revoked_from",
-                    "a revocation takes effect at its own position or before, and cannot take itself back",
-                    expected=f"{earliest} to {position}", found=str(body.revoked_from),
+                    "a key that revokes itself from before this entry takes this entry back with the rest"
+                    if itself and body.revoked_from < position
+                    else "a revocation takes effect at its own position or before",
+                    expected=str(position) if itself else f"0 to {position}", found=str(body.revoked_from),
+                    hint="have another root key sign it, or leave --from out: what the key signed until now then stands"
+                    if itself else None,
                 )  # fmt: skip
         elif weakness := list(_weakness(raw, position, "body.public_key")):
             yield from weakness
@@ -300,7 +323,7 @@ class Keyring:
             for key, revocations in found.items():
                 life = self.lives[key]
                 life.retired = min(life.retired, *(at for _, at in revocations))
-                life.disowned_from = _start(revocations)
+                life.disowned_from, life.disowned_by = min(revocations)
             if found == taken:
                 return True
             taken = found
@@ -320,7 +343,7 @@ class Keyring:
             life = self.lives.get(body.key_id)
             if life is not None:
                 life.retired = min(life.retired, position)
-                if body.revoked_from is not None:
+                if body.revoked_from not in (None, position):
                     found[body.key_id] = (*found.get(body.key_id, ()), (body.revoked_from, position))
         else:
             if body.action == "rotate" and body.replaces in self.lives:
@@ -384,7 +407,8 @@ class Keyring:
             if disowned:
                 yield _first(
                     Code.KEY_DISOWNED, disowned,
-                    f"entry {end} takes back what key {key[:16]}… signed from entry {disowned[0]} on", None, None,
+                    f"entry {life.lost_to} takes back what key {key[:16]}… signed from entry {disowned[0]} on",
+                    None, None,
                 )  # fmt: skip
 
     def disowned(self) -> frozenset[int]:
@@ -404,15 +428,14 @@ class Keyring:
     def disowned_by(self, key: str, position: int) -> int | None:
         """Position of the revocation that took back what ``key`` signed at ``position``; None where none did."""
         life = self.lives.get(key) or self.taken_back.get(key)
-        return None if life is None or not _is_disowned(life, position) else min(life.retired, life.taken_back)
+        return None if life is None or not _is_disowned(life, position) else life.lost_to
 
     def _taken_back(self) -> Iterator[tuple[int, int]]:
         """(position, that of the revocation) of every use that was taken back."""
         for (key, _), positions in self.uses.items():
             life = self.lives.get(key) or self.taken_back.get(key)
             if life is not None and life.ended in ("disowned", "taken back"):  # few are, and there may be many uses
-                by = min(life.retired, life.taken_back)
-                yield from ((position, by) for position in positions if _is_disowned(life, position))
+                yield from ((position, life.lost_to) for position in positions if _is_disowned(life, position))
 
 
 def _start(revocations: tuple[tuple[int, int], ...]) -> int:
@@ -435,9 +458,10 @@ def _weakness(public_key: bytes, position: int, where: str) -> Iterator[Finding]
 
 
 def _finding(
-    code: Code, position: int, where: str, message: str, *, expected: str | None = None, found: str | None = None
-) -> Finding:
-    return Finding(code, message, Position(index=position, field=where), expected, found)
+    code: Code, position: int, where: str, message: str, *,
+    expected: str | None = None, found: str | None = None, hint: str | None = None,
+) -> Finding:  # fmt: skip
+    return Finding(code, message, Position(index=position, field=where), expected, found, hint)
 
 
 def _first(

@@ -30,7 +30,7 @@ from k3_ledger.ledger.writer.beside import kept_heads, read_head, read_heads
 from k3_ledger.ledger.writer.disk import make_directory, storage_errors
 from k3_ledger.ledger.writer.logfile import LogFile
 from k3_ledger.ledger.writer.state import check_entry, check_unchanged, place_of, scan, whole_lines
-from k3_ledger.schemas.errors import LedgerError, StoreError
+from k3_ledger.schemas.errors import LedgerError, SignatureError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
@@ -180,12 +180,29 @@ def _check_signer(signer: Signer, state: LogState) -> None:
 
 
 def _read_heads(ledger: Ledger, state: LogState) -> dict[Path, tuple[bytes, SignedCheckpoint]]:
-    """Every head that was signed before, by file; one that cannot be trusted stops everything."""
-    verifiers = [Verifier(state.origin, life.public_key) for life in state.keyring.lives.values() if life.role == "log"]
-    return {
-        path: (data, open_checkpoint(data, verifiers, origin=state.origin, position=Position(source=str(path))))
-        for path, data in read_heads(ledger.root).items()
-    }
+    """Every head that was signed before, by file; one that cannot be trusted stops everything.
+
+    One that a revocation took back is left out: it vouches for nothing, and a thief's must not keep the log's owner
+    from signing a new one.
+    """
+    known = (*state.keyring.lives.values(), *state.keyring.taken_back.values())
+    keys = {life.public_key: life for life in known if life.role == "log"}
+    verifiers = [Verifier(state.origin, public_key) for public_key in keys]
+    heads = {}
+    for path, data in read_heads(ledger.root).items():
+        place = Position(source=str(path))
+        signed = open_checkpoint(data, verifiers, origin=state.origin, position=place)
+        size, lives = signed.checkpoint.size, [keys[sig.verifier.public_key] for sig in signed.note.sigs]
+        if any(life.vouches_at(size) for life in lives):
+            heads[path] = data, signed
+        elif not any(life.lost_at(size) for life in lives):
+            raise SignatureError(
+                Code.CHECKPOINT_SIGNATURE,
+                "an earlier head is signed by a log key that could not sign it: it was not enrolled yet, or retired",
+                position=place,
+                hint="keep the file as evidence, elsewhere: this command signs the newest head anew",
+            )
+    return heads
 
 
 def _check_log(

@@ -94,24 +94,37 @@ def read_state(ledger: Ledger) -> LogState:
     return state
 
 
-def find_key(ledger: Ledger, spec: str) -> EnrolledKey:
+def find_key(ledger: Ledger, spec: str, *, ended: bool = False) -> EnrolledKey:
     """The valid key that ``spec`` names: its name, its key id, its public key, or the file that holds that.
+
+    Args:
+        ledger: the ledger.
+        spec: what names it.
+        ended: whether one that was rotated or revoked is meant where no valid one is.
 
     Raises:
         LedgerError: no valid key of this ledger, or several, are named so.
         KeyFileError: ``spec`` is neither and is not a public key file.
     """
-    keys = [key for key in enrolled_keys(ledger) if key.retired is None]
-    found = [key for key in keys if spec in (key.name, key.key_id, key.public_key)]
-    if (not found and os.path.sep in spec) or spec.endswith(".pem"):
-        wanted = load_public_key(spec).key_id
-        found = [key for key in keys if key.key_id == wanted]
+    every = enrolled_keys(ledger)
+    keys = [key for key in every if key.retired is None]
+    names = {spec}
+    if spec.endswith(".pem") or (os.path.sep in spec and not _named(every, names)):
+        names = {load_public_key(spec).key_id}
+    found = _named(keys, names)
+    if not found and ended:
+        found = _named(keys := [key for key in every if key.ended != "taken back"], names)
     if len(found) != 1:
+        none = "no key of this ledger is" if ended else "no valid key of this ledger is"
         raise LedgerError(
             Code.KEY_UNKNOWN,
-            f"{'several valid keys are' if found else 'no valid key of this ledger is'} named {spec!r}",
+            f"{'several keys are' if found else none} named {spec!r}",
             position=Position(source=str(ledger.log_path)),
             expected="one of " + ", ".join(f"{key.name} ({key.role} {key.key_id[:16]}…)" for key in keys),
             hint="give the key id in full; `k3-ledger key ls` shows it" if found else "see `k3-ledger key ls`",
         )
     return found[0]
+
+
+def _named(keys: list[EnrolledKey], names: set[str]) -> list[EnrolledKey]:
+    return [key for key in keys if not names.isdisjoint((key.name, key.key_id, key.public_key))]
