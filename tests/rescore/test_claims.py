@@ -14,6 +14,7 @@ from k3_ledger.rescore.claims.reading import Claim, read_claims
 from k3_ledger.rescore.claims.status import Status
 from k3_ledger.rescore.inputs import Figure, Parity, RunInputs
 from k3_ledger.rescore.replay import Candidate, Judged, Material, gather, gather_foreign
+from k3_ledger.rescore.rules.registry import find_rule
 from k3_ledger.rescore.slots import Track
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code
@@ -275,7 +276,8 @@ def test_whether_a_run_was_accepted() -> None:
     assert status_of(text, good) is Status.SUPPORTED
     assert status_of(text, bad) is Status.CONTRADICTED
     assert status_of(text, good, bad) is Status.AMBIGUOUS
-    judged = {tier: [Judged("r", "s", "decode", tier)] for tier in ("XL", "REJECT")}
+    house = find_rule("house-1.decode")
+    judged = {tier: [Judged(house.name, house.sha256, "decode", tier)] for tier in ("XL", "REJECT")}
     # Judged again, which is not what was accepted then.
     assert status_of(text, replace(bad, verdicts=judged["XL"])) is Status.CONTRADICTED
     assert status_of(text, replace(good, verdicts=judged["REJECT"])) is Status.SUPPORTED

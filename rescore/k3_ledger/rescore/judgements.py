@@ -61,7 +61,7 @@ def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Re
         tallies["pins"].failed = tallies["verdicts"].failed = 1
         findings.add(dataclasses.replace(error.finding, code=Code.JUDGEMENT_UNREADABLE))
         material = Material("nothing that can be judged")
-    for name, found in (("verdicts", _verdicts(material, lost)), ("pins", _pins(material, lost))):
+    for name, found in (("verdicts", _verdicts(log, material, lost)), ("pins", _pins(material, lost))):
         tally = tallies[name]
         for outcome in found:
             if outcome is None:
@@ -131,25 +131,33 @@ def _demand(policy: TrustPolicy, tallies: dict[str, Tally], findings: FindingLog
 # -------------------------------------------------------------------------------------------------- step 11: verdicts
 
 
-def _verdicts(material: Material, lost: Mapping[str, int]) -> Iterator[Finding | None]:
-    """For each verdict entry: None when it follows, else what is wrong with it or why it was not derived."""
+def _verdicts(log: VerifiedLog, material: Material, lost: Mapping[str, int]) -> Iterator[Finding | None]:
+    """For each verdict entry: None when it follows, else what is wrong with it or why it was not derived.
+
+    Each is derived from what stood at its own position: what was superseded since was nobody's fault by then.
+    """
     yield from _rules(material)
-    by_rule: dict[str, list[tuple[int, Any]]] = {}
+    turns = material.standing.turns()
+    by_rule: dict[tuple[int | None, str], list[tuple[int, Any]]] = {}
     for index, body in material.verdicts:
         names = (body.target, *(pin.entry for pin in body.pins))
         if (finding := _rests_on_what_was_taken_back("verdict", names, lost, _at(index, "target"))) is not None:
             yield finding
             continue
-        by_rule.setdefault(body.rule_sha256, []).append((index, body))
-    known = {rule.sha256: rule for rule in RULES.values()} | {rule.sha256: rule for _, rule in material.rules}
-    for digest, verdicts in by_rule.items():
+        by_rule.setdefault((turns.after(index), body.rule_sha256), []).append((index, body))
+    known = {rule.sha256: rule for rule in RULES.values()}
+    known |= {rule.sha256: rule for rule in (*material.withdrawn, *(rule for _, rule in material.rules))}
+    then, at = material, None
+    for (turn, digest), verdicts in by_rule.items():
         rule = known.get(digest)
         if rule is None:
             for index, body in verdicts:
                 message = f"no rule has the digest {digest[:12]}…, which the verdict calls {body.rule}"
                 yield Finding(Code.VERDICT_UNKNOWN_RULE, message, _at(index, "rule_sha256"), found=digest)
             continue
-        yield from _derive(rule, verdicts, material.candidates)
+        if turn != at:
+            then, at = (material if turn is None else gather(log, at=turn)), turn
+        yield from _derive(rule, verdicts, then.candidates)
 
 
 def _rules(material: Material) -> Iterator[Finding]:

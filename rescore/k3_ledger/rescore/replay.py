@@ -1,7 +1,8 @@
 """Gather from a verified log, or from an audited foreign one, everything that judging needs, in order.
 
 Order is the chain's: a pin, a frontier run or a merge counts for what stands behind it. A foreign log has no chain;
-its runs are ordered by the time they state.
+its runs are ordered by the time they state. What was superseded counts for nothing (see
+:mod:`k3_ledger.rescore.standing`); a run that was is kept, and marked.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ from k3_ledger.rescore.native import read_actors, read_parity, read_run
 from k3_ledger.rescore.pins import Merge, PinRecord, check_pin, check_unit
 from k3_ledger.rescore.reconcile import Measurement
 from k3_ledger.rescore.rules.reading import parse_parameters
+from k3_ledger.rescore.rules.registry import RULES
 from k3_ledger.rescore.slots import parse_slot
+from k3_ledger.rescore.standing import Standing, first_published, read_standing
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.log import VerifiedLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from k3_ledger.rescore.inputs import Parity
     from k3_ledger.rescore.native import ActorSpeed
@@ -37,6 +40,10 @@ if TYPE_CHECKING:
 
 PIN_FIELDS: Final = ("slot", "value", "source", "entry", "inferred")
 """Fields of a pin that a verdict states."""
+
+
+REGISTERED: Final = frozenset(rule.sha256 for rule in RULES.values())
+"""Digests of the rules that are shipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +71,12 @@ class Candidate:
         others: measured value of every other metric of the same build.
         native: True when the run is a receipt of this ledger, False for an import.
         superseded: whether a later entry, or the foreign log itself, says that it no longer stands.
-        verdicts: what was judged of it, oldest first.
+        verdicts: what was judged of it and stands, oldest first.
         pins: pin entries in force when it was appended, by slot.
         attestation: what attests the foreign receipt, as it says itself; None for a receipt of this ledger.
         rules: rules that the ledger itself had published by then, oldest first.
         index: position of its entry; None for a log that was never imported.
+        known: digests of the rules whose verdicts count: those that are registered, and those of the ledger itself.
     """
 
     identity: str
@@ -81,6 +89,7 @@ class Candidate:
     attestation: str | None = None
     rules: tuple[Rule, ...] = ()
     index: int | None = None
+    known: Container[str] = REGISTERED
 
     @property
     def label(self) -> str:
@@ -91,24 +100,31 @@ class Candidate:
 
     @property
     def published(self) -> str | None:
-        """The tier it was published with: what an import states, or the first verdict on a run of this ledger.
+        """The tier it was published with: what an import states, or the first verdict that counts on a run of ours.
 
         Nothing that is judged of it later changes that.
         """
         if not self.native:
             return self.run.published
-        return self.verdicts[0].tier if self.verdicts else None
+        found = first_published(self.verdicts, self.known)
+        return None if found is None else found.tier
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """How fast one actor was by one clock, as one receipt has it; ``index`` is the receipt's position."""
+    """How fast one actor was by one clock, as one receipt has it.
+
+    Attributes:
+        index: position of the receipt.
+        stands: whether the receipt counts.
+    """
 
     identity: str
     index: int
     time: datetime
     role: str
     speed: ActorSpeed
+    stands: bool = True
 
 
 @dataclass(slots=True)
@@ -121,10 +137,13 @@ class Material:
         pins: newest ``pin`` entry of each slot.
         measurements: what the frontier builds, the other engine and the accepted runs measured, in order.
         merges: ``merge`` entries, in order.
-        facts: what every actor of every receipt of this ledger was timed at, in order.
-        pin_entries: every ``pin`` entry, in order.
-        verdicts: every ``verdict`` entry as (index, body), in order.
-        rules: every ``rule`` entry as (index, rule), in order.
+        facts: what every actor of every receipt of this ledger was timed at, in order, superseded ones too.
+        pin_entries: every ``pin`` entry that stands, in order.
+        verdicts: every ``verdict`` entry that stands, as (index, body), in order.
+        rules: every ``rule`` entry that stands, as (index, rule), in order.
+        withdrawn: rules of the ledger that no longer stand: verdicts under them can still be derived again.
+        known: digests of the rules whose verdicts count.
+        standing: what was superseded, and when.
         unread: what could not be read of imported runs: a record that is none, or a copy of a figure that is none.
     """
 
@@ -137,11 +156,19 @@ class Material:
     pin_entries: list[PinRecord] = field(default_factory=list)
     verdicts: list[tuple[int, Any]] = field(default_factory=list)
     rules: list[tuple[int, Rule]] = field(default_factory=list)
+    withdrawn: list[Rule] = field(default_factory=list)
+    known: set[str] = field(default_factory=lambda: set(REGISTERED))
+    standing: Standing = field(default_factory=Standing)
     unread: list[Finding] = field(default_factory=list)
 
 
-def gather(log: VerifiedLog) -> Material:
+def gather(log: VerifiedLog, *, at: int | None = None) -> Material:
     """Gather from a verified log.
+
+    Args:
+        log: the log.
+        at: take what stood at this position, and nothing behind it: what a verdict that is sealed there could rest on.
+            None takes the whole log, and what stands at its head.
 
     Raises:
         TypeError: ``log`` is not a verified log.
@@ -150,8 +177,12 @@ def gather(log: VerifiedLog) -> Material:
     """
     if not isinstance(log, VerifiedLog):
         raise TypeError("only a verified log can be judged: pass what verify_log() returns")
-    gathering = Gathering(Material("verified ledger"))
+    standing = read_standing(log)
+    gathering = Gathering(Material("verified ledger", standing=standing), standing.gone(at=at))
+    gathering.void = standing.gone()
     for entry in log:
+        if at is not None and entry.index >= at:
+            break
         if not entry.disowned:
             gathering.take(entry)
     return gathering.material
@@ -176,6 +207,7 @@ def _take_import(
     attestation: str,
     *,
     index: int | None = None,
+    stands: bool = True,
 ) -> None:
     unread = list_unreadable(foreign_id, fields)
     run, reading = None, None
@@ -189,23 +221,30 @@ def _take_import(
         others = {}
         if run.guarded is not None and run.guard_pin is not None:
             others = {run.track.at("decode", 131_072): run.guarded}
-        superseded = any(fields.get(f"{record}.superseded_by") for record in ("ledger", "index"))
+        superseded = not stands or any(fields.get(f"{record}.superseded_by") for record in ("ledger", "index"))
         material.candidates.append(
             Candidate(identity, run, others, superseded=superseded, attestation=attestation, index=index)
         )
-        if run.speed and run.at:
+        if run.speed and run.at and stands:
             material.measurements.append(Measurement(run.track, run.speed, run.at, foreign_id, run.commit))
     at = run.at if run is not None else None
-    if reading is not None and at is not None:
+    if reading is not None and at is not None and stands:
         said_by = f"the round's log of {foreign_id[:8]}"
         material.measurements.append(Measurement(reading.track, reading.value, at, None, reading.commit, said_by))
 
 
 class Gathering:
-    """State while a log is read from front to back."""
+    """State while a log is read from front to back.
 
-    def __init__(self, material: Material) -> None:
+    Attributes:
+        gone: identities of entries that do not count.
+        void: identities of entries that never need to be readable: those that are superseded by now.
+    """
+
+    def __init__(self, material: Material, gone: Container[str] = frozenset()) -> None:
         self.material = material
+        self.gone = gone
+        self.void = gone
         self.by_identity: dict[str, list[Candidate]] = {}
         self.references: dict[Track, Figure] = {}
         self.round_frontier: dict[tuple[str, Track], Figure] = {}
@@ -215,38 +254,58 @@ class Gathering:
 
     def take(self, entry: VerifiedEntry) -> None:
         """Note what one entry adds."""
-        taken = entry.entry
+        taken, stands = entry.entry, entry.identity not in self.gone
         if taken.kind == "run":
-            self._run(entry.identity, entry.index, taken.body, _time(taken.time))
+            self._run(entry.identity, entry.index, taken.body, _time(taken.time), stands=stands)
         elif taken.kind == "import":
-            self._import(entry.identity, entry.index, taken.body)
-        elif taken.kind == "pin":
-            self._pin(entry.identity, taken.body, entry.index, _time(taken.time))
-        elif taken.kind == "merge":
-            self._merge(taken.body, _time(taken.time))
+            self._import(entry.identity, entry.index, taken.body, stands=stands)
         elif taken.kind == "rule":
-            rule = read_rule_entry(taken.body, entry.index)
+            self._rule(entry, stands=stands)
+        elif stands:
+            self._judgement(entry)
+
+    def _judgement(self, entry: VerifiedEntry) -> None:
+        taken = entry.entry
+        try:
+            if taken.kind == "pin":
+                self._pin(entry.identity, taken.body, entry.index, _time(taken.time))
+            elif taken.kind == "merge":
+                self._merge(taken.body, _time(taken.time))
+        except RescoreError:
+            if entry.identity not in self.void:
+                raise
+        if taken.kind == "verdict":
+            body = taken.body
+            self.material.verdicts.append((entry.index, body))
+            judged = Judged(body.rule, body.rule_sha256, body.metric, body.tier, _said(body))
+            for candidate in self.by_identity.get(body.target, []):
+                if candidate.run.track.metric == body.metric:
+                    candidate.verdicts.append(judged)
+
+    def _rule(self, entry: VerifiedEntry, *, stands: bool) -> None:
+        try:
+            rule = read_rule_entry(entry.entry.body, entry.index)
+        except RescoreError:
+            if entry.identity not in self.void:
+                raise
+            return
+        self.material.known.add(rule.sha256)
+        if stands:
             self.material.rules.append((entry.index, rule))
             self.published = (*self.published, rule)
-        elif taken.kind == "verdict":
-            self.material.verdicts.append((entry.index, taken.body))
-            body = taken.body
-            judged = Judged(body.rule, body.rule_sha256, body.metric, body.tier, _said(body))
-            for candidate in self.by_identity.get(taken.body.target, []):
-                if candidate.run.track.metric == taken.body.metric:
-                    candidate.verdicts.append(judged)
-        elif taken.kind == "supersede":
-            for candidate in self.by_identity.get(taken.body.target, []):
-                candidate.superseded = True
+        else:
+            self.material.withdrawn.append(rule)
 
-    def _import(self, identity: str, index: int, body: Any) -> None:
+    def _import(self, identity: str, index: int, body: Any, *, stands: bool) -> None:
         before = len(self.material.candidates)
         fields = {step.name: step.value for step in body.fields}
-        _take_import(self.material, identity, body.foreign_id, fields, body.attestation, index=index)
+        _take_import(self.material, identity, body.foreign_id, fields, body.attestation, index=index, stands=stands)
         self.by_identity[identity] = self.material.candidates[before:]
 
-    def _run(self, identity: str, index: int, body: Any, at: datetime) -> None:
-        self.material.facts += [Fact(identity, index, at, body.role, one) for one in read_actors(body)]
+    def _run(self, identity: str, index: int, body: Any, at: datetime, *, stands: bool) -> None:
+        self.material.facts += [Fact(identity, index, at, body.role, one, stands) for one in read_actors(body)]
+        if body.role != "candidate" and not stands:
+            return
         parity = read_parity(body)
         measured = read_run(body)
         values = {item.track: item.speed for item in measured if item.speed is not None}
@@ -283,7 +342,17 @@ class Gathering:
             )
             others = {track: value for track, value in values.items() if track != item.track}
             found.append(
-                Candidate(identity, run, others, native=True, pins=self.figures, rules=self.published, index=index)
+                Candidate(
+                    identity,
+                    run,
+                    others,
+                    native=True,
+                    superseded=not stands,
+                    pins=self.figures,
+                    rules=self.published,
+                    index=index,
+                    known=self.material.known,
+                )
             )
         self.by_identity[identity] = found
         self.material.candidates += found
@@ -312,6 +381,21 @@ class Gathering:
         claimed = None if body.claimed is None else Fraction(body.claimed)
         value = won[0] if won else claimed
         self.material.merges.append(Merge(track, at, body.pull_request, body.commit, body.run, value, sealed=bool(won)))
+
+
+def read_known(log: VerifiedLog) -> set[str]:
+    """Digests of the rules whose verdicts count: those that are registered, and those that the log published itself.
+
+    Raises:
+        RescoreError: a rule entry that stands is none.
+        VerificationError: the bytes changed since they were verified.
+    """
+    gathering = Gathering(Material("verified ledger"))
+    gathering.void = read_standing(log).gone()
+    for entry in log.select(b'"kind":"rule"'):
+        if entry.entry.kind == "rule":
+            gathering.take(entry)
+    return gathering.material.known
 
 
 def read_rule_entry(body: Any, index: int) -> Rule:

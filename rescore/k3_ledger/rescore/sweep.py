@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from k3_ledger.rescore.replay import read_known
+from k3_ledger.rescore.standing import read_standing
 from k3_ledger.rescore.sweeping.prepare import Preparer, prepare
 from k3_ledger.rescore.sweeping.settle import NOT_SCORABLE, Settling, Sweep
-from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.errors import LedgerError, RescoreError
 from k3_ledger.verify.log import VerifiedLog
 from k3_ledger.verify.parallel import in_order
 
@@ -46,7 +48,12 @@ def sweep(log: VerifiedLog, rule: Rule, *, processes: int = 1) -> Sweep:
     """
     if not isinstance(log, VerifiedLog):
         raise TypeError("only a verified log can be judged: pass what verify_log() returns")
-    settling = _run(Settling(rule, log.disowned), log, processes)
+    try:
+        settling = _run(Settling(rule, log.disowned), log, processes)
+    except RescoreError:
+        if not read_standing(log).since:
+            raise
+        return _knowing(rule, log, processes)  # what cannot be read may be superseded by now
     return _knowing(rule, log, processes) if settling.judged_before else settling.result
 
 
@@ -91,7 +98,7 @@ class Along:
         """
         if self._log is None:
             raise ValueError("no log has verified with this sweep along")
-        if self._log.disowned:
+        if self._log.disowned or isinstance(self._error, RescoreError):
             return sweep(self._log, self.rule, processes=processes)
         if self._error is not None:
             raise self._error
@@ -101,8 +108,11 @@ class Along:
 def _knowing(rule: Rule, log: VerifiedLog, processes: int) -> Sweep:
     """Once more, knowing from the start what is said of a run behind it."""
     settling = Settling(rule, log.disowned)
+    standing, known = read_standing(log), read_known(log)
     for entry in log.select(b'"kind":"verdict"', b'"kind":"supersede"'):
-        settling.note(entry)
+        noted = entry.entry
+        if noted.kind != "verdict" or (standing.stands(entry.identity) and noted.body.rule_sha256 in known):
+            settling.note(entry)
     return _run(settling, log, processes).result
 
 

@@ -76,10 +76,10 @@ class Settling:
         self.disowned = disowned
         self.result = Sweep()
         self.judged_before = False
-        self._gathering = Gathering(Material("verified ledger"))
+        self._superseded: set[str] = set()
+        self._gathering = Gathering(Material("verified ledger"), self._superseded)
         self._judge = Judge(rule, "own")
         self._before: dict[tuple[str, str], str] = {}
-        self._superseded: set[str] = set()
         self._lanes: dict[Place, _Lane] = {}
         self._grading = _Grading(rule)
         self._chunk = b""

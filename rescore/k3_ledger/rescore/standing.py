@@ -1,0 +1,128 @@
+"""What counts: one definition of it for rescore, frontier, reconcile, claims, and verdicts that are derived again.
+
+1. *Standing.* An entry counts from its position on, until it is superseded; one that a revocation took back never did.
+   Superseding is final and holds for entries of any kind: runs, pins, merges, rules, verdicts, imports. Whoever derives
+   again what was sealed at a position asks what stood *there*, so that an honest supersession never makes an earlier
+   honest verdict false; everybody else asks what stands at the head.
+2. *Newest.* Position decides: that of the chain, or of the source in a log that has no chain. A claimed time decides
+   only against something that has no position at all, such as a line of a file.
+3. *Published.* What is published of a run on a metric is its first verdict that stands under a rule that is known: one
+   that is registered, or that the ledger itself published. Judging it again, under whatever rule, changes nothing.
+
+What may be compared with what is :class:`k3_ledger.rescore.slots.Track`'s to say.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping
+    from datetime import datetime
+
+    from k3_ledger.verify.log import VerifiedLog
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Which entries were superseded, and from which position on.
+
+    Attributes:
+        since: position of the first entry that supersedes an identity, by that identity.
+    """
+
+    since: Mapping[str, int] = field(default_factory=dict)
+
+    def stands(self, identity: str, *, at: int | None = None) -> bool:
+        """Whether an entry counts for what is sealed at position ``at``; None asks for the head.
+
+        That it stands in the log, and was not taken back, is the caller's to know.
+        """
+        since = self.since.get(identity)
+        return since is None or (at is not None and since >= at)
+
+    def gone(self, *, at: int | None = None) -> frozenset[str]:
+        """Identities that no longer count at ``at``."""
+        return frozenset(identity for identity in self.since if not self.stands(identity, at=at))
+
+    def turns(self) -> Turns:
+        """The positions at which something ceased to count."""
+        return Turns(tuple(sorted(set(self.since.values()))))
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Positions at which something ceased to count, ascending."""
+
+    positions: tuple[int, ...]
+
+    def after(self, at: int) -> int | None:
+        """The position up to which all that counts at ``at`` still does; None when that is the head.
+
+        ``gather(log, at=turns.after(position))`` is what a verdict at ``position`` could rest on, and the same for
+        every verdict in front of the next supersession: gather once for each of those, not once a verdict.
+        """
+        found = bisect_left(self.positions, at)
+        return self.positions[found] if found < len(self.positions) else None
+
+
+def read_standing(log: VerifiedLog) -> Standing:
+    """What the supersessions of a log say; those that were taken back say nothing.
+
+    Raises:
+        VerificationError: the bytes changed since they were verified.
+    """
+    since: dict[str, int] = {}
+    for entry in log.select(b'"kind":"supersede"'):
+        if entry.entry.kind == "supersede":
+            since.setdefault(entry.entry.body.target, entry.index)
+    return Standing(since)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When something was recorded.
+
+    Attributes:
+        position: in the chain, or in the source; None for a line of a file.
+        time: as claimed, by whoever recorded it.
+    """
+
+    position: int | None = None
+    time: datetime | None = None
+
+    def is_after(self, other: Moment, *, or_same: bool = False) -> bool:
+        """Whether it was recorded after another moment; False where nothing tells.
+
+        Args:
+            other: the other moment.
+            or_same: what to say of two moments that are one.
+        """
+        if self.position is not None and other.position is not None:
+            return self.position > other.position or (or_same and self.position == other.position)
+        if self.time is None or other.time is None:
+            return False
+        return self.time > other.time or (or_same and self.time == other.time)
+
+
+class Said(Protocol):
+    """A verdict, as far as this module reads it."""
+
+    @property
+    def rule_sha256(self) -> str:
+        """Digest of its rule."""
+
+
+AnySaid = TypeVar("AnySaid", bound=Said)
+
+
+def first_published(verdicts: Iterable[AnySaid], known: Container[str]) -> AnySaid | None:
+    """The verdict that is published of a run on one metric: the first under a rule that is known.
+
+    Args:
+        verdicts: those that stand, oldest first.
+        known: digests of known rules.
+    """
+    return next((verdict for verdict in verdicts if verdict.rule_sha256 in known), None)
