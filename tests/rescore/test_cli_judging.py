@@ -157,7 +157,7 @@ def test_verdicts_are_sealed_once(command: Callable[..., Done], tmp_path: Path) 
     assert again.err == "0 verdicts sealed, 1 were there already\n"
     assert "1 unchanged" in again.out
     assert command("verify", "own", "--processes", "1").code == 0
-    assert command("rescore", "own", "--rule", "house-1.decode", "--seal", "runner.pem").code == 0
+    assert command("rescore", "own", "--rule", "house-1.decode", "--seal", "runner.pem").code == 1
     assert command("rescore", "own", "--rule", "house-1.prefill", "--seal", "runner.pem").code == 1
 
 

@@ -55,10 +55,11 @@ def polaris(
     from k3_ledger.verify.polaris import audit, parse_log, to_import
 
     files = ForeignDirectory(directory)
-    report = audit(files)
-    items = list(to_import(parse_log(files), files, report))
     ledger = Ledger.open(into)
     with ledger.writer(load_key(key, passphrase_file), lock_timeout_s=wait) as writer:
+        writer.check_may_sign("import")
+        report = audit(files)
+        items = list(to_import(parse_log(files), files, report))
         done = add_items(ledger, writer, items)
     for finding in done.differing:
         fail(refusal(finding))

@@ -19,6 +19,7 @@ from k3_ledger.cli.material import (
 )
 
 if TYPE_CHECKING:
+    from k3_ledger.ledger.writer.keys import Signer
     from k3_ledger.rescore.replay import Material
     from k3_ledger.rescore.rescore import Pins, Rescored, RescoreReport
     from k3_ledger.rescore.rules.parameters import Rule
@@ -94,6 +95,7 @@ def rescore(
     material, native = load_material(source, processes)
     if seal is not None and not native:
         raise typer.BadParameter("only a ledger can be sealed into: import the log first", param_hint="--seal")
+    signer = None if seal is None else _judge(source, seal, passphrase_file, wait)
     measured = dict.fromkeys(candidate.run.track.metric for candidate in material.candidates)
     if metric is not None and metric not in measured:
         said = f"no run measures {metric!r}, only {', '.join(measured) or 'nothing at all'}"
@@ -105,8 +107,8 @@ def rescore(
         print_json(_document(report, material, rule, pins, against))
     else:
         _print(report, material, everything=everything)
-    if seal is not None:
-        _seal(source, report, seal, passphrase_file, time, wait)
+    if signer is not None:
+        _seal(source, report, signer, time, wait)
     if not report.rows:
         asked = "no run is selected by what was asked for" if material.candidates else "there is no run in it"
         typer.echo(f"note: {asked}, so nothing was judged", err=True)
@@ -266,9 +268,17 @@ def _document(report: RescoreReport, material: Material, rule: str, pins: str, a
     }
 
 
-def _seal(
-    path: Path, report: RescoreReport, key: Path, passphrase_file: Path | None, time: str | None, wait: float
-) -> None:
+def _judge(path: Path, key: Path, passphrase_file: Path | None, wait: float) -> Signer:
+    """The key that verdicts are to be sealed with, refused before anything is judged and where nothing will be."""
+    from k3_ledger.ledger.writer.store import Ledger
+
+    signer = load_key(key, passphrase_file)
+    with Ledger.open(path).writer(signer, lock_timeout_s=wait) as writer:
+        writer.check_may_sign("verdict")
+    return signer
+
+
+def _seal(path: Path, report: RescoreReport, signer: Signer, time: str | None, wait: float) -> None:
     from k3_ledger.ledger.writer.append import Draft
     from k3_ledger.ledger.writer.store import Ledger
     from k3_ledger.rescore.sealing import new_verdicts
@@ -276,6 +286,6 @@ def _seal(
     drafts = [Draft("verdict", body, time) for body in new_verdicts(report)]
     held = sum(row.change != "not-scorable" for row in report.rows) - len(drafts)
     if drafts:
-        with Ledger.open(path).writer(load_key(key, passphrase_file), lock_timeout_s=wait) as writer:
+        with Ledger.open(path).writer(signer, lock_timeout_s=wait) as writer:
             writer.append_many(drafts)
     typer.echo(f"{len(drafts)} verdicts sealed, {held} were there already", err=True)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from k3_ledger.ledger.core.chain import entry_identity
 from k3_ledger.ledger.core.framing import parse_line
-from k3_ledger.ledger.writer.batch import Batch, Draft, Receipt, check_named, utc_now
+from k3_ledger.ledger.writer.batch import Batch, Draft, Receipt, check_key, check_named, utc_now
 from k3_ledger.ledger.writer.beside import check_not_shorter
 from k3_ledger.ledger.writer.disk import storage_error, write_all
 from k3_ledger.ledger.writer.logfile import LogFile
@@ -171,6 +171,19 @@ class Writer:
         drafts = list(drafts)
         with self.exclusive() as state:
             self._prepare(drafts, state)
+
+    def check_may_sign(self, kind: str) -> None:
+        """Refuse a key that may not sign entries of a kind here, before any work is done for it.
+
+        Callers that may find that there is nothing to append ask this first: a key that could not have signed is
+        refused all the same.
+
+        Raises:
+            LedgerError: with ``KEY_UNKNOWN``, ``KEY_RETIRED`` or ``KEY_WRONG_ROLE``.
+            StoreError: see :meth:`exclusive`.
+        """
+        with self.exclusive() as state:
+            check_key(state.keyring.lives.get(self._signer.key_id), self._signer.key_id, kind, state.entries)
 
     def find(self, mark: bytes) -> Iterator[tuple[Receipt, Any]]:
         """Entries whose line holds ``mark``, typed, in log order; for use inside :meth:`exclusive`.

@@ -182,14 +182,14 @@ def read_bundle(path: Path) -> Bundle:
     Raises:
         BundleError, MalformedError, SchemaError: it could not be sealed as it stands.
     """
-    return _read(path)[1]
-
-
-def _read(path: Path) -> tuple[BundleFiles, Bundle]:
-    files: BundleFiles = DirectoryBundle(path) if path.is_dir() else TarBundle(path)
-    bundle = _read_description(files)
+    files, bundle = _open(path)
     _check_files(files, bundle)
-    return files, bundle
+    return bundle
+
+
+def _open(path: Path) -> tuple[BundleFiles, Bundle]:
+    files: BundleFiles = DirectoryBundle(path) if path.is_dir() else TarBundle(path)
+    return files, _read_description(files)
 
 
 def _read_description(files: BundleFiles) -> Bundle:
@@ -283,7 +283,9 @@ def seal(ledger: Ledger, path: Path, writer: Writer, *, time: str | None = None)
         LedgerError: the key may not sign this; nothing was stored.
         StoreError: the storage refused; no receipt was appended.
     """
-    files, bundle = _read(path)
+    files, bundle = _open(path)
+    writer.check_may_sign(bundle.kind)
+    _check_files(files, bundle)
     draft = Draft(bundle.kind, bundle.body, time)
     with writer.exclusive():
         if find_sealed(writer, bundle.sha256) is None:
