@@ -14,7 +14,7 @@ from tests.rescore.runs import SUITE, at_depth, clock, figure, gate, native, par
 HOUSE = {"decode": "house-1.decode", "prefill": "house-1.prefill"}
 
 
-@pytest.fixture(autouse=True, params=["house-1", "house-2"])
+@pytest.fixture(autouse=True, params=["house-1", "house-2", "house-3"])
 def _every_house_rule(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     for metric in HOUSE:
         monkeypatch.setitem(HOUSE, metric, f"{request.param}.{metric}")
@@ -267,8 +267,73 @@ def test_the_guards_baseline_was_stale() -> None:
     found = verdict(HOUSE["prefill"], fallen)
     assert (found.tier, found.bound_by) == ("none", "guard")
     assert gate(HOUSE["prefill"], fallen, "guard").reason == "not-reconciled"
-    reconciled = replace(fallen, guard_pin=figure("56.8", "pin"))
+    reconciled = replace(fallen, guard_pin=figure("56.8", "pin"), guard_measured=figure("56.8"))
     assert verdict(HOUSE["prefill"], reconciled).tier == "REJECT"
+
+
+STALE = {"guard_pin": figure("450", "pin"), "guard_measured": figure("900")}
+
+
+def test_a_pin_entry_is_no_reconciled_pin_until_it_agrees_with_what_was_measured() -> None:
+    """Prefill halved, from 900 to 460, and a pin entry of 450 passed it under every rule that asks for an entry."""
+    halved = native(guarded=Fraction(460), **STALE)
+    for old in ("house-1.decode", "house-2.decode"):
+        assert verdict(old, halved).tier == "XL"
+    found = verdict("house-3.decode", halved)
+    assert (found.tier, found.speed_tier, found.bound_by, found.not_checked) == ("none", "XL", "guard", ("guard",))
+    undecided = gate("house-3.decode", halved, "guard")
+    assert (undecided.outcome, undecided.reason) == (Outcome.NOT_CHECKED, "not-reconciled")
+    assert undecided.detail == "prefill is pinned at 450, and the newest frontier run measured 900 (+100.0 %)"
+    # Undecided for who kept the guarded metric up, too: the pin is at fault, and is to be raised first.
+    assert verdict("house-3.decode", native(guarded=Fraction(900), **STALE)).tier == "none"
+
+
+@pytest.mark.parametrize(
+    ("pin", "newest", "reason"),
+    [
+        ("100", "110", ""),
+        ("100", "110.000001", "not-reconciled"),
+        ("100", "90", ""),
+        ("100", "89.999999", "not-reconciled"),
+    ],
+)
+def test_a_pin_agrees_up_to_a_tenth_either_way(pin: str, newest: str, reason: str) -> None:
+    inputs = native(guarded=Fraction(200), guard_pin=figure(pin, "pin"), guard_measured=figure(newest))
+    assert gate("house-3.decode", inputs, "guard").reason == reason
+
+
+@pytest.mark.parametrize(
+    ("pin", "newest", "least", "which"),
+    [("56.8", "59.9", "59.301", "measured 59.9"), ("59.9", "56.8", "59.301", "pinned 59.9")],
+)
+def test_the_guard_admits_the_loss_it_states_and_not_the_drift_besides(
+    pin: str, newest: str, least: str, which: str
+) -> None:
+    """A guard of 1 % at 56.8 admitted 6.1 % against the 59.90 that two builds read, and 5.5 % of drift is not stale."""
+    inputs = native(metric="prefill", guard_pin=figure(pin, "pin"), guard_measured=figure(newest))
+    assert gate("house-3.prefill", replace(inputs, guarded=Fraction(least)), "guard").outcome is Outcome.PASS
+    found = gate("house-3.prefill", replace(inputs, guarded=Fraction(least) - Fraction(1, 10**6)), "guard")
+    assert (found.outcome, found.reason) == (Outcome.FAIL, "guarded-metric-fell")
+    assert found.detail == f"decode 59.30/s is below 0.99 of the {which}"
+    assert [step.text for step in found.steps[1:]] == [pin, newest, least]
+
+
+def test_what_a_reconciled_guard_lacks_is_named() -> None:
+    for change, reason, detail in (
+        ({"guarded": None}, "no-evidence", "the run does not record prefill"),
+        ({"guard_pin": None}, "no-pin", "no pin for prefill"),
+        ({"guard_pin": figure("100", "file")}, "not-reconciled", "the pin is not a pin entry"),
+        ({"guard_measured": None}, "no-measurement", "prefill is pinned at 100, and no frontier run measured it"),
+    ):
+        found = gate("house-3.decode", replace(native(), **change), "guard")  # type: ignore[arg-type]
+        assert (found.outcome, found.reason, found.detail) == (Outcome.NOT_CHECKED, reason, detail)
+
+
+def test_the_share_that_a_reconciled_guard_lets_a_pin_be_off_is_what_reconcile_calls_stale() -> None:
+    from k3_ledger.rescore.reconcile import ALARM_SHARE, THRESHOLD
+    from k3_ledger.rescore.rules.guards import DRIFT
+
+    assert (DRIFT, 1 - DRIFT) == (THRESHOLD, ALARM_SHARE)
 
 
 @pytest.mark.parametrize(("measured", "outcome"), [("56.232", Outcome.PASS), ("56.231999", Outcome.FAIL)])

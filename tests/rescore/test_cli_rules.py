@@ -48,7 +48,8 @@ def test_a_rule_of_ones_own_starts_from_a_printed_one(command: Callable[..., Don
     (tmp_path / "mine.toml").write_text(
         text.replace('credit.anchor = "off"', 'credit.anchor = "on"').replace('credit.cap = "1"', 'credit.cap = "3"')
     )
-    assert command("rules", "lint", "house-1.decode").code == 0
+    assert command("rules", "lint", "house-3.decode").code == 0
+    assert command("rules", "lint", "house-2.decode").code == 1
     done = command("rules", "lint", "mine.toml")
     assert done.code == 1
     assert "cap-over-gain: frontier >= 3.000001 x the reference (reachable)" in done.out
@@ -85,7 +86,7 @@ def test_lint_of_everything_separates_rules(command: Callable[..., Done]) -> Non
     done = command("rules", "lint")
     assert done.code == 1
     assert done.out.count("\n\n") == len(RULES) - 1
-    assert "house-1.prefill: no findings" in done.out
+    assert "house-3.prefill: no findings" in done.out
     reports = command("rules", "lint", "--json").json
     assert [report["rule"] for report in reports] == list(RULES)
 

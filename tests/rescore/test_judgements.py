@@ -19,7 +19,7 @@ from k3_ledger.schemas.outcomes import ExitCode, Outcome
 from k3_ledger.verify.policy import TrustPolicy
 from tests.ledgers import JUDGE, LOG, ROOT, RUNNER, Builder, key_body
 from tests.rescore.receipts import DECODE, PREFILL, house_ledger, pin_body, receipt, verified
-from tests.rescore.test_replay import HOUSE, rule_body
+from tests.rescore.test_replay import HOUSE, RECONCILED, rule_body
 
 if TYPE_CHECKING:
     from k3_ledger.rescore.rules.parameters import Rule
@@ -91,6 +91,26 @@ def test_a_forged_pin_is_found_even_where_everything_follows_from_it() -> None:
     report = settled(builder, body)
     assert report.findings[-1].code is Code.VERDICT_PIN
     assert (report.findings[-1].expected, report.findings[-1].found) == ("50", "30")
+
+
+def test_the_measurement_that_a_guards_pin_agreed_with_is_traced() -> None:
+    builder, body = sealed(rule=RECONCILED)
+    assert body["pins"][-1]["slot"] == f"frontier:{PREFILL}"
+    builder.add("rule", rule_body(RECONCILED), JUDGE)
+    report = settled(builder, body)
+    assert (report.exit_code, step(report, "verdicts").outcome) == (ExitCode.VERIFIED, Outcome.PASS)
+    for change, code in (
+        ({"value": "449"}, Code.VERDICT_PIN),
+        ({"source": "pin"}, Code.VERDICT_PIN),
+        ({"value": "900"}, Code.VERDICT_MISMATCH),  # the guard would be open
+    ):
+        builder, body = sealed(rule=RECONCILED)
+        builder.add("rule", rule_body(RECONCILED), JUDGE)
+        pins = [*body["pins"][:-1], body["pins"][-1] | change]
+        assert settled(builder, {**body, "pins": pins}).findings[-1].code is code
+    builder, body = sealed(rule=RECONCILED)
+    builder.add("rule", rule_body(RECONCILED), JUDGE)
+    assert settled(builder, {**body, "pins": body["pins"][:-1]}).findings[-1].code is Code.VERDICT_MISMATCH
 
 
 def test_a_pin_from_a_file_is_not_checked_and_not_wrong() -> None:

@@ -7,13 +7,14 @@ from fractions import Fraction
 import pytest
 
 from k3_ledger.rescore.exact import format_exact
+from k3_ledger.rescore.inputs import Figure
 from k3_ledger.rescore.lint.findings import Fault, LintFinding, Reach, Settings
 from k3_ledger.rescore.lint.rule import lint
 from k3_ledger.rescore.rules.registry import RULES, find_rule
 from k3_ledger.rescore.rules.score import apply_arithmetic
 from k3_ledger.rescore.rules.verdict import Verdict
-from k3_ledger.schemas.outcomes import ExitCode, Severity
-from tests.rescore.runs import clock, run
+from k3_ledger.schemas.outcomes import ExitCode, Outcome, Severity
+from tests.rescore.runs import clock, gate, native, run
 
 
 def finding(rule: str, fault: Fault, settings: Settings | None = None) -> LintFinding:
@@ -103,10 +104,27 @@ def test_the_ceiling_was_about_to_refuse_main_itself() -> None:
 
 
 def test_the_house_rules_have_no_finding_at_all() -> None:
-    for name in ("house-1.decode", "house-1.prefill"):
+    for name in ("house-3.decode", "house-3.prefill"):
         report = lint(find_rule(name))
         assert report.findings == ()
         assert report.exit_code is ExitCode.VERIFIED
+
+
+@pytest.mark.parametrize("name", [name for name in RULES if name.startswith(("house-1", "house-2"))])
+def test_a_guard_that_takes_a_pin_entry_at_its_word_was_fixed_in_the_third(name: str) -> None:
+    report = lint(find_rule(name))
+    (found,) = report.findings
+    assert (found.fault, found.reach) == (Fault.GUARD_PIN_UNRECONCILED, Reach.LIVE)
+    given = {key: Fraction(text) for key, text in found.witness}
+    metric = find_rule(name).scope.metric
+    inputs = native(
+        metric=metric,
+        guarded=given["guarded"],
+        guard_pin=Figure(given["pin"], "pin"),
+        guard_measured=Figure(given["measured"], "receipt"),
+    )
+    assert gate(name, inputs, "guard").outcome is Outcome.PASS
+    assert gate(f"house-3.{metric}", inputs, "guard").outcome is Outcome.NOT_CHECKED
 
 
 def test_every_release_has_something_live() -> None:

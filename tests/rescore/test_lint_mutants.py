@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.rules.parameters import Rule
 
 F = Fraction
-CLEAN = find_rule("house-1.decode")
+CLEAN = find_rule("house-3.decode")
 REFERENCE = ("reference:decode@131072/m/q/n", F(20))
 FRONTIER = ("frontier:decode@131072/m/q/n", F(30))
 GUARD = ("guard:prefill@32768/m/q/n", F(100))
@@ -159,6 +159,8 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     ("a guard that asks for nothing", changed(guard={"least": F(0)}), {Fault.GUARD_INERT}),
     ("a guard of half", changed(guard={"pin": "fixed", "least": F("0.5")}, pins=(GUARD,)), set()),
     ("no guard", changed(guard=None), set()),
+    ("a pin entry at its word", replace(CLEAN, arithmetic="measured-gain/2"), {Fault.GUARD_PIN_UNRECONCILED}),
+    ("no guard to reconcile", replace(CLEAN, arithmetic="measured-gain/2", guard=None), set()),
 ]
 
 

@@ -17,11 +17,14 @@ from k3_ledger.rescore.rules.verdict import Verdict
 from k3_ledger.rescore.sealing import new_verdicts, verdict_body
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Outcome
 from tests.ledgers import JUDGE, LOG, RUNNER, Builder
 from tests.rescore.receipts import DECODE, PREFILL, house_ledger, pin_body, receipt, verified
 
 if TYPE_CHECKING:
     from k3_ledger.rescore.rescore import Rescored, RescoreReport
+    from k3_ledger.rescore.rules.parameters import Rule
+    from k3_ledger.rescore.rules.verdict import Gate
 
 HOUSE = find_rule("house-1.decode")
 
@@ -65,6 +68,72 @@ def test_the_guarded_metric_of_the_same_build_must_not_fall() -> None:
     builder.add("run", receipt(60.0, 440.0, round_="r1"), RUNNER)
     fallen = result(judged(builder).rows[-2])
     assert (fallen.tier, fallen.bound_by) == ("REJECT", "guard")
+
+
+RECONCILED = replace(find_rule("house-3.decode"), name="reconciled", sampling=HOUSE.sampling)
+"""The newest house rule, for receipts of three repetitions."""
+
+
+def guard_of(builder: Builder, rule: Rule = RECONCILED) -> tuple[Verdict, Gate]:
+    """The verdict on the last run and its guard."""
+    rows = [row for row in rescore(gather(verified(builder)).candidates, rule).rows if row.change != "not-scorable"]
+    found = result(rows[-1])
+    (gate,) = [gate for gate in found.gates if gate.name == "guard"]
+    return found, gate
+
+
+def test_a_guard_is_held_against_what_the_rounds_frontier_run_measured() -> None:
+    """Prefill doubled while its pin stood, and a candidate gave half of it back."""
+    builder, names = house_ledger()
+    assert guard_of(builder)[0].tier == "XL"
+    doubled = builder.add("run", receipt(50.0, 900.0, role="frontier"), RUNNER)
+    builder.add("run", receipt(60.0, 460.0), RUNNER)
+    found, gate = guard_of(builder)
+    assert (found.tier, found.speed_tier, found.not_checked) == ("none", "XL", ("guard",))
+    assert "pinned at 450, and the newest frontier run measured 900 (+100.0 %)" in gate.detail
+    assert [(pin.slot, pin.figure.source, pin.origin) for pin in found.pins[2:]] == [
+        (f"guard:{PREFILL}", names[PREFILL], "pin"),
+        (f"frontier:{PREFILL}", doubled, "receipt"),
+    ]
+    assert guard_of(builder, HOUSE)[0].tier == "XL"  # what it was under the first
+    builder.add("pin", pin_body(f"guard:{PREFILL}", "900", doubled), JUDGE)
+    builder.add("run", receipt(60.1, 460.0), RUNNER)
+    found, gate = guard_of(builder)
+    assert (found.tier, gate.reason) == ("REJECT", "guarded-metric-fell")
+    builder.add("run", receipt(60.2, 891.0), RUNNER)
+    assert guard_of(builder)[0].tier == "XL"
+
+
+def test_the_frontier_run_of_the_round_counts_before_a_later_one_and_a_later_one_before_none() -> None:
+    builder, _ = house_ledger()
+    builder.add("run", receipt(50.0, 900.0, role="frontier", round_="r2"), RUNNER)
+    builder.add("run", receipt(60.0, 446.0), RUNNER)
+    assert guard_of(builder)[0].tier == "XL"
+    builder.add("run", receipt(60.0, 446.0, round_="r3"), RUNNER)
+    assert guard_of(builder)[1].reason == "not-reconciled"
+    builder.add("run", receipt(50.0, 470.0, role="frontier", round_=None), RUNNER)
+    builder.add("run", receipt(61.0, 465.2, round_="r3"), RUNNER)
+    assert guard_of(builder)[1].reason == "guarded-metric-fell"  # 0.99 of what was measured, not of what is pinned
+    builder.add("run", receipt(61.0, 465.4, round_=None), RUNNER)
+    assert guard_of(builder)[1].outcome is Outcome.PASS
+
+
+def test_a_superseded_frontier_run_reconciles_no_pin() -> None:
+    builder, _ = house_ledger()
+    slow = builder.add("run", receipt(50.0, 900.0, role="frontier", round_=None), RUNNER)
+    builder.add("run", receipt(60.0, 500.0, round_=None), RUNNER)
+    assert guard_of(builder)[1].reason == "not-reconciled"
+    builder.add("supersede", {"target": slow, "reason": "wrong clock", "replacement": None}, JUDGE)
+    assert guard_of(builder)[1].outcome is Outcome.PASS
+
+
+def test_a_candidate_reconciles_no_pin() -> None:
+    builder = Builder().open()
+    source = builder.add("run", receipt(50.0, 450.0, round_=None), RUNNER)
+    for track, value in ((DECODE, "50"), (PREFILL, "450")):
+        builder.add("pin", pin_body(f"frontier:{track}", value, source), JUDGE)
+    builder.add("run", receipt(60.0, 500.0, round_=None), RUNNER)
+    assert guard_of(builder)[1].reason == "no-measurement"
 
 
 def test_without_a_round_the_newest_pin_is_the_frontier() -> None:

@@ -37,6 +37,7 @@ HOUSE = find_rule("house-1.decode")
 RULES: dict[str, Rule] = {
     "house": HOUSE,
     "house, middle": find_rule("house-2.decode"),
+    "house, reconciled": replace(find_rule("house-3.decode"), sampling=HOUSE.sampling),
     "house, coarse": replace(HOUSE, precision=Precision(2, 1, 9)),
     "house, anchored": replace(HOUSE, credit=Credit(Fraction(2))),
     "house, open": replace(HOUSE, ratchet=None, guard=None, sampling=None, clock=None, ceiling=None),
@@ -170,6 +171,20 @@ def test_a_round_of_the_house(rule: str) -> None:
     }  # fmt: skip
     assert found.slow == slow.get(rule, 0)
     assert found.changes == ({} if sum(found.tiers.values()) == found.tiers[NOT_SCORABLE] else {"first": 8})
+
+
+@pytest.mark.parametrize("round_", ["r1", None])
+def test_a_guards_pin_is_held_against_each_measurement_as_it_comes(round_: str | None) -> None:
+    """Measured 450, 495 (a tenth above the pin), 496 (more), 460: open once, and each time another floor."""
+    rule = replace(RULES["house, reconciled"], ratchet=None)
+    builder, _ = house_ledger()
+    for measured in (450.0, 495.0, 496.0, 460.0):
+        builder.add("run", receipt(50.0, measured, role="frontier", round_=round_), RUNNER)
+        for prefill in (measured * 0.98999, measured * 0.99001):
+            builder.add("run", receipt(60.0, prefill, round_=round_), RUNNER)
+            found = same(builder, rule)
+    assert found.slow == 0
+    assert found.tiers == {"XL": 4, "REJECT": 3, "none": 2, NOT_SCORABLE: 9}
 
 
 def test_what_was_judged_before_is_compared_with() -> None:

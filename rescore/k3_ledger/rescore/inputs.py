@@ -114,6 +114,8 @@ class RunInputs:
         clock: reading of the wall clock.
         guarded: measured value of the guarded metric, by the same build.
         guard_pin: value that the guarded metric is held against, when the run's record or a caller names one.
+        guard_measured: newest measurement of the guarded metric on the frontier build: that of the run's own round,
+            else the last one before the run.
         samples: least number of repetitions of any length timed; None when no record says.
         filled: whether all context was real tokens; None when no record says.
         at: when it was scored, for the rule in force.
@@ -133,6 +135,7 @@ class RunInputs:
     clock: ClockReading | None = None
     guarded: Fraction | None = None
     guard_pin: Figure | None = None
+    guard_measured: Figure | None = None
     samples: int | None = None
     filled: bool | None = None
     at: datetime | None = None
@@ -147,11 +150,13 @@ class RunInputs:
         frontier: Figure | None = None,
         reference: Figure | None = None,
         guard_pin: Figure | None = None,
+        guard_measured: Figure | None = None,
     ) -> RunInputs:
-        """The same run held against other pins; None leaves a pin as it is."""
+        """The same run held against other figures; None leaves one as it is."""
         return dataclasses.replace(
             self,
             frontier=frontier or self.frontier,
             reference=reference or self.reference,
             guard_pin=guard_pin or self.guard_pin,
+            guard_measured=guard_measured or self.guard_measured,
         )

@@ -74,6 +74,7 @@ class Candidate:
         verdicts: what was judged of it and stands, oldest first.
         pins: pin entries in force when it was appended, by slot.
         attestation: what attests the foreign receipt, as it says itself; None for a receipt of this ledger.
+        measured: newest measurement of the frontier build by track: that of the run's own round, else the last one.
         rules: rules that the ledger itself had published by then, oldest first.
         index: position of its entry; None for a log that was never imported.
         known: digests of the rules whose verdicts count: those that are registered, and those of the ledger itself.
@@ -87,6 +88,7 @@ class Candidate:
     verdicts: list[Judged] = field(default_factory=list)
     pins: Mapping[str, Figure] = field(default_factory=dict)
     attestation: str | None = None
+    measured: Mapping[Track, Figure] = field(default_factory=dict)
     rules: tuple[Rule, ...] = ()
     index: int | None = None
     known: Container[str] = REGISTERED
@@ -247,6 +249,7 @@ class Gathering:
         self.void = gone
         self.by_identity: dict[str, list[Candidate]] = {}
         self.references: dict[Track, Figure] = {}
+        self.frontiers: dict[Track, Figure] = {}
         self.round_frontier: dict[tuple[str, Track], Figure] = {}
         self.round_parity: dict[str, Parity] = {}
         self.figures: dict[str, Figure] = {}
@@ -315,10 +318,12 @@ class Gathering:
             figure = Figure(item.speed, "receipt", source=identity)
             if body.role == "reference":
                 self.references[item.track] = figure
-            elif body.role == "frontier" and body.round is not None:
-                self.round_frontier[body.round, item.track] = figure
-                if parity is not None:
-                    self.round_parity[body.round] = parity
+            elif body.role == "frontier":
+                self.frontiers[item.track] = figure
+                if body.round is not None:
+                    self.round_frontier[body.round, item.track] = figure
+                    if parity is not None:
+                        self.round_parity[body.round] = parity
             if body.role in {"frontier", "reference"}:
                 other = body.role == "reference"
                 self.material.measurements.append(Measurement(item.track, item.speed, at, identity, reference=other))
@@ -349,6 +354,7 @@ class Gathering:
                     native=True,
                     superseded=not stands,
                     pins=self.figures,
+                    measured=self._measured(body.round, others),
                     rules=self.published,
                     index=index,
                     known=self.material.known,
@@ -356,6 +362,14 @@ class Gathering:
             )
         self.by_identity[identity] = found
         self.material.candidates += found
+
+    def newest(self, round_: str | None, track: Track) -> Figure | None:
+        """What the frontier build measured last: in a run's own round, else in any."""
+        return (self.round_frontier.get((round_, track)) if round_ else None) or self.frontiers.get(track)
+
+    def _measured(self, round_: str | None, others: Mapping[Track, Fraction]) -> dict[Track, Figure]:
+        found = {track: self.newest(round_, track) for track in others}
+        return {track: figure for track, figure in found.items() if figure is not None}
 
     def pinned(self, role: Role, track: Track) -> Figure | None:
         """The newest pin entry of a slot so far."""

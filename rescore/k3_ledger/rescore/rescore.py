@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.replay import Candidate
     from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.rescore.rules.verdict import Scored
-    from k3_ledger.rescore.slots import Track
+    from k3_ledger.rescore.slots import Role, Track
 
 IN_FORCE: Final = "in-force"
 Pins: TypeAlias = "Literal['own', 'tag'] | Sequence[PinRecord]"
@@ -171,6 +171,7 @@ class Judge:
                 frontier=stated.get(run.track.slot("frontier")),
                 reference=stated.get(run.track.slot("reference")),
                 guard_pin=stated.get(self._guard_slot(rule, run)),
+                guard_measured=stated.get(self._guard_slot(rule, run, "frontier")),
             )
         return rule, run, score(rule, run)
 
@@ -205,16 +206,21 @@ class Judge:
         if rule.guard:
             track = run.track.at(rule.guard.metric, rule.guard.context)
             pin = candidate.pins.get(track.slot("guard")) or candidate.pins.get(track.slot("frontier"))
-            run = dataclasses.replace(run, guarded=candidate.others.get(track), guard_pin=pin or run.guard_pin)
+            run = dataclasses.replace(
+                run,
+                guarded=candidate.others.get(track),
+                guard_pin=pin or run.guard_pin,
+                guard_measured=candidate.measured.get(track),
+            )
         return run.with_pins(
             frontier=self._pin(rule, run.track.slot("frontier"), tag=False),
             reference=self._pin(rule, run.track.slot("reference"), tag=True),
             guard_pin=self._pin(rule, self._guard_slot(rule, run), tag=True),
         )
 
-    def _guard_slot(self, rule: Rule, run: RunInputs) -> str:
+    def _guard_slot(self, rule: Rule, run: RunInputs, role: Role = "guard") -> str:
         guard = rule.guard
-        return run.track.at(guard.metric, guard.context).slot("guard") if guard else ""
+        return run.track.at(guard.metric, guard.context).slot(role) if guard else ""
 
     def _pin(self, rule: Rule, slot: str, *, tag: bool) -> Figure | None:
         """Another pin than the run's own, where the caller asked for one."""

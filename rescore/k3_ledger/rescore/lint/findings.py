@@ -47,6 +47,7 @@ class Fault(enum.StrEnum):
     RATCHET_ON_NOISE = "ratchet-on-noise"
     RATCHET_REFUSES_EQUAL = "ratchet-refuses-equal"
     GUARD_PIN_FIXED = "guard-pin-fixed"
+    GUARD_PIN_UNRECONCILED = "guard-pin-unreconciled"
     GUARD_REFUSES_PIN = "guard-refuses-pin"
     GUARD_INERT = "guard-inert"
     COUNTEREXAMPLE = "counterexample"
@@ -77,6 +78,7 @@ MEANINGS: Final[Mapping[Fault, str]] = {
     Fault.RATCHET_ON_NOISE: "the ratchet refuses ratios of numbers far beneath the bar",
     Fault.RATCHET_REFUSES_EQUAL: "a build that agrees exactly as well as the frontier is refused or warned of",
     Fault.GUARD_PIN_FIXED: "the guarded metric may fall by all that it rose since the pin was written",
+    Fault.GUARD_PIN_UNRECONCILED: "any pin entry passes for a reconciled one, however stale it is",
     Fault.GUARD_REFUSES_PIN: "the pinned value itself is refused",
     Fault.GUARD_INERT: "the guard passes whatever is measured",
     Fault.COUNTEREXAMPLE: "a search found an input that no other finding accounts for",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from k3_ledger.rescore.lint.context import Context
+    from k3_ledger.rescore.rules.parameters import Guard
 
 NOISE_SHARE: Final = Fraction(1, 100)
 """A divergence beneath this share of the bar is noise: a ratio of two such numbers says nothing."""
@@ -96,7 +97,11 @@ def check_guard(context: Context) -> Iterator[LintFinding]:
         message = f"{rule.metric} must be {format_exact(rule.least)} of its pin, which everything is"
         yield LintFinding(Fault.GUARD_INERT, Reach.LIVE, context.region("guarded"), message)
     pin = context.pinned("guard", rule.metric, rule.context)
-    if rule.pin == "reconciled" or not 0 < rule.least < 1:
+    if rule.pin == "reconciled":
+        if not context.rule.reconciles:
+            yield _unreconciled(context, rule)
+        return
+    if not 0 < rule.least < 1:
         return
     if pin is None:
         message = f"{rule.metric} is held against a pin that the rule does not carry"
@@ -118,3 +123,20 @@ def check_guard(context: Context) -> Iterator[LintFinding]:
     witness = (("guarded", format_exact(rule.least * pin)), ("measured", format_exact(at)))
     shows = f"passes, {admits} % below what was measured"
     yield LintFinding(Fault.GUARD_PIN_FIXED, context.reach(region, now, None), region, message, witness, shows)
+
+
+def _unreconciled(context: Context, rule: Guard) -> LintFinding:
+    """A pin that only has to stand in an entry: shown with one that is half of what was measured."""
+    pin = context.pinned("guard", rule.metric, rule.context) or Fraction(100)
+    measured = context.value_of(rule.metric, rule.context) or 2 * pin
+    floor = rule.least * pin
+    message = (
+        f"{rule.metric} is held against a pin entry, and {context.rule.arithmetic} does not ask what was measured since"
+    )
+    witness = (
+        ("guarded", format_exact(floor)),
+        ("pin", format_exact(pin)),
+        ("measured", format_exact(measured)),
+    )
+    shows = f"passes, {format_percent(1 - floor / measured)} % below what was measured"
+    return LintFinding(Fault.GUARD_PIN_UNRECONCILED, Reach.LIVE, context.region("guarded"), message, witness, shows)

@@ -21,12 +21,14 @@ def scored_speed(rule: Rule, run: RunInputs) -> Fraction | None:
 
 
 def pins_used(rule: Rule, run: RunInputs) -> tuple[Pin, ...]:
-    """The pins a run was held against, with their slots."""
+    """The pins a run was held against, and the measurement that a pin was, with their slots."""
     pins = [Pin(run.track.slot("frontier"), run.frontier)] if run.frontier else []
     if run.reference:
         pins.append(Pin(run.track.slot("reference"), run.reference))
     if rule.guard and run.guard_pin:
         pins.append(Pin(run.track.at(rule.guard.metric, rule.guard.context).slot("guard"), run.guard_pin))
+    if rule.guard and rule.reconciles and run.guard_measured:
+        pins.append(Pin(run.track.at(rule.guard.metric, rule.guard.context).slot("frontier"), run.guard_measured))
     return tuple(pins)
 
 

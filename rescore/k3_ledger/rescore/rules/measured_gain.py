@@ -1,4 +1,4 @@
-"""Arithmetics ``measured-gain/1`` and ``/2``: what was measured is what is credited, and every gate grades.
+"""Arithmetics ``measured-gain/1``, ``/2`` and ``/3``: what was measured is what is credited, and every gate grades.
 
 Tier and credit come from the gain over the frontier, with ``anchored-gain/1``'s formulas for what the parameters turn
 on. Unlike there, a run that any gate refuses is REJECT, and a run for which the evidence of any gate is absent earns
@@ -9,7 +9,9 @@ perhaps a value to take a ceiling from; these gates then pass with the reason ``
 held against the clock.
 
 They differ in what the jitter is that the clock's margin is held against: in the first the widest spread among all
-runs of equal length, in the second that of their middle half (:func:`~k3_ledger.schemas.repetitions.middle_spread`).
+runs of equal length, from the second on that of their middle half
+(:func:`~k3_ledger.schemas.repetitions.middle_spread`). And in what a reconciled pin is: up to the second any ``pin``
+entry, in the third one that agrees with the newest measurement of its slot.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from k3_ledger.rescore.exact import quantize
 from k3_ledger.rescore.rules.clock import check_clock
-from k3_ledger.rescore.rules.guards import check_ceiling, check_guard
+from k3_ledger.rescore.rules.guards import check_ceiling, check_guard, check_reconciled_guard
 from k3_ledger.rescore.rules.judging import missing, missing_speed, pins_used, scored_speed
 from k3_ledger.rescore.rules.parity import check_correctness, check_ratchet, check_suite
 from k3_ledger.rescore.rules.tiers import grade
@@ -99,7 +101,10 @@ def _gates(rule: Rule, run: RunInputs, *, first: bool) -> tuple[Gate, ...]:
         ratchet = check_ratchet(rule.ratchet, run.parity, run.frontier_parity)
         gates.append(Gate("ratchet", Outcome.PASS, "no-frontier") if first else ratchet)
     if rule.guard:
-        guard = check_guard(rule.guard, run.guarded, run.guard_pin)
+        if rule.reconciles:
+            guard = check_reconciled_guard(rule.guard, run.guarded, run.guard_pin, run.guard_measured)
+        else:
+            guard = check_guard(rule.guard, run.guarded, run.guard_pin)
         gates.append(Gate("guard", Outcome.PASS, "no-frontier") if first else guard)
     return tuple(gates)
 

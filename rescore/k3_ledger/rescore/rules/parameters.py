@@ -19,10 +19,14 @@ from typing import Final, Literal, TypeAlias
 from k3_ledger.rescore.exact import format_exact
 from k3_ledger.schemas import canonical
 
-Arithmetic: TypeAlias = Literal["anchored-gain/1", "measured-gain/1", "measured-gain/2"]
+Arithmetic: TypeAlias = Literal["anchored-gain/1", "measured-gain/1", "measured-gain/2", "measured-gain/3"]
 """Identifiers of the arithmetics. A changed formula is a new identifier, never a new meaning of an old one."""
-GRADING: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/1", "measured-gain/2"})
+GRADING: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/1", "measured-gain/2", "measured-gain/3"})
 """Those whose every gate grades: what one refuses is REJECT, what one has no evidence for earns nothing."""
+BY_MIDDLE: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/2", "measured-gain/3"})
+"""Those whose jitter is that of the middle half of the repetitions."""
+RECONCILING: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/3"})
+"""Those that hold a reconciled pin against the newest measurement of its slot; the others take its word for it."""
 
 _MOST_DECIMALS: Final = 40
 
@@ -174,7 +178,8 @@ class Guard:
         context: its context in tokens.
         least: the measured value must be at least this share of the pin (equality passes).
         pin: ``fixed`` when the pin is a number written into the rule's pins; ``reconciled`` when the pin must be
-            the newest reconciled frontier of that metric.
+            the newest reconciled frontier of that metric. What that takes is the arithmetic's to say: from
+            ``measured-gain/3`` on, that it agrees with the newest measurement; before, that it is a ``pin`` entry.
     """
 
     metric: str
@@ -240,6 +245,11 @@ class Rule:
     def sha256(self) -> str:
         """Lower-case hex digest of arithmetic, parameters and pins."""
         return _digest(self, with_pins=True)
+
+    @property
+    def reconciles(self) -> bool:
+        """Whether the guard's pin is held against the newest measurement of its slot."""
+        return self.guard is not None and self.guard.pin == "reconciled" and self.arithmetic in RECONCILING
 
     @property
     def policy_sha256(self) -> str:

@@ -36,4 +36,5 @@ _ARITHMETICS: dict[Arithmetic, Callable[[Rule, RunInputs], Scored]] = {
     "anchored-gain/1": anchored_gain.judge,
     "measured-gain/1": measured_gain.judge,
     "measured-gain/2": measured_gain.judge_by_middle,
+    "measured-gain/3": measured_gain.judge_by_middle,
 }

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 
 from k3_ledger.rescore.native import BESIDE, NANOSECONDS, PREFILL, claimed, scored_at
-from k3_ledger.rescore.rules.parameters import GRADING
+from k3_ledger.rescore.rules.parameters import BY_MIDDLE, GRADING
 from k3_ledger.rescore.slots import ABSENT
 from k3_ledger.rescore.sweeping.fields import decode_lines
 from k3_ledger.rescore.sweeping.numbers import SCALE, median_rate, pair, twice_median, upper_text
@@ -99,7 +99,7 @@ class Preparer:
         self.scope = (rule.scope.metric, rule.scope.context)
         self.guard = (rule.guard.metric, rule.guard.context) if rule.guard else None
         self.grades = rule.arithmetic in GRADING
-        self._middle = rule.arithmetic == "measured-gain/2"
+        self._middle = rule.arithmetic in BY_MIDDLE
         self.sampling = rule.sampling if self.grades else None
         self.kl_bar = upper_text(rule.correctness.kl) or ""
         self.top1 = pair(rule.correctness.top1)

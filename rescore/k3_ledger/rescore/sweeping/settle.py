@@ -12,6 +12,7 @@ from k3_ledger.rescore.inputs import Figure
 from k3_ledger.rescore.native import DECIMALS
 from k3_ledger.rescore.replay import Gathering, Material
 from k3_ledger.rescore.rescore import Judge, order_change
+from k3_ledger.rescore.rules.guards import DRIFT
 from k3_ledger.rescore.rules.parameters import GRADING
 from k3_ledger.rescore.rules.verdict import BASELINE, NONE, REJECT, Verdict
 from k3_ledger.rescore.slots import Track
@@ -52,10 +53,10 @@ class Sweep:
 class _Lane:
     """One track, with everything about it that is looked up for each of its runs."""
 
-    __slots__ = ("best", "frontier_slot", "guard_slots", "held", "reference_slot", "speed", "track")
+    __slots__ = ("best", "frontier_slot", "guard", "guard_slots", "held", "reference_slot", "speed", "track")
 
     def __init__(self, track: Track, guard: Track | None) -> None:
-        self.track = track
+        self.track, self.guard = track, guard
         self.frontier_slot, self.reference_slot = track.slot("frontier"), track.slot("reference")
         self.guard_slots = (guard.slot("guard"), guard.slot("frontier")) if guard else ("", "")
         self.best: Figure | None = None
@@ -187,7 +188,7 @@ class Settling:
     def _tier(self, item: Scored) -> str | None:
         """Tier of what the rule scores; None when it is out of the ordinary."""
         lane, gathering = self._lane(item.place), self._gathering
-        frontier = reference = guard = beside = None
+        frontier = reference = guard = newest = beside = None
         if item.round is not None:
             frontier = gathering.round_frontier.get((item.round, lane.track))
             beside = gathering.round_parity.get(item.round)
@@ -197,10 +198,18 @@ class Settling:
             frontier = frontier or pins.get(lane.frontier_slot)
             reference = reference or pins.get(lane.reference_slot)
             guard = pins.get(lane.guard_slots[0]) or pins.get(lane.guard_slots[1])
+            if lane.guard is not None:
+                newest = gathering.newest(item.round, lane.guard)
         frontier = frontier or lane.best
         held = lane.held
-        if held is None or held.frontier is not frontier or held.reference is not reference or held.guard is not guard:
-            held = lane.held = self._grading.hold(frontier, reference, guard)
+        if (
+            held is None
+            or held.frontier is not frontier
+            or held.reference is not reference
+            or held.guard is not guard
+            or held.newest is not newest
+        ):
+            held = lane.held = self._grading.hold(frontier, reference, guard, newest)
         graded = self._grading.tier(item, held, beside)
         if graded is None:
             return None
@@ -222,16 +231,17 @@ class _Held:
     """What a run is held against, and what follows from it for every speed.
 
     Attributes:
-        frontier, reference, guard: the figures.
+        frontier, reference, guard, newest: the figures.
         base: numerator and denominator of the frontier; (0, 1) when there is none.
         still: the most, in the rule's own decimals, that is no significant gain.
         most: the most that the ceiling lets through, in ``10**-6`` units per second; None when it has no base.
-        least: the least that the guard lets through, likewise; None when there is no pin.
+        least: the least that the guard lets through, likewise; None when there is no pin, or none that counts.
     """
 
     frontier: Figure | None
     reference: Figure | None
     guard: Figure | None
+    newest: Figure | None
     base: tuple[int, int]
     still: int
     most: int | None
@@ -260,20 +270,34 @@ class _Grading:
         self._beside: Parity | None = None
         self._bounds: dict[int, str] | None = None
 
-    def hold(self, frontier: Figure | None, reference: Figure | None, guard: Figure | None) -> _Held:
+    def hold(
+        self, frontier: Figure | None, reference: Figure | None, guard: Figure | None, newest: Figure | None
+    ) -> _Held:
         """What follows from the figures that a run is held against."""
         base = numerator, denominator = pair(frontier.value) if frontier else (0, 1)
         share, whole = self.significance
-        least, of = self.least
         return _Held(
             frontier,
             reference,
             guard,
+            newest,
             base,
             (share + whole) * numerator * self.unit // (denominator * whole),
             self._most(base, reference),
-            None if guard is None else -(-least * guard.value.numerator * SCALE // (of * guard.value.denominator)),
+            self._floor(guard, newest),
         )
+
+    def _floor(self, guard: Figure | None, newest: Figure | None) -> int | None:
+        """The least that the guard lets through: of the pin, or where pins are reconciled of the greater of two."""
+        if guard is None:
+            return None
+        held = guard.value
+        if self.rule.reconciles:
+            if newest is None or abs(newest.value - held) > DRIFT * held:
+                return None
+            held = max(held, newest.value)
+        least, of = self.least
+        return -(-least * held.numerator * SCALE // (of * held.denominator))
 
     def tier(self, item: Scored, held: _Held, beside: Parity | None) -> tuple[str, bool] | None:
         """(tier, whether no gate refused or is open); ``not scorable`` where a reference is missing.
