@@ -5,15 +5,20 @@ import errno
 
 import pytest
 
+from k3_ledger.ledger.core.checkpoint import Checkpoint, format_checkpoint
+from k3_ledger.ledger.core.note import sign_note
 from k3_ledger.ledger.writer.append import Draft
-from k3_ledger.ledger.writer.checkpoint import make_checkpoint
+from k3_ledger.ledger.writer.checkpoint import NoteSigner, make_checkpoint
 from k3_ledger.ledger.writer.recover import Recovered, recover
+from k3_ledger.ledger.writer.store import Ledger, NewKey, enrolment
 from k3_ledger.schemas.errors import LedgerError, SignatureError, StoreError
 from k3_ledger.schemas.findings import Code
 from tests.ledger.writer.support import (
     OPENING,
     ORIGIN,
     SIGNERS,
+    STRANGER,
+    TIME,
     FailingDisk,
     Killed,
     MortalDisk,
@@ -22,6 +27,7 @@ from tests.ledger.writer.support import (
     new_ledger,
     note,
     notes,
+    public,
 )
 
 
@@ -334,3 +340,33 @@ def test_group_cut_in_the_middle_keeps_its_first_entries(ledger):
     ledger.log_path.write_bytes(data[:-100])
     recover(ledger)
     assert notes(ledger.log_path) == ["a", "b"]
+
+
+@pytest.mark.parametrize("action", ["enrol", "rotate"])
+def test_line_feed_is_put_back_behind_the_entry_that_made_the_key_of_the_head(tmp_path, action):
+    """The head over a log whose last entry enrols its signer is known by no key in front of that entry."""
+    made = NewKey("log", "log-2", public(STRANGER))
+    keys = [NewKey("log", "log-1", public(SIGNERS["log"]))] if action == "rotate" else []
+    ledger = Ledger.create(tmp_path / "led", origin=ORIGIN, root=SIGNERS["root"], keys=keys, time=TIME)
+    replaces = SIGNERS["log"].key_id if action == "rotate" else None
+    with ledger.writer(SIGNERS["root"]) as writer:
+        writer.append("key", {**enrolment(made), "action": action, "replaces": replaces})
+    make_checkpoint(ledger, STRANGER)
+    whole = ledger.log_path.read_bytes()
+    ledger.log_path.write_bytes(whole[:-1])
+    assert recover(ledger).restored
+    assert ledger.log_path.read_bytes() == whole
+
+
+def test_a_head_by_a_key_that_nothing_enrols_still_stops_recovery(tmp_path):
+    ledger = Ledger.create(
+        tmp_path / "led", origin=ORIGIN, root=SIGNERS["root"], keys=[NewKey("log", "log-1", public(SIGNERS["log"]))]
+    )
+    head = Checkpoint(ORIGIN, 2, bytes(32))
+    ledger.checkpoint_path.write_bytes(sign_note(format_checkpoint(head), [NoteSigner(ORIGIN, STRANGER)]))
+    torn = ledger.log_path.read_bytes()[:-1]
+    ledger.log_path.write_bytes(torn)
+    with pytest.raises(StoreError) as caught:
+        recover(ledger)
+    assert caught.value.code is Code.RECOVER_REFUSED
+    assert ledger.log_path.read_bytes() == torn

@@ -10,10 +10,11 @@ all that is missing.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from k3_ledger.ledger.core.chain import leaf_hash
+from k3_ledger.ledger.core.chain import entry_identity, leaf_hash
 from k3_ledger.ledger.core.checkpoint import open_checkpoint, parse_checkpoint
 from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.lines import TailKind, check_tail
@@ -24,6 +25,7 @@ from k3_ledger.ledger.writer.beside import check_not_shorter, read_heads
 from k3_ledger.ledger.writer.disk import Staging, make_directory, storage_errors, sync_directory, write_all
 from k3_ledger.ledger.writer.logfile import LogFile
 from k3_ledger.ledger.writer.state import BLOCK, LOG_NAME, check_entry, scan_to_tail, tail_of, whole_lines
+from k3_ledger.schemas.envelope import ROOT_ACTIONS
 from k3_ledger.schemas.errors import LedgerError, MalformedError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from k3_ledger.ledger.core.checkpoint import Checkpoint
+    from k3_ledger.ledger.core.keyring import Keyring
     from k3_ledger.ledger.core.lines import Tail
     from k3_ledger.ledger.writer.state import LogState
     from k3_ledger.ledger.writer.store import Ledger
@@ -83,8 +86,8 @@ def recover(ledger: Ledger, *, lock_timeout_s: float = 30.0) -> Recovered:
                 return Recovered(state.entries, state.size, 0, None, complete=False)
             if tail.kind is TailKind.DAMAGED:
                 check_tail(tail, source=LOG_NAME)
-            complete = _is_complete(tail, state)
-            promised = _check_checkpoints(ledger, state, more=complete)
+            keyring = _keys_behind(tail, state)
+            promised = _check_checkpoints(ledger, state, keyring)
             if promised:
                 _check_roots(log, state, tail, promised)
             kept = _keep_aside(ledger, log, tail)
@@ -98,7 +101,7 @@ def recover(ledger: Ledger, *, lock_timeout_s: float = 30.0) -> Recovered:
                 ledger.disk.fsync(log.fd)
     finally:
         log.close()
-    return Recovered(state.entries, tail.offset, tail.length, kept, complete)
+    return Recovered(state.entries, tail.offset, tail.length, kept, complete=keyring is not None)
 
 
 def _clear(ledger: Ledger, log: LogFile) -> Recovered:
@@ -125,29 +128,36 @@ def _clear(ledger: Ledger, log: LogFile) -> Recovered:
     return Recovered(0, 0, tail.length, kept, complete=False, removed=True)
 
 
-def _is_complete(tail: Tail, state: LogState) -> bool:
-    """Whether the tail is a whole entry; one that is wrong was not written by an append and is refused."""
+def _keys_behind(tail: Tail, state: LogState) -> Keyring | None:
+    """The keys behind the tail where it is a whole entry, which may enrol the log key of the head over it; else None.
+
+    A whole entry that is wrong was not written by an append and is refused.
+    """
     place = Position(source=LOG_NAME, line=tail.line, byte_offset=tail.offset, index=tail.line - 1)
     try:
         line = parse_line(tail.data, place)
     except MalformedError:
-        return False
-    check_entry(line, place, state.head.identity, state.keyring)
-    return True
+        return None
+    entry = check_entry(line, place, state.head.identity, state.keyring)
+    keyring = copy.deepcopy(state.keyring)
+    if entry.kind in ROOT_ACTIONS:
+        keyring.apply_action(entry.index, entry_identity(line.entry).hex(), entry.kind, entry.key, entry.body)
+    return keyring
 
 
-def _check_checkpoints(ledger: Ledger, state: LogState, *, more: bool) -> dict[Path, bytes]:
+def _check_checkpoints(ledger: Ledger, state: LogState, keyring: Keyring | None) -> dict[Path, bytes]:
     """Refuse to shorten a ledger that a signed head says was longer: its end is lost, not torn.
 
     Returns:
-        Roots of the signed heads that commit to one entry more, by file. ``more`` says whether one may stand there.
+        Roots of the signed heads that commit to one entry more, by file. One may stand there where there are keys
+        behind one entry more.
     """
     promised = {}
     for path, data in read_heads(ledger.root).items():
         try:
             head = parse_checkpoint(parse_note(data).text)
-            if more and head.size == state.entries + 1:
-                promised[path] = _open(data, state, path).root
+            if keyring is not None and head.size == state.entries + 1:
+                promised[path] = _open(data, state.origin, keyring, path).root
                 continue
         except LedgerError as error:
             raise StoreError(
@@ -168,11 +178,11 @@ def _check_checkpoints(ledger: Ledger, state: LogState, *, more: bool) -> dict[P
     return promised
 
 
-def _open(data: bytes, state: LogState, path: Path) -> Checkpoint:
+def _open(data: bytes, origin: str, keyring: Keyring, path: Path) -> Checkpoint:
     """A head that a log key of this ledger signed."""
-    keys = [life.public_key for life in state.keyring.lives.values() if life.role == "log"]
-    verifiers = [Verifier(state.origin, key) for key in keys]
-    return open_checkpoint(data, verifiers, origin=state.origin, position=Position(source=str(path))).checkpoint
+    keys = [life.public_key for life in keyring.lives.values() if life.role == "log"]
+    verifiers = [Verifier(origin, key) for key in keys]
+    return open_checkpoint(data, verifiers, origin=origin, position=Position(source=str(path))).checkpoint
 
 
 def _check_roots(log: LogFile, state: LogState, tail: Tail, promised: dict[Path, bytes]) -> None:
