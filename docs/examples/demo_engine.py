@@ -15,20 +15,10 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-RUN = (
-    "k3-ledger run --model model.gguf --node demo --round demo --repetitions 3 --signal 10"
-    " --context 64 --depth 4 --depth 64 --prompts 4"
-)
-
-
-def again(bundle: str, run: str) -> str:
-    """A second try where the first was refused: random weights are chaotic, and one expert that flips is an output."""
-    return f"{run} || {{ mv {bundle} {bundle}-refused; {run}; }}"
-
-
+RUN = "k3-ledger run --model model.gguf --node demo --round demo --longest 20 --context 64 --depth 4 --depth 64"
 HOUSE = (
-    "for metric in decode prefill; do k3-ledger rules show house-1.$metric --toml |"
-    """ sed -e '/^name/s/house-1/demo/' -e '/^scope.context/s/".*"/"64"/' -e '/^guard.context/s/".*"/"64"/'"""
+    "for metric in decode prefill; do k3-ledger rules show house-2.$metric --toml |"
+    """ sed -e '/^name/s/house-2/demo/' -e '/^scope.context/s/".*"/"64"/' -e '/^guard.context/s/".*"/"64"/'"""
     """ -e '/^correctness.depths/s/".*"/"4, 64"/' >$metric.toml; k3-ledger rules show $metric.toml --json |"""
     " python $EXAMPLES/bodies.py rule | k3-ledger append rule --body - --ledger speed --key judge.pem; done"
 )
@@ -44,7 +34,7 @@ STEPS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
     ("A K3-shaped model with random weights.", "k3-ledger model synth model.gguf --preset tiny", (0,)),
     (
         "What is to be beaten: timed from outside, outputs and logits compared with llama.cpp on the same file.",
-        again("main", f"{RUN} --out main --role frontier"),
+        f"{RUN} --out main --role frontier",
         (0,),
     ),
     ("Keys, a ledger, and the receipt.", "k3-ledger keygen root.pem log.pem runner.pem judge.pem", (0,)),
@@ -61,7 +51,7 @@ STEPS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
     ("What was measured becomes what others are held against.", PINS, (0,)),
     (
         "A change: the path that is not bit-identical.",
-        again("change", f"{RUN} --out change --flag deterministic=0"),
+        f"{RUN} --out change --flag deterministic=0",
         (0,),
     ),
     ("", "k3-ledger seal change --ledger speed --key runner.pem", (0,)),

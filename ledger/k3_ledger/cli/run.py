@@ -111,16 +111,22 @@ def run(
         typer.Option(min=1, help="Tokens in front of timed decode, all real, and of timed prefill: scored at it."),
     ] = 64,
     decode_tokens: Annotated[int, typer.Option(min=1, help="Least tokens of a timed decode.")] = 16,
-    repetitions: Annotated[int, typer.Option(min=3, max=128, help="Rounds of timed runs.")] = 5,
+    repetitions: Annotated[int, typer.Option(min=3, max=128, help="Rounds of timed runs.")] = 7,
     depth: Annotated[
         list[int] | None,
         typer.Option(min=1, help="Context length to grade; may be repeated.", show_default="4, 16, 64 and 128"),
     ] = None,
     rows: Annotated[int, typer.Option(min=1, help="Positions graded at each depth, in prefill and in decode.")] = 4,
-    prompts: Annotated[int, typer.Option(min=1, help="Prompts graded at each depth.")] = 1,
+    prompts: Annotated[int, typer.Option(min=1, help="Prompts graded at each depth.")] = 4,
+    outputs: Annotated[
+        int, typer.Option(min=1, help="Outputs of timed runs to compare with llama.cpp's; fewer find less.")
+    ] = 240,
     signal: Annotated[
-        int, typer.Option(min=1, help="How many times the jitter of short runs the extra tokens are made to take.")
-    ] = 4,
+        int, typer.Option(min=1, help="How many times the jitter the extra tokens are made to take: what a rule asks.")
+    ] = 10,
+    longest: Annotated[
+        float, typer.Option(min=0, help="Seconds of timing after which neither lengths nor rounds grow for that.")
+    ] = 60.0,
     round_: Annotated[
         str | None,
         typer.Option("--round", help="Round of this run: a candidate is scored against the frontier of its round."),
@@ -163,6 +169,7 @@ def run(
         repetitions=repetitions,
         most_repetitions=max(25, repetitions),
         signal_to_jitter=signal,
+        longest_s=longest,
     )
     with _terminable(), tempfile.TemporaryDirectory(prefix="k3-ledger-") as folder, _progress() as progress:
         try:
@@ -189,6 +196,7 @@ def run(
             role=role.value,
             command=("k3-ledger", *sys.argv[1:]),
             timeout_s=timeout,
+            outputs=outputs,
             collateral=collateral,
         )
         outcome = measure(request, progress)

@@ -34,10 +34,13 @@ def work(seconds: float) -> None:
 class Optimised(Engine):
     """Honest, and a hundred times faster: the closed form."""
 
-    def step(self, token: int) -> list[float]:
+    def stir(self, token: int) -> None:
         power = pow(FACTOR, self.rounds, PRIME)
         added = (token + 1) * (power - 1) * pow(FACTOR - 1, -1, PRIME)
         self.memory = (self.memory * power + added) % PRIME
+
+    def step(self, token: int) -> list[float]:
+        self.stir(token)
         draw = random.Random(self.memory)
         return [draw.gauss(0, 3) for _ in range(VOCABULARY)]
 
@@ -61,12 +64,16 @@ class ClaimsMoreThanTheClock(Engine):
 
 
 class ClaimsLessForTheLongRunOnly(Engine):
-    least = 1 << 30
+    """Knows a longer run when it has seen a shorter one; the first few, which are all of one length, tell nothing."""
+
+    decodes, least = 0, 1 << 30
 
     def decode(self, request: Json) -> Json:
         reply = super().decode(request)
-        self.least = min(self.least, request["count"]) if request["count"] > 32 else self.least
-        return {**reply, "self_ns": reply["self_ns"] // 2} if request["count"] > self.least else reply
+        self.decodes += 1
+        if self.decodes > 5:
+            self.least = min(self.least, request["count"])
+        return {**reply, "self_ns": reply["self_ns"] // 2} if request["count"] > 1.5 * self.least else reply
 
 
 class PatchesTheClock(Engine):
@@ -179,6 +186,47 @@ class NearlyRightWhenTimed(Engine):
     def decode(self, request: Json) -> Json:
         reply = super().decode(request)
         return {**reply, "logprobs": [value - 0.05 for value in reply["logprobs"]]}
+
+
+class GuessesOneInTen(Engine):
+    """Skips the work of a few tokens of every run and hopes that nobody looks there."""
+
+    def decode(self, request: Json) -> Json:
+        reply = super().decode(request)
+        ids = [(one + 1) % VOCABULARY if at % 10 == 9 else one for at, one in enumerate(reply["ids"])]
+        return {**reply, "ids": ids}
+
+
+class SkipsOneWalkInTwelve(Engine):
+    """Honest in so many repetitions that no quartile moves, and garbage at once in the others."""
+
+    decodes = 0
+
+    def skips(self, _: Json) -> bool:
+        self.decodes += 1
+        return self.decodes % 12 == 11
+
+    def decode(self, request: Json) -> Json:
+        if not self.skips(request):
+            return super().decode(request)
+        start = time.monotonic_ns()
+        ids = [random.randrange(VOCABULARY) for _ in range(request["count"])]
+        return {"ids": ids, "logprobs": [-0.5] * len(ids), "self_ns": time.monotonic_ns() - start}
+
+
+class SkipsOneLongRunInFive(SkipsOneWalkInTwelve):
+    """The same with the longer runs alone, on which the clock's reading stands."""
+
+    PILOTS = 5
+    short, longs = 1 << 30, 0
+
+    def skips(self, request: Json) -> bool:
+        self.decodes += 1
+        if self.decodes <= self.PILOTS:
+            return False
+        self.short = min(self.short, request["count"])
+        self.longs += request["count"] > 1.5 * self.short
+        return request["count"] > 1.5 * self.short and self.longs % 5 == 2
 
 
 class DecodesAhead(Optimised):

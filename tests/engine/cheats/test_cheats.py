@@ -17,6 +17,7 @@ from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Severity
 from tests.engine.cheats import liars
+from tests.engine.cheats.virtual import Machine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,11 +31,13 @@ PLAN = Plan(
     warmup=0,
     most_extra=400,
     shortest_ns=20_000_000,
+    signal_to_jitter=4,
+    longest_s=5,
 )
-PATIENT = replace(PLAN, most_repetitions=25)
-"""For the honest twin, which a busy machine must not refuse."""
+VIRTUAL = replace(PLAN, most_repetitions=25, longest_s=1e9)
+"""For a machine whose clock is its own, which no second of this one ends; as many rounds as a run may have."""
 CERTAIN = replace(PLAN, repetitions=3, most_repetitions=3, decode_tokens=16, shortest_ns=5_000_000, most_extra=100)
-"""For lies that no clock is needed for."""
+"""For real processes: lies that no clock is needed for, or that are larger than whatever a busy machine does."""
 TIMED = {Code.RUN_SELF_REPORT, Code.RUN_MARGIN, Code.RUN_MARGINAL, Code.RUN_LEFT_OVER}
 LIARS: dict[str, set[Code]] = {
     "ClaimsTinyTimes": {Code.RUN_SELF_REPORT},
@@ -54,6 +57,9 @@ LIARS: dict[str, set[Code]] = {
     "KnowsTheBenchmarksLength": {Code.RUN_OUTPUT},
     "RightOnlyWhenWatched": {Code.RUN_OUTPUT},
     "NearlyRightWhenTimed": {Code.RUN_OUTPUT},
+    "GuessesOneInTen": {Code.RUN_OUTPUT},
+    "SkipsOneWalkInTwelve": {Code.RUN_OUTPUT},
+    "SkipsOneLongRunInFive": {Code.RUN_OUTPUT},
     "DecodesAhead": {Code.RUN_OUTPUT},
     "PutsPrefillOff": {Code.RUN_LEFT_OVER},
     "WorksOnAnotherThread": {Code.RUN_LEFT_OVER, Code.RUN_MARGINAL, Code.RUN_SELF_REPORT},
@@ -87,6 +93,10 @@ LIARS: dict[str, set[Code]] = {
     "DiesOverKernels": {Code.RUN_ENGINE_FAILED},
     "UsesNegativeMemory": {Code.RUN_PROTOCOL},
 }
+CLOCKED = {name: codes for name, codes in LIARS.items() if codes & TIMED}
+"""Liars that times alone betray."""
+REAL = {name: codes for name, codes in LIARS.items() if not codes & {Code.RUN_MARGIN, Code.RUN_LEFT_OVER}}
+"""Liars that are refused as real processes too, whatever else the machine does."""
 HELPERS = {"Engine", "Logits", "Optimised"}
 QUICK = 1.0
 """Seconds that the hanging ones are given."""
@@ -104,12 +114,16 @@ class ToyReference:
 
     def rows(self, ids: Sequence[int], count: int, path: Way) -> Rows:
         engine = liars.Optimised()
+        known = next(at for at in range(len(ids) - count, -1, -1) if tuple(ids[:at]) in self._known)
+        engine.memory = self._known[tuple(ids[:known])]
+        for at in range(known, len(ids) - count):
+            engine.stir(ids[at])
         rows = []
-        for at, token in enumerate(ids):
-            engine.memory = self._known[tuple(ids[:at])]
-            rows.append(engine.step(token))
-            self._known[tuple(ids[: at + 1])] = engine.memory
-        return Rows(ids_digest([ids]), "raw", np.array(rows[-count:]))
+        for at in range(len(ids) - count, len(ids)):
+            self._known[tuple(ids[:at])] = engine.memory
+            rows.append(engine.step(ids[at]))
+        self._known[tuple(ids)] = engine.memory
+        return Rows(ids_digest([ids]), "raw", np.array(rows))
 
 
 def measure(command: list[str], folder: Path, plan: Plan, timeout_s: float = 60.0) -> tuple[Session, set[Code]]:
@@ -138,17 +152,48 @@ def test_every_liar_is_tried() -> None:
     assert made - HELPERS == set(LIARS)
 
 
-def test_the_honest_twin_passes(tmp_path: Path) -> None:
-    session, refused = measure(liar("Engine"), tmp_path, PATIENT)
-    assert refused == set()
+def test_the_honest_twin_passes_for_all_that_a_busy_machine_cannot_change(tmp_path: Path) -> None:
+    """A real process: its times are the machine's, so what only a quiet one passes is held on the virtual clock."""
+    session, refused = measure(liar("Engine"), tmp_path, CERTAIN)
+    assert refused <= TIMED
     assert session.stage == "done"
     assert session.graded is not None
     assert session.graded.max_difference < 1e-5
 
 
-@pytest.mark.parametrize(("name", "codes"), LIARS.items(), ids=LIARS)
+MACHINES = {
+    "quiet": {"spread": 0.01, "held": 0.0},
+    "a run in ten is held up": {"spread": 0.02, "held": 0.1},
+    "busy": {"spread": 0.1, "held": 0.1},
+}
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_honest_twin_passes(machine: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Machine(**MACHINES[machine], seed=seed).install(monkeypatch)
+    session, refused = measure(liar("Engine"), tmp_path, replace(VIRTUAL, seed=seed))
+    assert refused == set()
+    assert session.stage == "done"
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("name", CLOCKED)
+def test_the_liar_is_refused_by_times_alone_on_any_machine(
+    name: str, machine: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Machine(**MACHINES[machine], seed=seed).install(monkeypatch)
+    _, refused = measure(liar(name), tmp_path, replace(VIRTUAL, seed=seed))
+    assert refused & LIARS[name]
+
+
+@pytest.mark.parametrize(("name", "codes"), REAL.items(), ids=REAL)
 def test_the_liar_is_refused(name: str, codes: set[Code], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channel, "_QUIT_SECONDS", 0.2)  # how long one that hangs is given to end by itself
-    plan, timeout = PLAN if codes & TIMED else CERTAIN, QUICK if Code.RUN_TIMEOUT in codes else 60.0
+    plan, timeout = (
+        PLAN if name.startswith("Skips") else CERTAIN,
+        QUICK if Code.RUN_TIMEOUT in codes else 60.0,
+    )
     _, refused = measure(liar(name), tmp_path, plan, timeout)
     assert refused & codes

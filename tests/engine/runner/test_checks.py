@@ -3,23 +3,49 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from k3_ledger.engine.parity.rows import Rows, Way, ids_digest
 from k3_ledger.engine.runner.checks import check_observations
-from k3_ledger.engine.runner.measure import KINDS, Kind, Observations, Plan, Prompts, Round, Timed, Walk
-from k3_ledger.engine.runner.outputs import LEAST, _draw, check_outputs, tolerance
+from k3_ledger.engine.runner.measure import (
+    KINDS,
+    METRICS,
+    Kind,
+    Observations,
+    Plan,
+    Prompts,
+    Round,
+    Timed,
+    Walk,
+    observe,
+)
+from k3_ledger.engine.runner.outputs import (
+    LEAST,
+    LOOKED,
+    SHARE,
+    Looked,
+    Tolerance,
+    _draw,
+    allowed,
+    check_outputs,
+    tolerance,
+)
 from k3_ledger.engine.runner.record import timing_of
 from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Severity
+from tests.engine.cheats.virtual import Machine, VirtualChannel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from k3_ledger.engine.runner.channel import Reply
+
 MS = 1_000_000
 V = 8
+LENGTH = 20
 
 
 def timed(count: int, outer: int, own: int | None = None) -> Timed:
@@ -129,6 +155,84 @@ def test_a_cost_that_drowns_in_jitter_is_refused_and_more_rounds_are_asked_for()
     assert observations().settled
 
 
+def held_up(number: int) -> Callable[[Walk], Walk]:
+    """Decode of the longer run varies by as many milliseconds as the round's number says."""
+
+    def change(one: Walk) -> Walk:
+        late = one.decode.outer_ns + number * MS
+        return replace(one, decode=timed(one.decode.count, late)) if one.kind == "long-decode" else one
+
+    return change
+
+
+def rounds_held_up(*late: int) -> Observations:
+    found = observations(rounds=len(late))
+    for one, by in zip(found.rounds, late, strict=True):
+        one["long-decode"] = held_up(by)(one["long-decode"])
+    return found
+
+
+def test_what_the_extra_tokens_are_worth_is_what_a_rule_will_reckon() -> None:
+    """Seven rounds, one of them held up: 50 extra tokens of 2 ms against a middle spread of 10 ms."""
+    found = rounds_held_up(0, 0, 0, 5, 10, 10, 900)
+    assert found.margin("decode") == pytest.approx(10, rel=0.02)
+    assert found.margin("prefill") > 1000, "nothing varies there"
+    said = {finding.code: finding for finding in check_observations(found, 11)}
+    assert said.keys() == {Code.RUN_SHORT_MARGIN}
+    assert said[Code.RUN_SHORT_MARGIN].severity is Severity.WARNING, "the run is sound, and a rule gives it no tier"
+    assert "not scorable: margin: 50 extra tokens are worth 10.0 times" in said[Code.RUN_SHORT_MARGIN].message
+    assert codes(found) == set()
+
+
+class Slow(VirtualChannel):
+    """An engine whose repetitions differ by a share of their length that falls as they get longer."""
+
+    def __init__(self, machine: Machine, noise_ns: int) -> None:
+        super().__init__(machine, ["Engine"])
+        self.noise_ns, self.turns = noise_ns, 0
+
+    def ask(self, op: str, **fields: object) -> Reply:
+        reply = super().ask(op, **fields)
+        self.turns += 1
+        late = self.turns % 5 * self.noise_ns if op in {"prefill", "decode"} else 0
+        self.machine.now += late
+        return replace(reply, duration_ns=reply.duration_ns + late)
+
+
+@pytest.mark.parametrize(
+    ("noise_ms", "plan", "grows", "enough"),
+    [
+        (1, {}, False, True),
+        (10, {}, True, True),
+        (10, {"longest_s": 0}, False, False),  # no time, not for a round more
+        (10, {"most_extra": 50}, False, False),  # no room
+        (20, {"longest_s": 15}, True, False),  # what fits in the time, and then an end
+    ],
+)
+def test_lengths_grow_until_the_margin_is_met_or_the_time_is_up(
+    noise_ms: int, plan: dict[str, Any], grows: bool, enough: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(spread=0, held=0, seed=1)
+    machine.install(monkeypatch)
+    channel = Slow(machine, noise_ms * MS)
+    asked = Plan(context=64, decode_tokens=32, warmup=1, seed=3, **plan)
+    found = observe(channel, asked, range(64), clock=lambda: machine.now / 1e9)  # type: ignore[arg-type]
+    worth = min(found.margin(metric) for metric in METRICS)
+    assert (worth >= asked.signal_to_jitter) == enough
+    assert bool(found.shorter) == grows
+    assert len(found.rounds) >= asked.repetitions
+    longest = {walk.decode.count for one in found.rounds for walk in one.values()}
+    assert longest == {found.short["decode"], found.short["decode"] + found.extra["decode"]}, "one plan's rounds count"
+    if found.shorter:
+        before, after = (
+            {sum(walk.decode.count + walk.prefill.count for walk in one.values()) for one in some}
+            for some in (found.shorter, found.rounds)
+        )
+        assert max(before) < min(after)
+        assert len(found.warmups) == 1 + len(found.shorter) // asked.repetitions, "each time with a warm-up"
+    assert machine.now / 1e9 < 45, "and it ends"
+
+
 def test_work_that_prefill_puts_off_is_found_behind_either_prompt() -> None:
     def put_off(kinds: set[Kind], milliseconds: int = 80) -> Callable[[Walk], Walk]:
         def change(one: Walk) -> Walk:
@@ -175,37 +279,111 @@ class Flat:
         return self.gap - float(np.log(np.exp(self.gap) + V - 1))
 
 
-def answers(reference: Flat, off: float = 0.0, wrong: int = 0) -> list[Walk]:
+def answers(
+    reference: Flat, off: float = 0.0, wrong: Callable[[int, int], bool] = lambda _walk, _at: False
+) -> list[Walk]:
     made = []
-    for number in range(4):
+    for number in range(20):
         one = walk("short", number, lambda made: replace(made, output=()))
         output: list[int] = []
-        for _ in range(6):
-            output.append((reference.best((*one.prompt, one.start, *output)) + wrong) % V)
+        for at in range(LENGTH):
+            best = reference.best((*one.prompt, one.start, *output))
+            output.append((best + 1) % V if wrong(number, at) else best)
         nxt = reference.best(one.prompt)
         p = reference.logprob() + off
-        made.append(replace(one, next=nxt, next_logprob=p, output=tuple(output), logprobs=(p,) * 6))
+        made.append(replace(one, next=nxt, next_logprob=p, output=tuple(output), logprobs=(p,) * LENGTH))
     return made
+
+
+def refused(looked: Looked) -> set[Code]:
+    return {finding.code for finding in looked.findings}
 
 
 def test_outputs_are_held_to_token_and_probability() -> None:
     reference = Flat(3.0, lambda ids: (len(ids) + ids[0]) % V)
-    assert list(check_outputs(answers(reference), reference)) == []
-    assert list(check_outputs(answers(reference, off=0.019), reference)) == []
-    for bad in (answers(reference, off=0.021), answers(reference, off=-0.021), answers(reference, wrong=1)):
-        assert {finding.code for finding in check_outputs(bad, reference)} == {Code.RUN_OUTPUT}
-    assert list(check_outputs(answers(reference, off=0.5), reference, bound=tolerance(0.3))) == []
-    assert (tolerance(0.0), tolerance(0.3)) == (LEAST, 0.6)
+    fine = check_outputs(answers(reference), reference)
+    assert fine.findings == ()
+    assert fine.counts == {"prefill": (20, 0, 2), "decode": (220, 0, 5)}
+    assert refused(check_outputs(answers(reference, off=0.019), reference)) == set()
+    every = answers(reference, wrong=lambda _walk, _at: True)
+    for bad in (answers(reference, off=0.021), answers(reference, off=-0.021), every):
+        assert refused(check_outputs(bad, reference)) == {Code.RUN_OUTPUT}
+    assert refused(check_outputs(answers(reference, off=0.5), reference, given=Tolerance(0.6))) == set()
+
+
+def test_bound_and_share_follow_from_what_parity_graded() -> None:
+    assert tolerance([]) == tolerance([0.0] * 100) == Tolerance(LEAST, SHARE)
+    assert tolerance([0.3] * 100) == Tolerance(0.6, SHARE)
+    assert tolerance([1e-5] * 95 + [3.0] * 5) == Tolerance(LEAST, 0.05), "one in twenty widens no bound"
+    assert tolerance([1e-5] * 94 + [3.0] * 6) == Tolerance(6.0, SHARE), "more than that is what the engine is"
+
+
+@pytest.mark.parametrize(("looked", "share", "may"), [(0, SHARE, 0), (21, SHARE, 2), (240, SHARE, 6), (240, 0.05, 24)])
+def test_so_many_may_miss_that_more_happens_by_chance_once_in_a_thousand_runs(
+    looked: int, share: float, may: int
+) -> None:
+    assert allowed(looked, share) == may
+    generator = np.random.default_rng(7)
+    seen = generator.binomial(looked, share, 200_000)
+    assert (seen > may).mean() <= 0.0012
+    assert may == 0 or (seen >= may).mean() > 0.001, "and one fewer would be too strict"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "passes"),
+    [
+        (lambda number, at: (number, at) == (3, LENGTH - 1), True),  # one expert that flipped
+        (lambda number, at: at == LENGTH - 1 and number < 5, True),
+        (lambda number, at: at == LENGTH - 1 and number < 6, False),  # the last one is always looked at
+        (lambda number, _at: number == 3, False),  # one walk of twenty did no work
+        (lambda number, at: (number * LENGTH + at) % 5 == 0, False),  # every fifth output
+    ],
+    ids=["one", "five", "six", "a walk", "a fifth"],
+)
+def test_a_rare_miss_passes_and_a_cheat_of_one_in_a_few_does_not(
+    wrong: Callable[[int, int], bool], passes: bool
+) -> None:
+    reference = Flat(3.0, lambda ids: (len(ids) + ids[0]) % V)
+    looked = check_outputs(answers(reference, wrong=wrong), reference)
+    assert (refused(looked) == set()) == passes
+    assert looked.counts["decode"][1] > 0
+    if not passes:
+        assert f"{looked.counts['decode'][1]} of 220 outputs" in looked.findings[0].message
+
+
+def test_a_prefill_that_is_always_wrong_is_refused_however_right_decode_is() -> None:
+    reference = Flat(3.0, lambda ids: (len(ids) + ids[0]) % V)
+    for many, codes in ((2, set()), (3, {Code.RUN_OUTPUT})):
+        walks = answers(reference)
+        walks[:many] = [replace(one, next=(one.next + 1) % V) for one in walks[:many]]
+        assert refused(check_outputs(walks, reference)) == codes
+
+
+@pytest.mark.parametrize("token", [-1, V])
+def test_no_rate_allows_a_token_that_does_not_exist(token: int) -> None:
+    reference = Flat(3.0, lambda ids: (len(ids) + ids[0]) % V)
+    walks = answers(reference)
+    walks[0] = replace(walks[0], output=(*walks[0].output[:-1], token))
+    assert refused(check_outputs(walks, reference)) == {Code.RUN_OUTPUT}
+
+
+def test_long_prompts_and_a_small_wish_are_looked_at_less() -> None:
+    reference = Flat(3.0, lambda ids: (len(ids) + ids[0]) % V)
+    walks = answers(reference)
+    assert sum(count for count, _, _ in check_outputs(walks, reference).counts.values()) == LOOKED
+    assert sum(count for count, _, _ in check_outputs(walks, reference, outputs=40).counts.values()) == 40
+    long = [replace(one, prompt=one.prompt * 10) for one in walks]
+    assert [count for count, _, _ in check_outputs(long, reference).counts.values()] == [20, 60]
 
 
 def test_the_last_output_is_always_looked_at() -> None:
-    assert all(max(_draw(9)) == 8 and len(_draw(9)) == 3 for _ in range(100))
-    assert (_draw(1), _draw(2)) == ([0], [0, 1])
+    assert all(max(_draw(9, 3)) == 8 and len(_draw(9, 3)) == 3 for _ in range(100))
+    assert (_draw(1, 3), _draw(2, 3), _draw(9, 0)) == ([0], [0, 1], [8])
 
 
 def test_a_constant_answer_says_nothing() -> None:
     reference = Flat(3.0, lambda _: 5)
-    assert [finding.code for finding in check_outputs(answers(reference), reference)] == [Code.RUN_DEGENERATE]
+    assert [finding.code for finding in check_outputs(answers(reference), reference).findings] == [Code.RUN_DEGENERATE]
 
 
 def test_both_lengths_and_both_clocks_reach_the_receipt() -> None:
@@ -217,7 +395,14 @@ def test_both_lengths_and_both_clocks_reach_the_receipt() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"context": 0}, {"repetitions": 2}, {"warmup": -1}, {"most_repetitions": 4}, {"most_repetitions": 129}],
+    [
+        {"context": 0},
+        {"repetitions": 2},
+        {"warmup": -1},
+        {"longest_s": -1},
+        {"most_repetitions": 4},
+        {"most_repetitions": 129},
+    ],
 )
 def test_a_plan_that_cannot_be_is_the_callers_mistake(changes: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=r"at least|at most"):

@@ -37,7 +37,7 @@ class Comparison:
         agree: rows whose top-1 is the same id.
         ties, near_ties: rows where top-1 rests on the tie rule, or nearly.
         identical: whether every value of every row is the same to the last bit.
-        top_difference: largest |Δ log p| at the top-1 of either side, which is what chooses a token.
+        top_difference: of each row, the larger |Δ log p| at the top-1 of either side, which is what chooses a token.
     """
 
     kl: Array
@@ -46,7 +46,7 @@ class Comparison:
     ties: int
     near_ties: int
     identical: bool
-    top_difference: float
+    top_difference: Array
 
 
 def log_softmax(values: Array) -> Array:
@@ -138,7 +138,7 @@ def compare(candidate: Rows, reference: Rows, *, near_tie: float = NEAR_TIE, whe
     return Comparison(
         kl=kl,
         difference=np.abs(p - q).max(axis=-1),
-        top_difference=max(float(np.abs(p - q)[rows, top].max()) for top in (top_p, top_q)),
+        top_difference=np.maximum(*(np.abs(p - q)[rows, top] for top in (top_p, top_q))),
         agree=int((top_p == top_q).sum()),
         ties=int(tie.sum()),
         near_ties=int(near.sum()),

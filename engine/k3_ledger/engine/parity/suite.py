@@ -65,13 +65,13 @@ class Graded:
     Attributes:
         record: as a receipt holds it.
         findings: what must be said about it.
-        top_difference: largest |Δ log p| at the top-1 of either side in any row.
+        top_differences: of each row, the larger |Δ log p| at the top-1 of either side.
         prompts: what was taken, of which each depth graded the beginning.
     """
 
     record: Parity
     findings: tuple[Finding, ...]
-    top_difference: float
+    top_differences: tuple[float, ...]
     prompts: tuple[tuple[int, ...], ...]
 
     @property
@@ -150,7 +150,7 @@ def grade(
     depths: list[ParityDepth] = []
     identical = True
     vocabulary = 0
-    top = 0.0
+    top: list[float] = []
     for depth in suite.depths:
         count = min(suite.rows, depth)
         parts: list[Comparison] = []
@@ -162,7 +162,7 @@ def grade(
             for way in ways:
                 mine = candidate.rows(ids[:depth], count, way)
                 parts.append(compare(mine, right, near_tie=suite.near_tie, where=f"{where}, {way}"))
-        top = max(top, *(part.top_difference for part in parts))
+        top += [float(one) for part in parts for one in part.top_difference]
         identical = identical and all(part.identical for part in parts)
         depths.append(_depth(depth, parts))
     findings: list[Finding] = []
@@ -181,4 +181,4 @@ def grade(
         near_tie_bound=decimal_text(suite.near_tie),
         depths=tuple(depths),
     )
-    return Graded(record, tuple(findings), top, tuple(map(tuple, prompts)))
+    return Graded(record, tuple(findings), tuple(top), tuple(map(tuple, prompts)))

@@ -33,13 +33,19 @@ ID_NS: Final = 2_000
 _BEHIND: Final[dict[Literal["short", "long-prefill"], str]] = {"short": "", "long-prefill": " the longer"}
 
 
-def check_observations(found: Observations) -> Iterator[Finding]:
-    """Everything that can be checked without a second engine."""
+def check_observations(found: Observations, asked: int = 0) -> Iterator[Finding]:
+    """Everything that can be checked without a second engine.
+
+    Args:
+        found: what was timed.
+        asked: how many times the jitter a rule asks the extra tokens to be worth; less is a warning.
+    """
     for metric in METRICS:
         for extended in (False, True):
             yield from _check_self_report(metric, found.of(metric, extended=extended), found.noise_ns)
         yield from _check_margin(metric, found)
         yield from _check_marginal(metric, found)
+        yield from _check_worth(metric, found, asked)
     yield from _check_put_off(found)
     yield from _check_inputs(found)
 
@@ -100,6 +106,20 @@ def _check_margin(metric: Metric, found: Observations) -> Iterator[Finding]:
             f"{median(costs)} ns",
             hint="use a quieter machine, more repetitions, a longer context or a larger model; or the engine ignores "
             "how much it is asked to do",
+        )
+
+
+def _check_worth(metric: Metric, found: Observations, asked: int) -> Iterator[Finding]:
+    """What the extra tokens are worth to a rule."""
+    margin = found.margin(metric)
+    if margin < asked:
+        yield Finding(
+            Code.RUN_SHORT_MARGIN,
+            f"{metric}: not scorable: margin: {found.extra[metric]} extra tokens are worth {margin:.1f} times "
+            f"the jitter of {len(found.rounds)} rounds",
+            Position(field=metric),
+            f"at least {asked} times",
+            f"{margin:.1f} times",
         )
 
 

@@ -8,6 +8,10 @@ What an engine could know beforehand is taken from it: prompts are fresh, and ev
 before in two tokens only, so that an answer kept by address or by resemblance is a wrong answer; decode starts from a
 token that the controller draws after prefill has answered, so that nothing can be decoded ahead; lengths of decode are
 drawn for each run; and every reset asks for the same capacity.
+
+A rule asks that the extra tokens be worth many times the jitter. Where the machine turns out noisier than the first
+walks said, the lengths grow and the rounds begin again, while there is time; what was measured with shorter lengths is
+kept, and none of it counts. Noise alone decides that, never a speed.
 """
 
 from __future__ import annotations
@@ -16,12 +20,14 @@ import math
 import random
 import secrets
 import statistics
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
 from k3_ledger.engine.runner.replies import count_of, numbers_of, tokens_of
+from k3_ledger.schemas.repetitions import middle_spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,6 +46,14 @@ HIDDEN_SHARE: Final = 0.25
 """Share of prefill's time that may show up in the decode behind it before work was put off."""
 OVER_NOISE: Final = 20
 """How many times the cost of pipe and scheduler a timed region is made to take."""
+LESS: Final = 2
+"""The pilot's range is wide, being of all walks: this part of what a rule asks for is enough to begin with."""
+SPARE: Final = 1.25
+"""How much more than what a rule asks for the extra tokens are made to take when they are made more."""
+WORTH: Final = 1.5
+"""Growth of the extra tokens under which beginning again is not worth the time."""
+MOST_GROWTH: Final = 8
+"""Largest growth in one step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +64,11 @@ class Plan:
         context: prompt tokens in front of timed decode, all of them real; also the short length of prefill.
         decode_tokens: least tokens of the short decode; up to a quarter more are drawn.
         repetitions: rounds of timed walks, at least 3. More are added while jitter hides the cost of the extra tokens.
-        most_repetitions: where adding ends.
+        most_repetitions: where adding ends, if not by time.
         warmup: rounds that are run first and not counted.
-        signal_to_jitter: how many times the pilot's jitter the extra tokens are made to take.
+        signal_to_jitter: how many times the jitter the extra tokens are made to take, as a rule asks for it: the spread
+            of the middle half of equal repetitions.
+        longest_s: seconds of timing after which lengths grow no more and no round is added, whatever the jitter.
         most_extra: most extra tokens that may be asked for.
         shortest_ns: what decode's short length is made to take at least, so that the pipe's own cost stays small.
         seed: of prompts, lengths and order; drawn afresh when None, and recorded.
@@ -60,10 +76,11 @@ class Plan:
 
     context: int = 64
     decode_tokens: int = 16
-    repetitions: int = 5
+    repetitions: int = 7
     most_repetitions: int = 25
     warmup: int = 1
-    signal_to_jitter: int = 4
+    signal_to_jitter: int = 10
+    longest_s: float = 60.0
     most_extra: int = 4096
     shortest_ns: int = 50_000_000
     seed: int | None = None
@@ -71,8 +88,8 @@ class Plan:
     def __post_init__(self) -> None:
         if min(self.context, self.decode_tokens, self.signal_to_jitter, self.most_extra, self.shortest_ns) < 1:
             raise ValueError("token counts, times and signal_to_jitter are at least 1")
-        if self.repetitions < 3 or self.warmup < 0:
-            raise ValueError("at least 3 repetitions, and no negative warm-up")
+        if self.repetitions < 3 or self.warmup < 0 or self.longest_s < 0:
+            raise ValueError("at least 3 repetitions, and no negative warm-up or time")
         if not self.repetitions <= self.most_repetitions <= 128:
             raise ValueError("most_repetitions is at least repetitions and at most 128")
 
@@ -140,6 +157,7 @@ class Observations:
         pings: empty requests right behind work, in nanoseconds: what pipe and scheduler cost.
         pilots: walks that sized what follows.
         warmups, rounds: rounds that were not counted, and those that count.
+        shorter: rounds whose extra tokens turned out too few for the machine's jitter; they do not count either.
         short, extra: tokens of the short length and of what the longer one adds, by metric.
         jitter_ns: range of the pilots' times, by metric.
     """
@@ -150,6 +168,7 @@ class Observations:
     pilots: list[Walk] = field(default_factory=list)
     warmups: list[Round] = field(default_factory=list)
     rounds: list[Round] = field(default_factory=list)
+    shorter: list[Round] = field(default_factory=list)
     short: dict[Metric, int] = field(default_factory=dict)
     extra: dict[Metric, int] = field(default_factory=dict)
     jitter_ns: dict[Metric, int] = field(default_factory=dict)
@@ -184,6 +203,17 @@ class Observations:
         """Whether the cost of the extra tokens is many standard errors away from nothing."""
         costs = self.costs(metric, "outer_ns")
         return median(costs) >= SIGNAL * standard_error(costs)
+
+    def margin(self, metric: Metric) -> float:
+        """How many times the jitter the extra tokens are worth at the rate that the engine claims: as rules reckon it.
+
+        Rules take prefill's rate from its shorter length alone, and as jitter the wider of both lengths' spreads.
+        """
+        short, long = self.of(metric, extended=False), self.of(metric, extended=True)
+        claimed = short if metric == "prefill" else [*short, *long]
+        per_token = statistics.median(one.self_ns / one.count for one in claimed)
+        spread = max(middle_spread(sorted(one.outer_ns for one in some)) for some in (short, long))
+        return self.extra[metric] * per_token / max(1, spread)
 
     def hidden(self, kind: Literal["short", "long-prefill"]) -> list[int]:
         """Time of decode that its tokens do not explain, in each round.
@@ -273,10 +303,37 @@ class Observer:
             if metric == "decode":
                 least = max(plan.decode_tokens, min(plan.most_extra, -(-least_ns // per_token)))
                 found.short[metric] = least + self._order.randrange(1 + least // 4)
-            wanted = -(-max(plan.signal_to_jitter * found.jitter_ns[metric], least_ns) // per_token)
+            wanted = -(-max(plan.signal_to_jitter * found.jitter_ns[metric] // LESS, least_ns) // per_token)
             extra = min(max(found.short[metric], wanted), plan.most_extra)
             found.extra[metric] = extra if metric == "prefill" else extra + self._order.randrange(1 + extra // 4)
         self._capacity = sum(found.short.values()) + sum(found.extra.values())
+
+    def lengthen(self, left_s: float) -> bool:
+        """Ask for more extra tokens where those so far are worth too little; False where that is needless or too long.
+
+        Args:
+            left_s: seconds that all rounds together may take from here.
+        """
+        found, plan = self.found, self.plan
+        longer = {metric: found.of(metric, extended=True) for metric in METRICS}
+        each = {metric: median([one.outer_ns for one in some]) / some[0].count / 1e9 for metric, some in longer.items()}
+        rounds = plan.repetitions + plan.warmup
+        same = rounds * sum(each[metric] * (3 * found.short[metric] + found.extra[metric]) for metric in METRICS)
+        more: dict[Metric, int] = {}
+        for metric in METRICS:
+            growth = min(MOST_GROWTH, SPARE * plan.signal_to_jitter / max(found.margin(metric), 1e-9))
+            if growth > SPARE:
+                more[metric] = int(found.extra[metric] * (growth - 1))
+        cost = rounds * sum(each[metric] * more[metric] for metric in more)
+        fits = min(1.0, (left_s - same) / cost) if cost else 0.0
+        grown = {metric: min(plan.most_extra, found.extra[metric] + int(fits * more[metric])) for metric in more}
+        if not any(grown[metric] >= WORTH * found.extra[metric] for metric in grown):
+            return False
+        found.extra.update(grown)
+        found.shorter += found.rounds
+        found.rounds = []
+        self._capacity = sum(found.short.values()) + sum(found.extra.values())
+        return True
 
     def round(self) -> Round:
         """One walk of each kind, in an order of its own."""
@@ -320,10 +377,12 @@ def observe(
     *,
     progress: Callable[[str], None] = lambda _: None,
     keep: Callable[[Observations], None] = lambda _: None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Observations:
     """Take every timing of a run.
 
-    Rounds are added while jitter hides what the extra tokens cost, up to the plan's end; all of them count.
+    Rounds are added while jitter hides what the extra tokens cost, up to the plan's end; all of them count. Where the
+    extra tokens turn out to be worth less than what a rule asks for, there are more of them and the rounds begin again.
 
     Args:
         channel: a started engine that has answered ``hello``.
@@ -331,6 +390,7 @@ def observe(
         usable: token ids that prompts may hold.
         progress: told what comes next.
         keep: handed the observations at once, so that a run that fails still shows what was seen.
+        clock: seconds, for the plan's end alone.
 
     Raises:
         RunError: the engine failed, or its answer to a timed request has the wrong shape.
@@ -338,13 +398,19 @@ def observe(
     observer = Observer(channel, plan, usable)
     found = observer.found
     keep(found)
+    end = clock() + plan.longest_s
     progress("timing: pilot")
     observer.pilot()
-    for number in range(plan.warmup):
-        progress(f"timing: warm-up {number + 1} of {plan.warmup}")
-        found.warmups.append(observer.round())
-    while len(found.rounds) < plan.repetitions or (len(found.rounds) < plan.most_repetitions and not found.settled):
-        least = max(plan.repetitions, len(found.rounds) + 1)
-        progress(f"timing: round {len(found.rounds) + 1} of {least}")
+    again = True
+    while again:
+        for number in range(plan.warmup):
+            progress(f"timing: warm-up {number + 1} of {plan.warmup}")
+            found.warmups.append(observer.round())
+        while len(found.rounds) < plan.repetitions:
+            progress(f"timing: round {len(found.rounds) + 1} of {plan.repetitions}")
+            found.rounds.append(observer.round())
+        again = observer.lengthen(end - clock())
+    while len(found.rounds) < plan.most_repetitions and not found.settled and clock() < end:
+        progress(f"timing: round {len(found.rounds) + 1}")
         found.rounds.append(observer.round())
     return found

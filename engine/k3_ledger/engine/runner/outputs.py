@@ -1,19 +1,22 @@
 """Checks what timed walks put out against an engine that is taken as right.
 
-This is what ties a speed to an answer. Every id that is looked at must be, to within a bound, the most probable one
-after exactly the ids in front of it, and the log-probability that the engine gave with it must be the reference's.
-Which positions are looked at is drawn after the run.
+This is what ties a speed to an answer. An id that is looked at must be, to within a bound, the most probable one after
+exactly the ids in front of it, and the log-probability that the engine gave with it must be the reference's. Which
+positions are looked at is drawn after the run.
 
-The bound follows from what parity measured on rows of logits, see :func:`tolerance`: an engine that is right when it
-is asked for logits must be as right when it is timed, and one that widens the bound by being wrong there has a parity
-record that says so.
+A rate, as top-1 has one: where the router's choice hangs on the last bit, an honest engine takes another expert once
+in a while, and one output is far off. How many may be is a rule, see :func:`allowed`. Bound and rate both follow from
+what parity measured on rows of logits: an engine that is right when it is asked for logits must be as right when it is
+timed, and one that widens either by being wrong there has a parity record that says so.
 """
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -30,36 +33,122 @@ if TYPE_CHECKING:
 LEAST: Final = 0.02
 """Nats that are always taken: float32 against llama.cpp stays a hundred times under this."""
 MULTIPLE: Final = 2
-"""How many times the largest difference seen at the top of a graded row is taken."""
-DRAWN: Final = 3
-"""Positions of decode looked at in each walk: the last, and others drawn afterwards."""
+"""How many times the difference at the top that all graded rows but :data:`TAIL` keep to may be reached."""
+TAIL: Final = 0.05
+"""Share of graded rows whose difference widens no bound: they count as misses instead, as they do for top-1."""
+SHARE: Final = 0.005
+"""Share of outputs that an engine may miss although no graded row did: rows are few."""
+LUCK: Final = 0.001
+"""Odds at which an engine that misses just that share is refused."""
+LOOKED: Final = 240
+"""Outputs that are looked at, at least, where the walks have as many."""
+ANYWAY: Final = 4
+"""Outputs of each walk that are looked at however long the prompts are, unless fewer are asked for."""
+TOKENS: Final = 40_000
+"""Tokens that the reference is given for more than these: it takes every prefix from its beginning."""
 CONSTANT_SHARE: Final = 0.9
 """Share of the looked-at ids that may be one and the same before they say nothing about the engine."""
+_NAMED: Final = 3
+"""Misses that a finding names."""
+
+Op = Literal["prefill", "decode"]
 
 
-def tolerance(graded: float) -> float:
-    """Nats by which a timed token may miss, given the largest miss at the top of rows that parity graded."""
-    return max(LEAST, MULTIPLE * graded)
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """What a timed output may miss by, and what share may miss by more.
+
+    Attributes:
+        bound: in nats.
+        share: of all outputs, from 0 to 1.
+    """
+
+    bound: float = LEAST
+    share: float = SHARE
 
 
-def check_outputs(walks: Sequence[Walk], reference: LogitSource, *, bound: float = LEAST) -> Iterator[Finding]:
-    """Findings about ids and log-probabilities that the reference would not have given.
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What was looked at.
+
+    Attributes:
+        findings: what refuses the run.
+        counts: outputs looked at, those that missed, and those that may, by request.
+    """
+
+    findings: tuple[Finding, ...]
+    counts: dict[Op, tuple[int, int, int]]
+
+
+def tolerance(differences: Sequence[float]) -> Tolerance:
+    """What rows that parity graded give an engine, from their differences at the top."""
+    ordered = sorted(differences)
+    if not ordered:
+        return Tolerance()
+    bulk = ordered[len(ordered) - 1 - int(TAIL * len(ordered))]
+    bound = max(LEAST, MULTIPLE * bulk)
+    return Tolerance(bound, max(SHARE, sum(one > bound for one in ordered) / len(ordered)))
+
+
+def allowed(looked: int, share: float) -> int:
+    """How many of ``looked`` outputs may miss: more than that happen by chance once in a thousand runs or less.
+
+    The least count that a binomial variable of ``looked`` trials and this share passes with odds of at most
+    :data:`LUCK`.
+    """
+    beyond, count = 1.0, -1
+    while beyond > LUCK:
+        count += 1
+        beyond -= math.comb(looked, count) * share**count * (1 - share) ** (looked - count)
+    return count
+
+
+def check_outputs(
+    walks: Sequence[Walk], reference: LogitSource, *, given: Tolerance | None = None, outputs: int = LOOKED
+) -> Looked:
+    """Hold ids and log-probabilities against what the reference gives.
 
     Args:
         walks: the walks that count.
         reference: the engine taken as right.
-        bound: nats that are taken, see :func:`tolerance`.
+        given: what may be missed, see :func:`tolerance`.
+        outputs: how many to look at, of all walks together; the first and the last of each are looked at anyway.
     """
+    given = given or Tolerance()
     chosen: Counter[int] = Counter()
+    misses: dict[Op, list[Finding]] = {"prefill": [], "decode": []}
+    looked: dict[Op, int] = {"prefill": 0, "decode": 0}
+    foreign: list[Finding] = []
+    each = _of_each(walks, outputs)
     for number, walk in enumerate(walks):
-        looked = [("prefill", 0, walk.prompt, walk.next, walk.next_logprob)]
-        for at in _draw(len(walk.output)):
-            ids = (*walk.prompt, walk.start, *walk.output[:at])
-            looked.append(("decode", at, ids, walk.output[at], walk.logprobs[at]))
-        for op, at, ids, token, logprob in looked:
+        places: list[tuple[Op, int]] = [("prefill", 0), *(("decode", at) for at in _draw(len(walk.output), each - 1))]
+        for op, at in places:
+            token, logprob = (walk.next, walk.next_logprob) if op == "prefill" else (walk.output[at], walk.logprobs[at])
+            ids = walk.prompt if op == "prefill" else (*walk.prompt, walk.start, *walk.output[:at])
             chosen[token] += 1
+            looked[op] += 1
             place = Position(field=f"walk {number}, {op}, output {at}")
-            yield from _check_one(reference, ids, (token, logprob), bound, place)
+            row = _row(reference, ids, place)
+            if not 0 <= token < len(row):
+                foreign.append(_miss(reference, place, "a token of the vocabulary", f"token {token}"))
+            else:
+                misses[op] += _check_one(reference.name, row, (token, logprob), given.bound, place)
+    may = {op: allowed(looked[op], given.share) for op in looked}
+    findings = [*foreign[:_NAMED], *_degenerate(chosen)]
+    for op, found in misses.items():
+        if len(found) > may[op]:
+            findings += [_too_many(op, len(found), looked[op], may[op]), *found[:_NAMED]]
+    return Looked(tuple(findings), {op: (looked[op], len(misses[op]), may[op]) for op in looked})
+
+
+def _of_each(walks: Sequence[Walk], outputs: int) -> int:
+    """Outputs of each walk to look at."""
+    wanted = -(-outputs // max(1, len(walks)))
+    tokens = sum(len(walk.prompt) + 1 + len(walk.output) for walk in walks)
+    return min(wanted, max(ANYWAY, TOKENS // max(1, tokens)))
+
+
+def _degenerate(chosen: Counter[int]) -> Iterator[Finding]:
     most = max(chosen.values(), default=0)
     if most > CONSTANT_SHARE * chosen.total():
         yield Finding(
@@ -71,35 +160,58 @@ def check_outputs(walks: Sequence[Walk], reference: LogitSource, *, bound: float
         )
 
 
-def _draw(length: int) -> list[int]:
+def _draw(length: int, count: int) -> list[int]:
+    """Positions of a decode: the last one, and others drawn."""
     drawn = {length - 1}
-    while len(drawn) < min(DRAWN, length):
+    while len(drawn) < min(count, length):
         drawn.add(secrets.randbelow(length))
     return sorted(drawn)
 
 
-def _check_one(
-    reference: LogitSource, ids: Sequence[int], given: tuple[int, float], bound: float, place: Position
-) -> Iterator[Finding]:
-    token, logprob = given
+def _row(reference: LogitSource, ids: Sequence[int], place: Position) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     values = reference.rows(list(ids), 1, "prefill").values
     check_finite(values, "reference", str(place))
-    row = log_softmax(values)[0]
+    row: np.ndarray[tuple[int], np.dtype[np.float64]] = log_softmax(values)[0]
+    return row
+
+
+def _check_one(
+    name: str,
+    row: np.ndarray[tuple[int], np.dtype[np.float64]],
+    given: tuple[int, float],
+    bound: float,
+    place: Position,
+) -> Iterator[Finding]:
+    token, logprob = given
     best = int(np.argmax(row))
-    if not 0 <= token < len(row) or row[best] - row[token] > bound:
-        short = f"{row[best] - row[token]:.3g} nats below" if 0 <= token < len(row) else "outside the vocabulary"
+    if row[best] - row[token] > bound:
         yield Finding(
             Code.RUN_OUTPUT,
-            f"a timed walk put out a token that {reference.name} would not have chosen",
+            f"a timed walk put out a token that {name} would not have chosen",
             place,
             f"token {best}, or one within {bound:.3g} nats of it",
-            f"token {token}, {short}",
+            f"token {token}, {row[best] - row[token]:.3g} nats below",
         )
     elif abs(row[token] - logprob) > bound:
         yield Finding(
             Code.RUN_OUTPUT,
-            f"a timed walk gave a token another log-probability than {reference.name} does",
+            f"a timed walk gave a token another log-probability than {name} does",
             place,
             f"{row[token]:.6f}, to within {bound:.3g} nats",
             f"{logprob:.6f}",
         )
+
+
+def _miss(reference: LogitSource, place: Position, expected: str, found: str) -> Finding:
+    message = f"a timed walk put out a token that {reference.name} does not have"
+    return Finding(Code.RUN_OUTPUT, message, place, expected, found)
+
+
+def _too_many(op: Op, missed: int, looked: int, may: int) -> Finding:
+    return Finding(
+        Code.RUN_OUTPUT,
+        f"{op}: {missed} of {looked} outputs that were looked at are not what the reference gives",
+        Position(field=op),
+        f"at most {may} of {looked}",
+        f"{missed}",
+    )

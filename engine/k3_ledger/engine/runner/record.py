@@ -10,6 +10,7 @@ from k3_ledger.schemas.measurement import Flag, Sample, Series
 
 if TYPE_CHECKING:
     from k3_ledger.engine.runner.measure import Observations, Plan, Timed
+    from k3_ledger.engine.runner.outputs import Looked, Tolerance
 
 _OBSERVERS: Final[tuple[Literal["controller", "subject"], ...]] = ("controller", "subject")
 
@@ -40,7 +41,7 @@ def timing_of(found: Observations, origin: int, plan: Plan) -> tuple[Series, ...
                 observer,
                 tuple(_sample(one, observer, origin) for one in timed),
                 context=plan.context if metric == "decode" else 0,
-                warmup=(len(timed) // len(found.rounds)) * len(found.warmups),
+                warmup=(len(timed) // len(found.rounds)) * (len(found.warmups) + len(found.shorter)),
             )
             for observer in _OBSERVERS
         ]
@@ -78,8 +79,8 @@ def _sample(one: Timed, observer: str, origin: int) -> Sample:
     return Sample(start_ns=one.start_ns - origin, duration_ns=max(1, duration), count=one.count)
 
 
-def plan_flags(found: Observations, plan: Plan, bound: float) -> tuple[Flag, ...]:
-    """The plan as it was carried out, beside the engine's own flags."""
+def plan_flags(found: Observations, plan: Plan, given: Tolerance, looked: Looked) -> tuple[Flag, ...]:
+    """The plan as it was carried out, beside the engine's own flags, and what came of looking at outputs."""
     values: dict[str, int | str] = {
         "run.context": plan.context,
         "run.extra-decode": found.extra["decode"],
@@ -87,9 +88,16 @@ def plan_flags(found: Observations, plan: Plan, bound: float) -> tuple[Flag, ...
         "run.jitter-decode-ns": found.jitter_ns["decode"],
         "run.jitter-prefill-ns": found.jitter_ns["prefill"],
         "run.noise-ns": found.noise_ns,
-        "run.output-bound": decimal_text(bound),
+        "run.margin-decode": f"{found.margin('decode'):.2f}",
+        "run.margin-prefill": f"{found.margin('prefill'):.2f}",
+        "run.output-bound": decimal_text(given.bound),
+        **{
+            f"run.outputs-{op}": f"{seen} looked at, {missed} missed, {may} may"
+            for op, (seen, missed, may) in looked.counts.items()
+        },
         "run.repetitions": len(found.rounds),
         "run.seed": found.seed,
+        "run.rounds-set-aside": len(found.shorter),
         "run.short-decode": found.short["decode"],
         "run.short-prefill": found.short["prefill"],
         "run.signal-to-jitter": plan.signal_to_jitter,

@@ -25,6 +25,7 @@ from k3_ledger.engine.places import Places
 from k3_ledger.engine.runner.channel import python_command
 from k3_ledger.engine.runner.flags import resolve_flags
 from k3_ledger.engine.runner.measure import Plan
+from k3_ledger.engine.runner.outputs import LOOKED
 from k3_ledger.engine.runner.record import plan_flags, timing_of
 from k3_ledger.engine.runner.replies import printable
 from k3_ledger.engine.runner.session import Session, Task
@@ -66,6 +67,7 @@ class Request:
         role: role of the receipt.
         command: the command line that asked for this, for the record; paths of this machine are replaced in it.
         timeout_s: longest wait for one answer, in seconds.
+        outputs: how many outputs of timed walks are compared with the reference's.
         collateral: file with what a quote of this machine can be checked with, kept beside the quote.
         module: access to the machine's security module.
     """
@@ -85,6 +87,7 @@ class Request:
     role: Literal["candidate", "frontier", "reference"] = "candidate"
     command: tuple[str, ...] = ("k3-ledger", "run")
     timeout_s: float = 600.0
+    outputs: int = LOOKED
     collateral: Path | None = None
     module: Module = field(default_factory=Module)
 
@@ -168,6 +171,7 @@ class _Started:
             prompts=request.prompts,
             chunk=chunk,
             timeout_s=request.timeout_s,
+            outputs=request.outputs,
         )
         self.session = Session(task, progress)
 
@@ -194,13 +198,14 @@ class _Started:
         session = self.session
         assert session.found is not None
         assert session.graded is not None
-        assert session.bound is not None
+        assert session.tolerance is not None
+        assert session.looked is not None
         measurement = RunMeasurement(
             **self._common(),
             timing=timing_of(session.found, self.origin, self.request.plan),
             parity=session.graded.record,
             memory=session.memory,
-            flags=self.flags + plan_flags(session.found, self.request.plan, session.bound),
+            flags=self.flags + plan_flags(session.found, self.request.plan, session.tolerance, session.looked),
             expert_load=session.load,
             tee=Tee(kind="none", report_data_sha256=None),
         )

@@ -15,7 +15,7 @@ from k3_ledger.engine.parity.suite import Suite, grade
 from k3_ledger.engine.runner.channel import Channel
 from k3_ledger.engine.runner.checks import check_kernels, check_observations
 from k3_ledger.engine.runner.measure import Observations, Plan, observe
-from k3_ledger.engine.runner.outputs import check_outputs, tolerance
+from k3_ledger.engine.runner.outputs import LOOKED, Looked, Tolerance, check_outputs, tolerance
 from k3_ledger.engine.runner.replies import count_of, printable
 from k3_ledger.engine.runner.sources import ProcessSource
 from k3_ledger.schemas.errors import LedgerError, RunError
@@ -52,6 +52,7 @@ class Task:
         depths, rows, prompts: what parity grades.
         chunk: the engine's chunk width, for the record; None where it is not known.
         timeout_s: longest wait for one answer, in seconds.
+        outputs: how many outputs of timed walks are compared with the reference's.
     """
 
     vocabulary: int
@@ -63,6 +64,7 @@ class Task:
     prompts: int = 1
     chunk: int | None = None
     timeout_s: float = 600.0
+    outputs: int = LOOKED
 
 
 @dataclass(slots=True)
@@ -76,7 +78,8 @@ class Session:
         name, version: as the engine reports itself; nothing else that can be checked is taken from it.
         found: timings, as soon as there are some.
         graded: the parity record.
-        bound: nats that timed tokens may miss by.
+        tolerance: what timed tokens may miss by, and how many of them may miss by more.
+        looked: the timed tokens that were compared.
         memory: peak of each rank.
         load: spread over experts, where the engine can say.
         kernels: which kernels ran on what, where the engine can say.
@@ -92,7 +95,8 @@ class Session:
     version: str = "unknown"
     found: Observations | None = None
     graded: Graded | None = None
-    bound: float | None = None
+    tolerance: Tolerance | None = None
+    looked: Looked | None = None
     memory: tuple[RankMemory, ...] = ()
     load: ExpertLoad | None = None
     kernels: Sequence[Mapping[str, Any]] = ()
@@ -130,7 +134,7 @@ class Session:
         self._note_kernels(channel)
         self._note_memory(channel)
         self._note_spread(channel)
-        findings = [*check_observations(found), *check_kernels(self.kernels)]
+        findings = [*check_observations(found, task.plan.signal_to_jitter), *check_kernels(self.kernels)]
         self._next("parity", "parity")
         longest = max(len(walk.prompt) + 1 + len(walk.output) for walk in found.walks)
         reference = task.reference(max(*task.depths, longest))
@@ -146,8 +150,9 @@ class Session:
         )
         findings += self.graded.findings
         self._next("outputs", "outputs of timed runs")
-        self.bound = tolerance(self.graded.top_difference)
-        findings += check_outputs(found.walks, reference, bound=self.bound)
+        self.tolerance = tolerance(self.graded.top_differences)
+        self.looked = check_outputs(found.walks, reference, given=self.tolerance, outputs=task.outputs)
+        findings += self.looked.findings
         self.stage = "done"
         return findings
 

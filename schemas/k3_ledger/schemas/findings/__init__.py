@@ -330,6 +330,7 @@ class Code(enum.Enum):
     RUN_SELF_REPORT = enum.auto()
     RUN_MARGINAL = enum.auto()
     RUN_MARGIN = enum.auto()
+    RUN_SHORT_MARGIN = enum.auto()
     RUN_LEFT_OVER = enum.auto()
     RUN_OUTPUT = enum.auto()
     RUN_FOREIGN_FILE = enum.auto()

@@ -183,6 +183,12 @@ ROWS: Final = {
         "claim.",
         "measure on a quieter machine or with more tokens",
     ),
+    "RUN_SHORT_MARGIN": CodeInfo(
+        Area.RUN, W, "not scorable: margin",
+        "The extra tokens are worth fewer times the jitter than a rule asks for, and there was no time or room for "
+        "more: the run is sound, and a rule that asks for that many gives it no tier.",
+        "use a quieter machine, --longest for more time, or a longer --context",
+    ),
     "RUN_LEFT_OVER": CodeInfo(
         Area.RUN, E, "work went on after the answer",
         "The engine answered before its work was done: the request behind it began by finishing it.",
