@@ -11,6 +11,7 @@ from tests.ledgers import JUDGE, RUNNER, Builder, run_body
 
 SUITE = (4, 128, 256, 512, 1024, 2048, 4096)
 SECOND = 10**9
+UNITS = {"verify": "receipt", "append": "entry", "load": "start", "ping": "request"}
 MODEL = {
     "name": "k3-slice", "architecture": "kimi-k3", "quant": "bf16", "sha256": "a" * 64, "size": 1, "synthetic": True,
 }  # fmt: skip
@@ -25,9 +26,11 @@ def series(
         duration = int(seconds * SECOND)
         rows.append({"start_ns": start, "duration_ns": duration, "count": count})
         start += duration
+    unit = UNITS.get(metric, "token")
+    inputs = "fresh" if unit == "token" else "repeated"
     return {
-        "metric": metric, "unit": "token", "actor": "subject", "observer": observer, "context": context,
-        "context_filled": context, "batch": 1, "processes": 1, "warmup": 1, "inputs": "fresh", "cache": "none",
+        "metric": metric, "unit": unit, "actor": "subject", "observer": observer, "context": context,
+        "context_filled": context, "batch": 1, "processes": 1, "warmup": 1, "inputs": inputs, "cache": "none",
         "samples": rows, **more,
     }  # fmt: skip
 

@@ -36,8 +36,32 @@ def test_claim_clock_and_jitter_come_from_the_raw_samples() -> None:
 
 
 def test_a_run_without_a_model_has_a_track_without_one() -> None:
-    (found,) = read_run(timing(series("verify", "subject", [(10, 1)], context=4), model=None))
-    assert str(found.track) == "verify@4/-/-/node"
+    (found,) = read_run(timing(series("attend", "subject", [(10, 1)], context=4), model=None))
+    assert str(found.track) == "attend@4/-/-/node"
+
+
+@pytest.mark.parametrize(
+    ("change", "spelled"),
+    [
+        ({"unit": "byte"}, "inputs:fresh/unit:byte"),
+        ({"batch": 64}, "batch:64"),
+        ({"processes": 8}, "processes:8"),
+        ({"cache": "cold"}, "cache:cold"),
+    ],
+)
+def test_what_was_measured_otherwise_is_another_track(change: dict[str, Any], spelled: str) -> None:
+    (found,) = read_run(timing(series("decode", "subject", [(10, 1)], context=4, **change)))
+    assert (str(found.track), found.speed) == (f"decode@4/k3-slice/bf16/node/{spelled}", 10)
+    (actor,) = read_actors(timing(series("decode", "subject", [(10, 1)], context=4, **change)))
+    assert actor.track == found.track
+
+
+def test_what_one_run_timed_under_two_conditions_has_no_one_speed() -> None:
+    one = series("decode", "subject", [(10, 1)], context=4)
+    other = {**one, "processes": 8}
+    assert [found.speed for found in read_run(timing(one, other))] == [None, None]
+    assert [found.speed for found in read_run(timing(one, {**one, "batch": 8}))] == [10, 10]
+    assert [found.speed for found in read_run(timing(one, {**one, "context": 5, "context_filled": 5}))] == [10, 10]
 
 
 @pytest.mark.parametrize("change", [{"inputs": "repeated"}, {"cache": "warm"}, {"actor": "peer"}])

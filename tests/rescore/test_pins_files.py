@@ -202,6 +202,14 @@ def test_a_unit_that_is_not_the_metrics_is_refused(metric: str, unit: str) -> No
     assert (finding.expected, finding.found) == ("tok/s", unit)
 
 
-def test_a_metric_that_no_rule_scores_has_its_own_unit() -> None:
-    (pin,) = read_pins(b'[[pin]]\nslot = "frontier:append@-/-/-/c"\nvalue = 5\nunit = "receipt/s"\n', source="x")
-    assert pin.unit == "receipt/s"
+def test_a_pin_is_in_the_unit_of_its_track() -> None:
+    for track, unit in (
+        ("append@-/-/-/c", "entry/s"), ("append@-/-/-/c/unit:byte", "byte/s"), ("decode@4/m/q/c/unit:byte", "byte/s"),
+        ("my-own@-/-/-/c", "furlong/s"),
+    ):  # fmt: skip
+        text = f'[[pin]]\nslot = "frontier:{track}"\nvalue = 5\nunit = '
+        (pin,) = read_pins(f'{text}"{unit}"\n'.encode(), source="x")
+        assert pin.unit == unit
+        if track != "my-own@-/-/-/c":
+            with pytest.raises(RescoreError):
+                read_pins(f'{text}"tok/s"\n'.encode(), source="x")

@@ -35,10 +35,58 @@ def test_a_metric_without_context_has_a_dash() -> None:
         "frontier:decode@4/a/b",
         TEXT + "/x",
         TEXT + "\n",
+        TEXT + "/",
+        TEXT + "/batch:1",  # usual, so it is not written
+        TEXT + "/batch:08",
+        TEXT + "/batch:two",
+        TEXT + "/unit:token",
+        TEXT + "/inputs:fresh",
+        TEXT + "/inputs:repeated/unit:token",
+        TEXT + "/inputs:repeated/unit:byte",  # what is no token is done on the same input
+        TEXT + "/cache:none",
+        TEXT + "/cache:lukewarm",
+        TEXT + "/batch:8/batch:8",
+        TEXT + "/processes:8/batch:8",
+        TEXT + "/batch:8/",
+        TEXT + "/speed:8",
+        TEXT + "/batch:8,unit:byte",
+        TEXT + "/unit:byte/batch:8",
+        "frontier:verify@-/-/-/laptop/unit:receipt",
     ],
 )
 def test_what_is_no_slot_is_refused(text: str) -> None:
     with pytest.raises(RescoreError) as caught:
         parse_slot(text)
     assert caught.value.code is Code.TOML_FIELD
-    assert caught.value.finding.expected == "frontier|reference|guard:metric@context/model/quant/node"
+    assert (
+        caught.value.finding.expected == "frontier|reference|guard:metric@context/model/quant/node[/condition:value...]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "conditions", "scorable"),
+    [
+        ("", (), True),
+        ("/batch:64", (("batch", "64"),), False),
+        ("/processes:8", (("processes", "8"),), True),
+        ("/cache:cold", (("cache", "cold"),), True),
+        ("/unit:byte", (("unit", "byte"),), False),
+        ("/batch:2/cache:cold/inputs:fresh/processes:8/unit:byte", (
+            ("batch", "2"), ("cache", "cold"), ("inputs", "fresh"), ("processes", "8"), ("unit", "byte"),
+        ), False),
+    ],
+)  # fmt: skip
+def test_conditions_that_are_not_usual_make_another_track(
+    text: str, conditions: tuple[tuple[str, str], ...], scorable: bool
+) -> None:
+    role, track = parse_slot(TEXT + text)
+    assert (track.conditions, track.scorable) == (conditions, scorable)
+    assert track.slot(role) == TEXT + text
+    assert (track == parse_slot(TEXT)[1]) is (text == "")
+    assert track.short == ("decode@131072" + text.replace("/", " "))
+
+
+def test_the_guarded_metric_is_measured_alike() -> None:
+    track = parse_slot(TEXT + "/batch:2/cache:cold/processes:8/unit:byte")[1]
+    assert track.at("prefill", 4).conditions == (("batch", "2"), ("cache", "cold"), ("processes", "8"))
+    assert (track.unit, track.at("verify", None).unit) == ("byte", "receipt")

@@ -67,7 +67,7 @@ def test_an_entry_stands_until_the_first_supersession_of_it() -> None:
     assert not standing.stands("a")
     assert [standing.stands("a", at=at) for at in (4, 5, 6)] == [True, True, False]
     assert standing.gone() == {"a"}
-    assert (standing.gone(at=5), standing.gone(at=6)) == (set(), {"a"})
+    assert [set(standing.gone(at=at)) for at in (5, 6)] == [set(), {"a"}]
 
 
 def test_everything_counts_alike_up_to_the_next_supersession() -> None:
@@ -242,6 +242,52 @@ def test_a_verdict_that_ignores_an_earlier_supersession_is_false(name: str) -> N
     builder.add("verdict", body, JUDGE)
     found = [code for code in codes(builder) if code in {Code.VERDICT_PIN, Code.VERDICT_MISMATCH}]
     assert bool(found) is (name != DECODE), "the pin of decode was not what it was held against"
+
+
+# ------------------------------------------------------------------------------------------------ what is comparable
+
+
+def timed_otherwise(speed: float, role: str = "candidate", **change: Any) -> dict[str, Any]:
+    body = receipt(speed, role=role, round_="r1" if role == "candidate" else "r2")
+    return {**body, "timing": [{**one, **change} if one["metric"] == "decode" else one for one in body["timing"]]}
+
+
+@pytest.mark.parametrize(
+    ("change", "tier"),
+    [
+        ({"unit": "byte"}, "not scorable"),
+        ({"batch": 2}, "not scorable"),
+        ({"processes": 8}, "BASELINE"),
+        ({"cache": "cold"}, "BASELINE"),
+    ],
+)
+def test_what_was_measured_otherwise_is_never_held_against_the_frontier(change: dict[str, Any], tier: str) -> None:
+    builder, _ = house_ledger()
+    builder.add("run", timed_otherwise(70.0, **change), RUNNER)
+    found = same(builder, HOUSE).tiers
+    assert found == {"XL": 1, tier: 1, "not scorable": 2} if tier == "BASELINE" else {"XL": 1, "not scorable": 3}
+    seal(builder)
+    assert settled(builder).findings == ()
+
+
+@pytest.mark.parametrize("change", [{"unit": "byte"}, {"batch": 2}, {"processes": 8}, {"cache": "cold"}])
+def test_a_frontier_that_was_measured_otherwise_is_nobodys(change: dict[str, Any]) -> None:
+    builder, _ = house_ledger()
+    builder.add("run", timed_otherwise(90.0, "frontier", **change), RUNNER)
+    builder.add("run", receipt(60.0, round_="r2"), RUNNER)
+    assert pins_of(builder)["frontier"] == (50, "pin")
+    same(builder, HOUSE)
+
+
+def test_a_verdict_on_one_context_is_not_derived_from_another_of_the_same_run() -> None:
+    builder, _ = house_ledger()
+    body = receipt(61.0)
+    short = [{**one, "context": 16, "context_filled": 16} for one in body["timing"] if one["metric"] == "decode"]
+    batch = [{**one, "batch": 64} for one in body["timing"] if one["metric"] == "decode"]
+    builder.add("run", {**body, "timing": [*short, *batch, *body["timing"]]}, RUNNER)
+    assert len(seal(builder)) == 2
+    assert settled(builder).findings == ()
+    same(builder, HOUSE)
 
 
 # ------------------------------------------------------------------------------------------------ what was published

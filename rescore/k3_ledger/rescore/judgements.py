@@ -20,6 +20,7 @@ from k3_ledger.rescore.inputs import Figure
 from k3_ledger.rescore.replay import Material, gather
 from k3_ledger.rescore.rescore import Judge
 from k3_ledger.rescore.rules.registry import RULES
+from k3_ledger.rescore.rules.score import in_scope
 from k3_ledger.rescore.rules.verdict import NotScorable
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code, Finding
@@ -176,9 +177,12 @@ def _derive(rule: Rule, verdicts: list[tuple[int, Any]], candidates: list[Candid
     for index, body in verdicts:
         wanted.setdefault((body.target, body.metric), []).append((index, body))
     judge = Judge(rule, "own")
+    scored = {(one.identity, one.run.track.metric) for one in candidates if in_scope(rule, one.run.track)}
     for candidate in candidates:
-        for index, body in wanted.pop((candidate.identity, candidate.run.track.metric), []):
-            yield _compare(rule, judge, candidate, index, body)
+        about = (candidate.identity, candidate.run.track.metric)
+        if about in wanted and (in_scope(rule, candidate.run.track) or about not in scored):
+            for index, body in wanted.pop(about):
+                yield _compare(rule, judge, candidate, index, body)
         judge(candidate)
     for index, body in (verdict for rest in wanted.values() for verdict in rest):
         message = f"entry {body.target[:8]}… holds no run of {body.metric} that could be judged"

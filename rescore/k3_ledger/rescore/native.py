@@ -13,13 +13,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from k3_ledger.rescore.exact import quantize
 from k3_ledger.rescore.inputs import ClockReading, Depth, Parity
-from k3_ledger.rescore.slots import ABSENT, Track
+from k3_ledger.rescore.slots import ABSENT, Track, conditions
 from k3_ledger.schemas.repetitions import middle_spread
 
 if TYPE_CHECKING:
@@ -73,12 +74,21 @@ class ActorSpeed:
 
 
 def read_run(body: Any) -> list[Measured]:
-    """The metrics of a ``run`` body (struct or model), in the order of its series."""
+    """The metrics of a ``run`` body (struct or model), in the order of its series.
+
+    A metric and context that a run timed under several conditions that a rule could score has no one speed.
+    """
     groups: dict[Track, list[Any]] = {}
     for series in body.timing:
         if series.actor == "subject" and _counts(series):
             groups.setdefault(_track(body, series), []).append(series)
-    return [_measured(track, series) for track, series in groups.items()]
+    at = Counter((track.metric, track.context) for track in groups if track.scorable)
+    return [
+        replace(_measured(track, series), speed=None)
+        if track.scorable and at[track.metric, track.context] > 1
+        else _measured(track, series)
+        for track, series in groups.items()
+    ]
 
 
 def read_actors(body: Any) -> list[ActorSpeed]:
@@ -132,12 +142,18 @@ def scored_at(series: Any) -> tuple[str, int | None]:
 
 def _track(body: Any, series: Any) -> Track:
     model = body.model
+    metric, context = scored_at(series)
     return Track(
-        *scored_at(series),
+        metric,
+        context,
         ABSENT if model is None else model.name,
         ABSENT if model is None else model.quant,
         body.machine.node.name,
-    )
+        conditions(
+            metric, unit=series.unit, batch=series.batch, processes=series.processes,
+            cache=series.cache, inputs=series.inputs,
+        ),
+    )  # fmt: skip
 
 
 def claimed(series: Any) -> list[Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.rescore.exact import format_exact
-from k3_ledger.rescore.slots import Role, Track, parse_slot
+from k3_ledger.rescore.slots import TOKEN, Role, Track, parse_slot
 from k3_ledger.rescore.toml import Table, read_tables
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code
@@ -176,7 +176,7 @@ def check_unit(unit: str, track: Track, *, position: Position = NOWHERE) -> str:
         RescoreError: ``K3L-PIN-INVALID`` when it is another.
     """
     metric = re.split("[^a-z]", track.metric, maxsplit=1)[0]
-    expected = UNITS.get(metric, unit)
+    expected = f"{track.unit}/s" if track.unit != TOKEN else UNITS.get(metric, unit)
     if unit == expected:
         return unit
     message = f"{track.metric} is pinned in {expected}, not in {unit[:40]!r}"

@@ -282,7 +282,7 @@ class Gathering:
             self.material.verdicts.append((entry.index, body))
             judged = Judged(body.rule, body.rule_sha256, body.metric, body.tier, _said(body))
             for candidate in self.by_identity.get(body.target, []):
-                if candidate.run.track.metric == body.metric:
+                if candidate.run.track.metric == body.metric and candidate.run.track.scorable:
                     candidate.verdicts.append(judged)
 
     def _rule(self, entry: VerifiedEntry, *, stands: bool) -> None:

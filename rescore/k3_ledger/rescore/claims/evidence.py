@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
 
 from k3_ledger.rescore.history.pins import MODEL, PINS
 from k3_ledger.rescore.rules.verdict import REJECT
+from k3_ledger.rescore.standing import Moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from k3_ledger.rescore.native import Observer
-    from k3_ledger.rescore.replay import Candidate, Material
+    from k3_ledger.rescore.replay import Candidate, Fact, Material
     from k3_ledger.rescore.slots import Track
 
 
@@ -23,11 +24,13 @@ class Evidence:
     """One value that somebody recorded.
 
     Attributes:
-        actor: ``subject``, ``reference`` for the other engine's value, ``floor`` or the name of a peer.
+        actor: ``subject``, ``reference`` for the other engine's value in a receipt of its own, ``floor`` or the name of
+            a peer.
         receipt: identity of the receipt it stands in; None for a figure of a log, a pin or the shipped history.
         index: position of that receipt in a ledger, for a proof.
         accepted: False when the run was refused or superseded: its number supports nothing.
         says: where it stands, in words.
+        moment: when it was recorded, by position where it has one.
         observer: whose clock it was, where a receipt says so.
         primary: False for a second clock beside the one that the actor is known by.
         run: the log's own id of an imported run.
@@ -47,6 +50,7 @@ class Evidence:
     primary: bool = True
     run: str | None = None
     beside: tuple[tuple[str, Fraction], ...] = ()
+    moment: Moment = field(default_factory=Moment)
 
     @property
     def sealed(self) -> bool:
@@ -59,56 +63,104 @@ class Evidence:
 
 
 def list_evidence(material: Material) -> list[Evidence]:
-    """Everything that a history holds, receipts first, each kind in the history's order."""
-    return [*_receipts(material), *_imports(material), *_figures(material)]
+    """Everything that a history holds: receipts in the history's order, then figures that no receipt holds."""
+    receipts = [*_receipts(material), *_imports(material)]
+    receipts.sort(key=lambda item: item.moment.position or 0)
+    return [*receipts, *_figures(material)]
+
+
+def refused(material: Material) -> frozenset[str]:
+    """Identities of the runs that were published as refused, on whatever metric: no number of theirs counts."""
+    return frozenset(candidate.identity for candidate in material.candidates if candidate.published == REJECT)
 
 
 def _receipts(material: Material) -> Iterator[Evidence]:
-    refused = {
-        candidate.identity
-        for candidate in material.candidates
-        if candidate.superseded or any(judged.tier == REJECT for judged in candidate.verdicts[-1:])
-    }
+    rejected = refused(material)
     for fact in material.facts:
         one = fact.speed
-        actor = "reference" if fact.role == "reference" and one.actor == "subject" else one.actor
+        state = "" if fact.stands else " (superseded)"
+        if fact.stands and fact.identity in rejected:
+            state = " (REJECT)"
         yield Evidence(
-            one.track, actor, one.speed, fact.time, fact.identity, fact.index, fact.identity not in refused,
-            f"receipt {fact.identity[:8]}, entry {fact.index}",
-            observer=one.observer, primary=one.primary, beside=one.beside,
+            one.track, _actor(fact), one.speed, fact.time, fact.identity, fact.index, not state,
+            f"receipt {fact.identity[:8]}{state}, entry {fact.index}",
+            observer=one.observer, primary=one.primary, beside=one.beside, moment=Moment(fact.index, fact.time),
         )  # fmt: skip
 
 
+def _actor(fact: Fact) -> str:
+    """Whose figure it is. The role of a receipt decides who the other engine is, never a name inside it."""
+    if fact.role == "reference" and fact.speed.actor == "subject":
+        return REFERENCE
+    return SO_CALLED if fact.speed.actor == REFERENCE else fact.speed.actor
+
+
+REFERENCE: Final = "reference"
+SO_CALLED: Final = "so-called reference"
+"""What a receipt calls the other engine without being its receipt."""
+
+
 def _imports(material: Material) -> Iterator[Evidence]:
-    for candidate in material.candidates:
+    for number, candidate in enumerate(material.candidates):
         run = candidate.run
         if candidate.native or run.speed is None:
             continue
-        held = of_run(candidate, run.speed)
+        held = of_run(candidate, run.speed, number)
         yield held
         for track, value in candidate.others.items():
             yield replace(held, track=track, value=value, says=f"the guarded value in {held.says}")
 
 
-def of_run(candidate: Candidate, speed: Fraction) -> Evidence:
-    """What an imported run measured, with its entry where it is one."""
+def of_run(candidate: Candidate, speed: Fraction, number: int = 0) -> Evidence:
+    """What an imported run measured, with its entry where it is one.
+
+    Args:
+        candidate: the run.
+        speed: its value.
+        number: its place in the source's order, for a log that was never imported.
+    """
     run = candidate.run
     pull_request = "" if run.pull_request is None else f" of #{run.pull_request}"
-    accepted = not candidate.superseded and run.published != REJECT
+    rejected = candidate.published == REJECT
+    accepted = not candidate.superseded and not rejected
     state = "" if accepted else " (superseded)" if candidate.superseded else " (REJECT)"
     entry = "" if candidate.index is None else f", entry {candidate.index}"
     return Evidence(
         run.track, "subject", speed, run.at, candidate.identity, candidate.index, accepted,
         f"receipt {candidate.label}{pull_request}{state}{entry}", run.pull_request, run=run.run,
+        moment=Moment(number if candidate.index is None else candidate.index, run.at),
     )  # fmt: skip
 
 
 def _figures(material: Material) -> Iterator[Evidence]:
     for item in material.measurements:
         if item.receipt is None:
-            yield Evidence(item.track, "subject", item.value, item.time, None, None, True, item.said_by)
+            yield Evidence(
+                item.track, "subject", item.value, item.time, None, None, True, item.said_by,
+                moment=Moment(None, item.time),
+            )  # fmt: skip
+    yield from _shipped(material)
+
+
+def _shipped(material: Material) -> Iterator[Evidence]:
+    """Pins of the shipped history, where it is the history of these runs."""
     if any(candidate.run.track.model == MODEL and not candidate.native for candidate in material.candidates):
         for pin in PINS:
-            actor = "reference" if pin.role == "reference" else "subject"
+            actor = REFERENCE if pin.role == "reference" else "subject"
             says = f"the pin written{' by hand' if pin.by_hand else ''} in commit {pin.commit}"
-            yield Evidence(pin.track, actor, pin.value, pin.since, None, None, True, says)
+            yield Evidence(
+                pin.track, actor, pin.value, pin.since, None, None, True, says, moment=Moment(None, pin.since)
+            )
+
+
+def list_pins(material: Material) -> list[Evidence]:
+    """Every value that was pinned as this project's own: by an entry that stands, else in the shipped history."""
+    entries = [
+        Evidence(
+            pin.track, "subject", pin.value, pin.time, pin.identity, pin.position.index, True,
+            f"the pin entry {pin.position.index}", moment=Moment(pin.position.index, pin.time),
+        )
+        for pin in material.pin_entries
+        if pin.role != "reference"
+    ]  # fmt: skip
+    return [*entries, *(item for item in _shipped(material) if item.actor == "subject")]

@@ -13,18 +13,25 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.inputs import RunInputs
     from k3_ledger.rescore.rules.parameters import Arithmetic, Rule
     from k3_ledger.rescore.rules.verdict import Scored
+    from k3_ledger.rescore.slots import Track
 
 
 def score(rule: Rule, run: RunInputs) -> Scored:
     """Judge a run under a rule that scores its metric and context.
 
-    A run of another metric or context is not scorable: it is never scored in the wrong one.
+    A run of another metric or context is not scorable: it is never scored in the wrong one. Neither is a rate of
+    several sequences at once, or in anything but tokens.
     """
-    if (run.track.metric, run.track.context) != (rule.scope.metric, rule.scope.context):
+    if not in_scope(rule, run.track):
         scope = rule.scope.metric if rule.scope.context is None else f"{rule.scope.metric}@{rule.scope.context}"
         message = f"not scorable: the rule scores {scope}, the run measured {run.track.short}"
         return NotScorable(run.run, rule.name, "scope", message)
     return apply_arithmetic(rule, run)
+
+
+def in_scope(rule: Rule, track: Track) -> bool:
+    """Whether a rule scores what was measured on a track: its metric and context, in tokens, of one sequence."""
+    return (track.metric, track.context) == (rule.scope.metric, rule.scope.context) and track.scorable
 
 
 def apply_arithmetic(rule: Rule, run: RunInputs) -> Scored:

@@ -24,13 +24,16 @@ class Series(msgspec.Struct, gc=False):
     """Repetitions of one metric by one observer."""
 
     actor: str
+    batch: int
     cache: str
     context: int | None
     context_filled: int | None
     inputs: str
     metric: str
     observer: str
+    processes: int
     samples: list[Sample]
+    unit: str
 
 
 class GradedDepth(msgspec.Struct, gc=False):

@@ -14,7 +14,7 @@ import msgspec
 
 from k3_ledger.rescore.native import BESIDE, NANOSECONDS, PREFILL, claimed, scored_at
 from k3_ledger.rescore.rules.parameters import BY_MIDDLE, GRADING
-from k3_ledger.rescore.slots import ABSENT
+from k3_ledger.rescore.slots import ABSENT, TOKEN
 from k3_ledger.rescore.sweeping.fields import decode_lines
 from k3_ledger.rescore.sweeping.numbers import SCALE, median_rate, pair, twice_median, upper_text
 from k3_ledger.schemas.repetitions import left_out
@@ -138,6 +138,8 @@ class Preparer:
                 and series.cache != "warm"
                 and metric not in BESIDE
             ):
+                if not _is_usual(series):
+                    return ~offset
                 key = scored_at(series) if metric == PREFILL else (metric, series.context)
                 if key in groups:
                     groups[key].append(series)
@@ -237,6 +239,11 @@ class Preparing:
 
 def _out_of_the_ordinary(offset: int, _: Body) -> int:
     return ~offset
+
+
+def _is_usual(series: Series) -> bool:
+    """Whether the conditions of a series with fresh inputs are those that a track does not spell."""
+    return series.unit == TOKEN and series.batch == 1 and series.processes == 1 and series.cache == "none"
 
 
 def prepare(preparer: Preparer, chunk: bytes) -> Prepared:
