@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,6 +30,14 @@ def remembered(path: Path) -> bytes:
     assert set(value) == {"schema", "note", "unmoved_since"}
     note: str = value["note"]
     return note.encode()
+
+
+def write_memory(path: Path, note: bytes | None) -> None:
+    """As another verification leaves it."""
+    path.unlink(missing_ok=True)
+    if note is not None:
+        value = {"schema": "k3-ledger/memory/1", "note": note.decode(), "unmoved_since": "2026-06-01T00:00:00Z"}
+        path.write_text(json.dumps(value))
 
 
 def fork() -> Builder:
@@ -341,8 +350,57 @@ def test_a_verification_that_ends_late_does_not_overwrite_what_a_faster_one_reme
     monkeypatch.setattr(k3_ledger.cli.verify, "check_ledger", slow)
     done = run(*VERIFY)
     assert done.code == 0
-    assert "the memory changed meanwhile and was left as it is: verify again" in done.err
     assert remembered(tmp_path / "memory") == small_ledger().head()
+
+
+OLDER, NEWER = sign_head(small_ledger().lines[:8]), small_ledger().head()
+
+
+@pytest.mark.parametrize(
+    ("heads", "then"),
+    [((None, NEWER, OLDER), (0, NEWER)), ((None, OLDER, NEWER), (1, NEWER)), ((OLDER, NEWER, None), (0, NEWER))],
+    ids=["an older head is grown", "a newer head is not rolled back", "nothing is remembered any more"],
+)
+def test_a_log_is_held_against_what_another_verification_remembered_meanwhile(
+    run, speed, monkeypatch, heads, then
+) -> None:
+    import k3_ledger.cli.verify
+
+    memory, (first, here, meanwhile) = speed.parent / "memory", heads
+    check = k3_ledger.cli.verify.check_ledger
+    write_memory(memory, first)
+    (speed / "checkpoint").write_bytes(here)
+    if here is OLDER:
+        shutil.rmtree(speed / "checkpoints", ignore_errors=True)
+        (speed / "ledger.jsonl").write_bytes(b"".join(small_ledger().lines[:8]))
+
+    def overtaken(*given):
+        report = check(*given)
+        monkeypatch.setattr(k3_ledger.cli.verify, "check_ledger", check)
+        write_memory(memory, meanwhile)
+        return report
+
+    monkeypatch.setattr(k3_ledger.cli.verify, "check_ledger", overtaken)
+    done = run(*VERIFY)
+    assert (done.code, remembered(memory)) == then
+
+
+def test_a_memory_that_never_rests_is_left_as_it_is_and_that_is_said(run, speed, tmp_path, monkeypatch) -> None:
+    import k3_ledger.cli.verify
+
+    seen = []
+    check = k3_ledger.cli.verify.check_ledger
+
+    def overtaken(*given):
+        seen.append(check(*given))
+        write_memory(tmp_path / "memory", (OLDER, NEWER)[len(seen) % 2])
+        return seen[-1]
+
+    monkeypatch.setattr(k3_ledger.cli.verify, "check_ledger", overtaken)
+    done = run(*VERIFY)
+    assert done.code == 0
+    assert "the memory changes all the time and was left as it is: verify again" in done.err
+    assert len(seen) == 5
 
 
 def test_a_memory_in_a_folder_that_is_not_there_is_refused(run, speed) -> None:

@@ -81,7 +81,7 @@ def read_memory(path: Path) -> Memory | None:
         return Memory(data, None)
 
 
-def keep_head(path: Path, known: Memory | None, note: bytes | None, now: int) -> None:
+def keep_head(path: Path, known: Memory | None, note: bytes | None, now: int) -> bool:
     """Remember a verified head for the next visit, unless it is older than the one that is remembered.
 
     Args:
@@ -90,17 +90,21 @@ def keep_head(path: Path, known: Memory | None, note: bytes | None, now: int) ->
         note: the newest head that was verified, or None where the log has none.
         now: the reader's clock, in seconds since the Epoch.
 
+    Returns:
+        False where another verification was faster: this head was never held against what is remembered now, and the
+        memory was left as it is.
+
     Raises:
         StoreError: the file cannot be written.
     """
     if note is None:
         typer.echo("note: the ledger has no checkpoint, so no head was remembered", err=True)
-        return
+        return True
     with _alone(path):
-        if _held_now(path) != known:  # another verification was faster, and this head was never held against its own
-            typer.echo("note: the memory changed meanwhile and was left as it is: verify again", err=True)
-            return
+        if _held_now(path) != known:
+            return False
         _keep(path, known, note, now)
+    return True
 
 
 def _held_now(path: Path) -> Memory | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias, TypeGuard
 
 from k3_ledger.cli.sources import LOG_NAME, DirectorySource, is_stream, limited, open_stream, read_start
 from k3_ledger.ledger.regular import open_regular, read_stream
@@ -55,8 +55,17 @@ class PackNamed:
     store: TarStore
 
 
+Named: TypeAlias = "ProofNamed | PackNamed | LogSource"
+"""What a command's argument can name."""
+
+
+def is_log(named: Named) -> TypeGuard[LogSource]:
+    """Whether it is a log, whole or in tiles, and no extract of one."""
+    return not isinstance(named, ProofNamed | PackNamed)
+
+
 @contextlib.contextmanager
-def opened(text: str, cache: Path | None = None) -> Iterator[ProofNamed | PackNamed | LogSource]:
+def opened(text: str, cache: Path | None = None) -> Iterator[Named]:
     """What a command's argument names; closed when the block ends.
 
     Args:
@@ -86,7 +95,7 @@ def opened_ledger(text: str, cache: Path | None = None, *, tiles: bool = False) 
         StoreError: as :func:`opened`, or what is named is no ledger.
     """
     with opened(text, cache) as named:
-        if isinstance(named, ProofNamed | PackNamed):
+        if not is_log(named):
             raise StoreError(Code.UNREADABLE, "not a ledger or a mirror of one", position=Position(source=text))
         yield (_mirror_beside(named) or named) if tiles else named
 
@@ -123,7 +132,7 @@ def _spooled(text: str, stack: contextlib.ExitStack) -> Path:
     return copy
 
 
-def _open_path(path: Path, stack: contextlib.ExitStack, *, bare: bool = False) -> ProofNamed | PackNamed | LogSource:
+def _open_path(path: Path, stack: contextlib.ExitStack, *, bare: bool = False) -> Named:
     from k3_ledger.cli.stores import DirectoryStore, TarStore
 
     try:
@@ -216,7 +225,7 @@ def _mirror(store: Store, cache: Path | None) -> TileSource:
     return TileSource(StoreMirror(store, None if cache is None else Cache(cache, store.name)))
 
 
-def _open_address(address: str, cache: Path | None, stack: contextlib.ExitStack) -> ProofNamed | PackNamed | LogSource:
+def _open_address(address: str, cache: Path | None, stack: contextlib.ExitStack) -> Named:
     """A ledger below the address, else a mirror below it, else the file at it."""
     import tempfile
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from k3_ledger.cli.opening import Named
+    from k3_ledger.verify.freshness import Clock
     from k3_ledger.verify.log import Options
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.report import Report
@@ -27,6 +29,10 @@ checked (exit code 4).
 Exit codes: 0 verified, 1 verified false, 2 usage, 3 unreadable or not a ledger, 4 the policy requires something that
 was not checked, 5 torn tail (everything before it verified).
 """
+
+
+_TRIES = 5
+"""How often a log is held against a memory that another verification changed meanwhile."""
 
 
 def register(app: typer.Typer) -> None:
@@ -89,9 +95,8 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
     """Run the verification and end with its exit code."""
     from k3_ledger.cli import fail
     from k3_ledger.cli import memory as memories
-    from k3_ledger.cli.opening import PackNamed, ProofNamed, opened
+    from k3_ledger.cli.opening import is_log, opened
     from k3_ledger.cli.render import print_report
-    from k3_ledger.cli.terminal import progress_bar
     from k3_ledger.cli.trust import load_policy
     from k3_ledger.ledger.regular import read_small
     from k3_ledger.schemas.errors import LedgerError
@@ -108,43 +113,59 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
         if memory is None:
             raise typer.BadParameter("there is nothing to forget without --memory", param_hint="--forget")
         memories.forget(memory)
-    known = None if memory is None else memories.read_memory(memory)
-    if known is not None:
-        heads.append((str(memory), known.note))
-    clock = memories.clock_of(present, kept=known is not None, known=known)
-    options = Options(processes=processes, artifacts=artifacts, expected_heads=tuple(heads), clock=clock)
+    options = Options(processes=processes, artifacts=artifacts)
     if policy is not None and policy.timestamp_roots:
         import rfc3161_client  # noqa: F401 - says now that the extra is missing, if it is
 
         from k3_ledger.cli.tokens import read_token
 
         options = replace(options, read_token=read_token)
-    shown, is_log = None, False
+    refused, tries = None, 0
     with opened(path, cache) as named:
-        if isinstance(named, ProofNamed):
-            from k3_ledger.cli.proofs import check_proof_file
-
-            report = check_proof_file(named.data, named.name, policy, tuple(heads), clock)
-        elif isinstance(named, PackNamed):
-            from k3_ledger.cli.pack import check_pack
-
-            report = check_pack(named.store, policy, options, check_ledger)
-        else:
-            with progress_bar(named.size, "verifying") as progress:
-                clock = memories.clock_of(present, kept=memory is not None, known=known)
-                report = check_ledger(named, policy, replace(options, progress=progress, clock=clock))
-            shown, is_log = _shown(named), True
-    code = 0
+        while True:
+            tries += 1
+            known = None if memory is None else memories.read_memory(memory)
+            held = heads if known is None else [*heads, (str(memory), known.note)]
+            first = known is None and memory is not None and is_log(named)
+            clock = memories.clock_of(present, kept=known is not None or first, known=known)
+            report = _check(named, policy, replace(options, expected_heads=tuple(held)), clock)
+            shown = _shown(named) if is_log(named) else None
+            if memory is None or not is_log(named) or report.exit_code:
+                break
+            try:
+                if memories.keep_head(memory, known, shown, present):
+                    break
+            except LedgerError as error:  # what cannot be kept takes nothing from the verdict
+                refused = error
+                break
+            if tries == _TRIES:
+                typer.echo("note: the memory changes all the time and was left as it is: verify again", err=True)
+                break
     try:
-        if memory is not None and is_log and not report.exit_code:
-            memories.keep_head(memory, known, shown, present)
-        _keep_evidence(evidence, memory, heads, shown, report)
-    except LedgerError as error:  # what cannot be kept takes nothing from the verdict
-        print_report(report, as_json=as_json)
-        code = fail(error)
-    else:
-        print_report(report, as_json=as_json)
+        if refused is None:
+            _keep_evidence(evidence, memory, held, shown, report)
+    except LedgerError as error:
+        refused = error
+    print_report(report, as_json=as_json)
+    code = 0 if refused is None else fail(refused)
     raise typer.Exit(int(report.exit_code) or code)
+
+
+def _check(named: Named, policy: TrustPolicy | None, options: Options, clock: Clock) -> Report:
+    """Verify whatever was named."""
+    from k3_ledger.cli.opening import PackNamed, ProofNamed
+    from k3_ledger.cli.terminal import progress_bar
+
+    if isinstance(named, ProofNamed):
+        from k3_ledger.cli.proofs import check_proof_file
+
+        return check_proof_file(named.data, named.name, policy, options.expected_heads, clock)
+    if isinstance(named, PackNamed):
+        from k3_ledger.cli.pack import check_pack
+
+        return check_pack(named.store, policy, replace(options, clock=clock), check_ledger)
+    with progress_bar(named.size, "verifying") as progress:
+        return check_ledger(named, policy, replace(options, progress=progress, clock=clock))
 
 
 def _keep_evidence(
