@@ -206,6 +206,32 @@ def test_edited_bytes_of_a_known_run_are_not_called_the_same(log: Path, ledger: 
     assert (value["added"], value["known"]) == (0, 4)
 
 
+@pytest.mark.parametrize(("name", "code"), [("index.json", "K3L-JSON-SYNTAX"), ("ledger.jsonl", "K3L-JSON-SYNTAX")])
+def test_a_listing_that_was_cut_short_is_one_fault_and_not_one_of_each_run(
+    log: Path, ledger: Path, name: str, code: str
+) -> None:
+    import_(log, ledger)
+    whole = (log / name).read_bytes()
+    (log / name).write_bytes(whole[:20])
+    again = import_(log, ledger)
+    errors = [line for line in again.stderr.splitlines() if line.startswith("error: ")]
+    assert (again.exit_code, len(errors)) == (1, 2)
+    assert code in errors[0]
+    assert name in errors[0]
+    assert f"known, but {name} row differs from what was imported [K3L-IMPORT-DIFFERS]" in errors[1]
+    assert "  and 2 more that differ in the same way; --json lists them\n" in again.stderr
+    assert len(json.loads(import_(log, ledger, "--json").stdout)["differing"]) == 3
+
+
+def test_runs_that_lack_the_same_file_are_counted_together(log: Path, ledger: Path) -> None:
+    import_(log, ledger)
+    for path in (log / "runs").glob("*/result.json"):
+        path.unlink()
+    errors = [line for line in import_(log, ledger).stderr.splitlines() if line.startswith(("error: ", "  and "))]
+    assert len(errors) == 2
+    assert errors[1] == "  and 2 more that differ in the same way; --json lists them"
+
+
 def test_a_file_that_went_away_or_came_is_a_difference_and_holds_back_what_is_new(log: Path, ledger: Path) -> None:
     import_(log, ledger)
     stored = len(list((ledger / "blobs").rglob("*")))

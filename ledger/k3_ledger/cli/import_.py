@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 import typer
 
 from k3_ledger.cli.keys import JsonOption, KeyOption, PassphraseOption, WaitOption, load_key, print_json
-from k3_ledger.schemas.outcomes import ExitCode
+from k3_ledger.schemas.outcomes import ExitCode, Severity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from k3_ledger.ledger.writer.append import Writer
     from k3_ledger.ledger.writer.store import Ledger
     from k3_ledger.schemas.findings import Finding
-    from k3_ledger.verify.polaris import ImportItem
+    from k3_ledger.verify.polaris import ImportItem, RunLog
 
 Known: TypeAlias = "dict[tuple[str, str, str], list[tuple[int, dict[str, Any]]]]"
 
@@ -48,9 +50,7 @@ def polaris(
     as_json: JsonOption = False,
 ) -> None:
     """Audit, then append what is new."""
-    from k3_ledger.cli import fail
     from k3_ledger.cli.foreign import ForeignDirectory
-    from k3_ledger.ledger.writer.batch import refusal
     from k3_ledger.ledger.writer.store import Ledger
     from k3_ledger.verify.polaris import audit, parse_log, to_import
 
@@ -59,10 +59,11 @@ def polaris(
     with ledger.writer(load_key(key, passphrase_file), lock_timeout_s=wait) as writer:
         writer.check_may_sign("import")
         report = audit(files)
-        items = list(to_import(parse_log(files), files, report))
+        log = parse_log(files)
+        items = list(to_import(log, files, report))
         done = add_items(ledger, writer, items)
-    for finding in done.differing:
-        fail(refusal(finding))
+    if done.differing:
+        _say_differing([*_unreadable_listings(log)], done.differing)
     if as_json:
         print_json(
             {
@@ -83,6 +84,32 @@ def polaris(
         typer.echo(f"note: findings of severity error in this log: {errors}; see `k3-ledger audit polaris`", err=True)
     if done.differing:
         raise typer.Exit(int(ExitCode.FALSE))
+
+
+def _unreadable_listings(log: RunLog) -> Iterator[Finding]:
+    """Why a listing cannot be read: then every row of it is missing, and that is one fault."""
+    from k3_ledger.verify.polaris.parse import INDEX, LEDGER
+
+    for finding in log.problems:
+        if finding.position.source in (INDEX, LEDGER) and finding.severity is Severity.ERROR:
+            yield finding
+
+
+def _say_differing(causes: list[Finding], differing: tuple[Finding, ...]) -> None:
+    """Causes, then the first item of each kind of difference, and how many others differ in the same way."""
+    from k3_ledger.cli import fail
+    from k3_ledger.ledger.writer.batch import refusal
+
+    for finding in causes:
+        fail(refusal(finding))
+    alike: dict[str, list[Finding]] = {}
+    for finding in differing:
+        item, _, what = finding.message.partition(": ")
+        alike.setdefault(what.replace(item, "…"), []).append(finding)
+    for first, *more in alike.values():
+        fail(refusal(first))
+        if more:
+            typer.echo(f"  and {len(more)} more that differ in the same way; --json lists them", err=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from k3_ledger.ledger.core.ed25519 import check_implementation
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.freshness import check_freshness
-from k3_ledger.verify.heads import check_size, head_faults, signed_head
-from k3_ledger.verify.proof import check_head, check_lines, check_memory
+from k3_ledger.verify.heads import check_size, signed_head
+from k3_ledger.verify.proof import check_head, check_lines, check_memory, settled_faults
 from k3_ledger.verify.report import FindingLog, Report, VerificationError
 from k3_ledger.verify.scan import Scan
 from k3_ledger.verify.settle import check_demands, make_report
@@ -55,7 +55,7 @@ def check_consistency_file(
         clock: what the reader's clock says, for a policy that limits the age of the newer head.
     """
     check_implementation()
-    scan = Scan(findings=FindingLog())
+    scan = Scan(findings=FindingLog(), source=name)
     try:
         file = consistency.parse_consistency(data, position=Position(source=name))
     except LedgerError as error:
@@ -105,7 +105,7 @@ def _check_older(scan: Scan, name: str, file: consistency.ConsistencyFile, newer
     heads: list[SignedHead] = []
     try:
         older = signed_head(f"{name} old", file.old, newest=False)
-        found += head_faults(scan, older)
+        found += settled_faults(scan, older)
         consistency.check_heads(file, older.checkpoint, newer.checkpoint, position=Position(source=name))
     except LedgerError as error:
         found.append(error.finding)

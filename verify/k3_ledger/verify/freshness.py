@@ -52,6 +52,8 @@ def check_freshness(scan: Scan, policy: TrustPolicy | None, clock: Clock | None)
     seen = None if clock is None or scan.newest_size is None else _last_sign_of_life(scan, policy, clock)
     if clock is None or seen is None or seen[0] > clock.now:
         tally.not_checked += 1
+        if scan.newest_size is None and (tally.failed or scan.genesis is None):
+            return  # what is wrong with the head, or with the genesis entry, was said
         scan.findings.add(
             Finding(
                 Code.REQUIRED_NOT_CHECKED,

@@ -197,6 +197,7 @@ def head_faults(scan: Scan, head: SignedHead) -> Iterator[Finding]:
             scan.genesis.origin,
             head.checkpoint.origin,
         )
+        return  # then this log's keys did not sign it, of course
     if head.step == "checkpoint" and (fault := _signature_fault(scan, head)) is not None:
         lost = _taken_back(scan, head)
         yield fault if lost is None else replace(fault, message=lost.message, hint=_cure(scan))
@@ -312,13 +313,16 @@ def _report_coverage(scan: Scan, tally: Tally, covered: int, policy: TrustPolicy
 def check_size(scan: Scan, covered: int, policy: TrustPolicy | None) -> None:
     """The policy's smallest acceptable signed head."""
     if policy is not None and covered < policy.minimum_size:
+        explained = not covered and (scan.tallies["checkpoint"].failed > 0 or scan.genesis is None)
         scan.tallies["checkpoint"].failed += 1
+        if explained:  # there is a head, and what is wrong with it, or with the genesis entry, was said
+            return
         scan.findings.add(
             Finding(
                 Code.HEAD_TOO_SMALL,
                 "the signed head is smaller than the trust policy accepts",
                 Position(source="checkpoint"),
                 f"at least {policy.minimum_size}",
-                str(covered),
+                str(covered) if covered else "no good head",
             )
         )

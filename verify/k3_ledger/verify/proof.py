@@ -14,12 +14,14 @@ key or superseded the entry.
 from __future__ import annotations
 
 from array import array
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from k3_ledger.ledger.core.chain import signed_message
 from k3_ledger.ledger.core.ed25519 import check_implementation, check_signature
 from k3_ledger.ledger.core.framing import parse_line
+from k3_ledger.ledger.core.note import key_hash, parse_note
 from k3_ledger.ledger.core.proof import ProofFile, check_inclusions, parse_proof
 from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.envelope import ROOT_ACTIONS
@@ -39,9 +41,14 @@ from k3_ledger.verify.witnesses import check_witnesses
 from k3_ledger.verify.work import RECEIPTS, check_genesis
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from k3_ledger.verify.freshness import Clock
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.source import LogSource
+
+
+_ENROLLING = ROOT_ACTIONS | {"genesis"}
 
 
 def check_proof(
@@ -66,7 +73,7 @@ def check_proof(
     """
     check_implementation()
     findings = FindingLog()
-    scan = Scan(findings=findings)
+    scan = Scan(findings=findings, source=name)
     try:
         proof = parse_proof(data, position=Position(source=name))
     except LedgerError as error:
@@ -129,6 +136,7 @@ def _read(scan: Scan, name: str, index: int, raw: bytes) -> tuple[Any, bytes, by
         line = parse_line(raw, place)
     except LedgerError as error:
         framing.failed += 1
+        _note_damage(scan, index)
         scan.findings.add(error.finding)
         return None
     schema.checked += 1
@@ -136,15 +144,23 @@ def _read(scan: Scan, name: str, index: int, raw: bytes) -> tuple[Any, bytes, by
         entry = decode(line.entry, place)
     except LedgerError as error:
         schema.failed += 1
+        _note_damage(scan, index)
         scan.findings.add(error.finding)
         return None
     if entry.index != index:
         schema.failed += 1
+        scan.unsettled = True
         scan.findings.add(
             Finding(Code.CHAIN_INDEX, "the line is not the entry it is said to be", place, str(index), str(entry.index))
         )
         return None
     return entry, line.entry, line.sig
+
+
+def _note_damage(scan: Scan, index: int) -> None:
+    """A line that is wrong by itself; it may have been one that enrols a key."""
+    scan.damaged.add(index)
+    scan.unsettled = True
 
 
 def _check_signatures(scan: Scan, name: str, entries: dict[int, tuple[Any, bytes, bytes] | None]) -> None:
@@ -160,6 +176,9 @@ def _check_signatures(scan: Scan, name: str, entries: dict[int, tuple[Any, bytes
             root = bytes.fromhex(entry.body.root_public_key)
             known[sha256(root).hexdigest()] = root
         public_key = known.get(entry.key)
+        if public_key is None and scan.unsettled:
+            tally.not_checked += 1  # what enrols the key is there, perhaps, and does not count, as was said
+            continue
         if public_key is None:
             tally.failed += 1
             scan.findings.add(
@@ -175,6 +194,8 @@ def _check_signatures(scan: Scan, name: str, entries: dict[int, tuple[Any, bytes
             check_signature(public_key, signed_message(data), sig, position=Position(source=name, index=index))
         except LedgerError as error:
             tally.failed += 1
+            scan.damaged.add(index)
+            scan.unsettled |= entry.kind in _ENROLLING
             scan.findings.add(error.finding)
             continue
         keyring.used(entry.key, entry.kind, array("Q", [index]))
@@ -188,6 +209,7 @@ def _check_signatures(scan: Scan, name: str, entries: dict[int, tuple[Any, bytes
             # Kept even if it is taken back later: then its signatures still verify.
             if entry.kind == "key" and entry.body.key_id in keyring.lives:
                 known[entry.body.key_id] = keyring.lives[entry.body.key_id].public_key
+            scan.unsettled |= any(finding.severity is Severity.ERROR for finding in found)
         for finding in found:
             scan.tallies["keys"].failed += finding.severity is Severity.ERROR
             scan.findings.add(finding)
@@ -240,7 +262,7 @@ def _check_links(scan: Scan, name: str, entries: dict[int, tuple[Any, bytes, byt
         before = entries.get(index - 1)
         if index == 0:
             tally.checked += 1
-        elif read is None or before is None:
+        elif read is None or before is None or {index - 1, index} & scan.damaged:
             tally.not_checked += 1
         else:
             tally.checked += 1
@@ -262,23 +284,53 @@ def check_head(scan: Scan, name: str, proof: ProofFile) -> tuple[list[SignedHead
     """
     tally = scan.tallies["checkpoint"]
     tally.checked += 1
-    heads: list[SignedHead] = []
-    found: list[Finding] = []
     try:
         head = signed_head(f"{name} checkpoint", proof.checkpoint)
-        found += head_faults(scan, head)
-        check_inclusions(proof, head.checkpoint, position=Position(source=name))
     except LedgerError as error:
-        found.append(error.finding)
-    else:
-        heads.append(head)
-        tally.checked += len(proof.entries)
+        tally.failed += 1
+        scan.findings.add(error.finding)
+        return [], []
+    outside = list(_outside(scan, name, proof, head))
+    within = len(proof.entries) - len(scan.damaged) - len(outside)
+    faults = settled_faults(scan, head)
+    if within and any(finding.position.index == 0 for finding in outside):
+        faults = []  # they are about the genesis entry of another log, which is what is wrong here
+    if not outside:
+        tally.checked += within
         scan.head = Head(head.checkpoint.size, head.checkpoint.root.hex(), None)
-        tally.detail = f"signed head at {head.checkpoint.size}, {len(proof.entries)} lines in its tree"
-    tally.failed += bool(found)
-    for finding in found:
+        tally.detail = f"signed head at {head.checkpoint.size}, {within} lines in its tree"
+    tally.failed += bool(outside or faults)
+    if any(fault.code is Code.CHECKPOINT_ORIGIN for fault in faults):
+        tally.not_checked += len(outside)  # no line of this log is in another log's tree
+    elif outside and not within:  # that is one fault, of the head or of the file, and not one of each line
+        scan.findings.add_counted(outside[0], len(outside) - 1)
+    for finding in [*(outside if within else ()), *faults]:
         scan.findings.add(finding)
-    return heads, [] if found else heads
+    return [] if outside else [head], [] if outside or faults or scan.unsettled else [head]
+
+
+def _outside(scan: Scan, name: str, proof: ProofFile, head: SignedHead) -> Iterator[Finding]:
+    """Lines that are not in the head's tree where their proof says; one that is damaged has been reported."""
+    for entry in proof.entries:
+        if entry.index in scan.damaged:
+            continue
+        try:
+            check_inclusions(replace(proof, entries=(entry,)), head.checkpoint, position=Position(source=name))
+        except LedgerError as error:
+            yield error.finding
+
+
+def settled_faults(scan: Scan, head: SignedHead) -> list[Finding]:
+    """What is wrong with a head, as far as the file's lines are good enough to say: see :attr:`Scan.unsettled`."""
+    faults = list(head_faults(scan, head))
+    if not scan.unsettled:
+        return faults
+    signers = {sig.key_hash for sig in parse_note(head.raw).sigs}
+    logs = [life.public_key for life in scan.keyring.lives.values() if life.role == "log"]
+    if any(key_hash(head.checkpoint.origin, key) in signers for key in logs):
+        return faults
+    scan.tallies["checkpoint"].not_checked += 1
+    return [fault for fault in faults if fault.code is not Code.CHECKPOINT_SIGNATURE]
 
 
 def _check_subject(scan: Scan, name: str, index: int, read: tuple[Any, bytes, bytes] | None) -> None:

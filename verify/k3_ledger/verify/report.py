@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import ExitCode, Outcome
 
 if TYPE_CHECKING:
     from k3_ledger.ledger.core.keyring import Disowned
-    from k3_ledger.schemas.findings import Code, Finding
+    from k3_ledger.schemas.findings import Finding
     from k3_ledger.verify.timestamps import ArtifactBound
     from k3_ledger.verify.witnesses import TimeBound
 
@@ -21,6 +22,14 @@ FINDINGS_KEPT_PER_CODE = 50
 """Findings of one code that a report spells out; the rest are counted, so that memory stays flat."""
 
 _RECORD = "ledger.jsonl"
+
+FOLLOWERS = {
+    Code.ROOT_NOT_CHECKED: 1,
+    Code.WITNESS_QUORUM: 2,
+    Code.HEAD_TOO_SMALL: 2,
+    Code.REQUIRED_NOT_CHECKED: 3,
+}
+"""Findings that another one may be the cause of; they stand behind all others, in this order."""
 
 STEPS: tuple[tuple[str, str], ...] = (
     ("framing", "lines are framed and encoded as the format says"),
@@ -145,15 +154,19 @@ class FindingLog:
             self.counts[code] += count - spelled
 
     def kept(self) -> tuple[Finding, ...]:
-        """The findings that are spelled out: by line, then code, those of heads and other files behind
-        those of the log, which may be their cause; those without a line come last.
+        """The findings that are spelled out, causes first: by line or entry, of one place as the registry has them,
+        those of heads and other files behind those of the log, and :data:`FOLLOWERS` behind all.
         """
         return tuple(sorted(self._kept, key=_place))
 
 
-def _place(finding: Finding) -> tuple[bool, bool, int, str]:
-    line, source = finding.position.line, finding.position.source
-    return line is None, source not in {None, _RECORD}, line or 0, finding.code.id
+def _place(finding: Finding) -> tuple[int, bool, bool, int, int, bool, int]:
+    where, code = finding.position, finding.code
+    in_record = where.source in {None, _RECORD}
+    number = where.line if in_record else None if where.index is None else where.index + 1
+    explained = code is Code.THRESHOLD_NOT_MET  # by what is wrong with the endorsements of the same entry
+    rank = FOLLOWERS.get(code, 0)
+    return rank, not in_record, number is None, number or 0, where.line or 0, explained, code.value
 
 
 @dataclass(frozen=True, slots=True)

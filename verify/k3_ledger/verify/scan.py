@@ -81,6 +81,10 @@ class Scan:
         stamps: by when entries existed according to timestamp authorities, largest tree first.
         artifact_stamps: by when artifacts existed according to them, in log order, the first of them.
         missing: entries that could not be had, on a mirror that lacks some.
+        damaged: lines of a proof file that were found to be wrong by themselves; what they touch is not reported again.
+        source: what positions call the record: the log, or a proof file.
+        unsettled: whether a line of a proof file that might have enrolled a key does not count, as a finding says: then
+            a key that nothing enrols accuses nobody.
     """
 
     findings: FindingLog = field(default_factory=FindingLog)
@@ -107,6 +111,13 @@ class Scan:
     stamps: tuple[TimeBound, ...] = ()
     artifact_stamps: tuple[ArtifactBound, ...] = ()
     missing: int = 0
+    damaged: set[int] = field(default_factory=set)
+    source: str = LOG_NAME
+    unsettled: bool = False
+
+    def place(self, index: int, field: str | None = None) -> Position:
+        """Where an entry stands: in a log, that is also a line."""
+        return Position(self.source, index + 1 if self.source == LOG_NAME else None, index=index, field=field)
 
 
 def scan_log(

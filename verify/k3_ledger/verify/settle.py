@@ -12,7 +12,6 @@ from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.policy import NO_POLICY_SENTENCE
 from k3_ledger.verify.report import Report
-from k3_ledger.verify.work import LOG_NAME
 
 if TYPE_CHECKING:
     from k3_ledger.verify.attested import Attested
@@ -30,7 +29,7 @@ def check_keys(scan: Scan, policy: TrustPolicy | None) -> None:
         _set_aside(scan)
     for finding, more in scan.keyring.check_use(only_genesis=open_genesis):
         tally.failed += (more + 1) if finding.code.info.exit else 0
-        place = replace(finding.position, source=LOG_NAME, line=(finding.position.index or 0) + 1)
+        place = scan.place(finding.position.index or 0, finding.position.field)
         scan.findings.add_counted(replace(finding, position=place), more)
     disowned = len(scan.keyring.disowned())
     tally.checked -= disowned
@@ -61,10 +60,15 @@ def _set_aside(scan: Scan) -> None:
         Finding(
             Code.ROOT_NOT_CHECKED,
             "whose log this is cannot be told: there is no genesis entry that can be read and has a good signature",
-            Position(LOG_NAME),
+            Position(scan.source),
             found=f"{unknown} entries by keys whose enrolment cannot be known",
         )
     )
+
+
+def _genesis(scan: Scan) -> Position:
+    place = scan.place(0)
+    return place if place.line is None else replace(place, byte_offset=0)
 
 
 def _check_opened_by(scan: Scan, policy: TrustPolicy) -> None:
@@ -84,7 +88,7 @@ def _check_opened_by(scan: Scan, policy: TrustPolicy) -> None:
         Finding(
             Code.ROOT_NOT_TRUSTED,
             "the log was not opened by the root key that the trust policy names",
-            Position(LOG_NAME, 1, 0, 0),
+            _genesis(scan),
             policy.root_public_key.hex(),
             found,
         )
@@ -100,7 +104,7 @@ def _check_origin(scan: Scan, policy: TrustPolicy) -> None:
         Finding(
             Code.ORIGIN_NOT_TRUSTED,
             "the log gives itself another origin than the trust policy names",
-            Position(LOG_NAME, 1, 0, 0),
+            _genesis(scan),
             policy.origin,
             scan.genesis.origin,
         )
@@ -153,7 +157,7 @@ def _check_kinds(scan: Scan, attested: list[Attested], kinds: frozenset[str]) ->
     wrong = sorted(at for at in runs - scan.keyring.disowned() if not (by_position.get(at) or none) & kinds)
     for at in wrong:
         found = ", ".join(sorted(by_position.get(at) or none))
-        place = Position(LOG_NAME, at + 1, index=at, field="body.tee")
+        place = scan.place(at, "body.tee")
         expected = ", ".join(sorted(kinds))
         message = "the receipt is not attested in a way that the trust policy accepts"
         scan.findings.add(Finding(Code.ATTESTATION_KIND, message, place, expected, found))

@@ -205,6 +205,9 @@ def _check_quorum(
     if size in reached:
         _report_unwitnessed(scan, max(by_size), max(reached))
         return
+    if size is not None and size not in by_size:  # refused, as was said, whoever cosigned it
+        tally.not_checked += 1
+        return
     tally.checked += 1
     tally.failed += 1
     largest = max(reached, default=0)
