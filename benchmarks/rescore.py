@@ -2,7 +2,8 @@
 
     python benchmarks/rescore.py [--receipts 100000] [--processes 2] [--rounds 5] [--rule house-1.decode]
 
-Builds a ledger of run receipts with a claim, a clock and agreement at seven depths, then alternates three actors over
+Builds a ledger of rounds, each of a receipt of the frontier build and three of candidates (``--round``), with a claim,
+a clock and agreement at seven depths, then alternates three actors over
 the same bytes in as many processes: a verification (``verify``), a verification that a sweep goes along with
 (``along``, which is what ``k3-ledger rescore --counts`` does), and a sweep of the log that verified (``subject``, which
 reads, hashes and decodes it once more). What re-scoring costs is what ``along`` takes longer than ``verify`` where
@@ -45,9 +46,9 @@ def samples(pace: list[tuple[int, int]]) -> list[dict[str, int]]:
     return rows
 
 
-def judged_body(size: int) -> dict[str, object]:
-    """A run body that every gate of a rule finds its evidence in."""
-    body = ledger.run_body(0)
+def judged_body(role: str) -> dict[str, object]:
+    """A run body that the gates of a rule find their evidence in."""
+    body = ledger.run_body(0) | {"role": role, "round": "r"}
     (series,) = body["timing"]  # type: ignore[misc]
     own = {**series, "observer": "subject", "samples": samples([(2048, 34_133_333_333 + i) for i in range(3)])}
     loads = [20_000_000_000 + 100_000_000 * i for i in range(3)]
@@ -63,7 +64,7 @@ def judged_body(size: int) -> dict[str, object]:
     body["parity"] = {
         "reference": {"name": "llama.cpp", "version": "b1", "independent": True}, "prompt_sha256": "b" * 64,
         "vocabulary": 163840, "path": "both", "chunk": None, "processing": "raw", "tie_rule": "lowest-id",
-        "near_tie_bound": "0.001", "depths": [{**depth, "depth": tokens} for tokens in DEPTHS if size],
+        "near_tie_bound": "0.001", "depths": [{**depth, "depth": tokens} for tokens in DEPTHS],
     }  # fmt: skip
     return body
 
@@ -88,13 +89,15 @@ def main() -> None:
     arguments.add_argument("--processes", type=int, default=2, help="processes on both sides")
     arguments.add_argument("--folder", type=Path, help="where the ledger is built; 3 KB a receipt")
     arguments.add_argument("--rule", default="house-1.decode")
+    arguments.add_argument("--round", type=int, default=4, help="receipts of a round, the frontier build's among them")
     options = arguments.parse_args()
     rule = find_rule(options.rule)
     recorder = Recorder("rescore", "receipt")
     processes = options.processes
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path = Path(folder)
-        ledger.build(path, options.receipts, 1, judged_body)
+        rounds = [judged_body("frontier"), *[judged_body("candidate")] * (options.round - 1)]
+        ledger.build(path, options.receipts, 1, rounds)
         size = (path / "ledger.jsonl").stat().st_size / options.receipts
         # Before this process grows: a child begins with the peak of the process that started it.
         peak = peak_of_command(path, rule.name, processes)

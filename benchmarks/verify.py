@@ -30,7 +30,7 @@ from k3_ledger.schemas.envelope import format_entry_around
 from k3_ledger.verify.log import Options, check_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
 ORIGIN = "example.org/benchmark"
 SIGN_PREFIX = b"k3-ledger/entry/v1\n"
@@ -41,8 +41,11 @@ def canonical(value: object) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
-def build(path: Path, receipts: int, size: int, body_of: Callable[[int], dict[str, object]] | None = None) -> None:
-    """Write a ledger of ``receipts`` run entries with lines of about ``size`` bytes, or with bodies of the caller's."""
+def build(path: Path, receipts: int, size: int, bodies: Sequence[dict[str, object]] = ()) -> None:
+    """Write a ledger of ``receipts`` run entries with lines of about ``size`` bytes, or with bodies in turn.
+
+    Such bodies make rounds, each of all of them: the first of a round is that of the frontier build, if they say so.
+    """
     root, log, runner = (SigningKey(hashlib.sha256(name).digest()) for name in (b"root", b"log", b"runner"))
     ids = {key: hashlib.sha256(bytes(key.verify_key)).hexdigest() for key in (root, log, runner)}
     prev = hashlib.sha256(ORIGIN.encode() + b"\n").hexdigest()
@@ -66,10 +69,14 @@ def build(path: Path, receipts: int, size: int, body_of: Callable[[int], dict[st
                 "name": role, "replaces": None, "revoked_from": None, "reason": None, "endorsements": [],
             }  # fmt: skip
             add("key", canonical(body), root)
-        before, after = canonical((body_of or run_body)(size)).split(b'"bundle":"' + b"0" * 64 + b'",')
-        after = after.replace(b'"command":["run"]', b'"command":["run","%d"]')
+        pieces = []
+        for one in bodies or [run_body(size)]:
+            before, after = canonical(one).split(b'"bundle":"' + b"0" * 64 + b'",')
+            after = after.replace(b'"command":["run"]', b'"command":["run","%(number)d"]')
+            pieces.append((before, after.replace(b'"round":"r"', b'"round":"r%(round)d"')))
         for number in range(receipts):
-            rest = after % number
+            before, after = pieces[number % len(pieces)]
+            rest = after % {b"number": number, b"round": number // len(pieces)}
             bundle = b'{"body":' + before + rest + b',"kind":"run","schema":"k3-ledger/bundle/1"}'
             digest = hashlib.sha256(bundle).hexdigest().encode()
             add("run", before + b'"bundle":"' + digest + b'",' + rest, runner)

@@ -19,7 +19,7 @@ from k3_ledger.rescore.rules.registry import find_rule
 from k3_ledger.rescore.rules.verdict import Verdict
 from k3_ledger.rescore.sweep import NOT_SCORABLE, Along, Sweep, sweep
 from k3_ledger.rescore.sweeping.fields import decode_lines
-from k3_ledger.rescore.sweeping.numbers import lower_text, upper_text
+from k3_ledger.rescore.sweeping.numbers import lower_text, upper_text, upper_text_of
 from k3_ledger.schemas.envelope import Kind
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.verify.log import Options, verify_log
@@ -271,6 +271,18 @@ def test_text_sorts_like_the_number_it_stands_for(text: str, bound: Fraction, eq
         assert (text >= lower) == (Fraction(text) >= bound)
 
 
+@given(
+    st.from_regex(r"(?:0|[1-9][0-9]{0,2})(?:\.[0-9]{1,40})?", fullmatch=True),
+    st.sampled_from(["0", "1", "2", "1.5", "4/3", "0.0000000000000000000000000000001"]).map(Fraction),
+)
+def test_a_multiple_of_text_has_the_bound_of_its_number(text: str, times: Fraction) -> None:
+    one, other = upper_text_of(text, times), upper_text(times * Fraction(text))
+    assert (one is None) == (other is None)
+    if one is not None and other is not None:
+        assert one.ljust(len(other), "0") == other
+        assert len(one) > 2 + 40, "longer than any text it is held against"
+
+
 @pytest.mark.parametrize("bound", ["-0.1", "1", "1.5", "1/3"])
 def test_a_bound_that_text_cannot_stand_for_has_none(bound: str) -> None:
     assert (upper_text(Fraction(bound)), lower_text(Fraction(bound))) == (None, None)
@@ -497,6 +509,31 @@ def same_but_for_imports(builder: Builder) -> Sweep:
     found = sweep(verified(builder), HOUSE)
     assert along(builder, HOUSE).result() == found
     return found
+
+
+def test_rounds_are_settled_without_the_explaining_path() -> None:
+    """Each round has its frontier build, and the other engine is measured now and then; a later one replaces it."""
+    builder, _ = house_ledger()
+    for number, (kl, mine) in enumerate([("0.001", "0.0019"), ("0.001", "0.0021"), ("3", "0.02"), ("0.4", "0.02")]):
+        name = f"round-{number}"
+        builder.add("run", receipt(50.0, 450.0, role="frontier", round_=name, parity=parity("0.5")), RUNNER)
+        builder.add("run", receipt(50.0, 450.0, role="frontier", round_=name, parity=parity(kl)), RUNNER)
+        builder.add("run", receipt(41.0, 300.0, role="reference", round_=name), RUNNER)
+        builder.add("run", receipt(60.0, 500.0, round_=name, parity=parity(mine)), RUNNER)
+    found = same(builder, HOUSE)
+    assert (found.slow, found.tiers["REJECT"], found.tiers["XL"]) == (1, 1, 4), "3 is no number below 1"
+
+
+def test_a_round_that_the_explaining_path_has_read_is_held_against_all_the_same() -> None:
+    builder, _ = house_ledger()
+    odd = receipt(50.0, 450.0, role="frontier", parity=parity("0.001"))
+    odd["timing"][2] = series("prefill", "controller", [(32_768, 70.0)] * 3, context=0)
+    strange = exact(kl="0.0019", round_="r1")
+    strange["timing"][0] = series("decode", "subject", [(60, 1), (120, 2), (60, 1)], context=131_072)
+    for body in (odd, exact(kl="0.0021"), strange, exact(kl="0.0021"), exact(kl="0.0019")):
+        builder.add("run", body, RUNNER)
+    found = same(builder, HOUSE)
+    assert (found.slow, found.tiers["REJECT"]) == (1, 2)
 
 
 def test_imports_are_left_to_the_explaining_path() -> None:

@@ -60,6 +60,22 @@ def upper_text(bound: Fraction) -> str | None:
     return "0." + str(bound.numerator * (10**_WIDE // bound.denominator)).rjust(_WIDE, "0")
 
 
+def upper_text_of(text: str, times: Fraction) -> str | None:
+    """:func:`upper_text` of ``times`` the value that decimal text stands for."""
+    whole, _, part = text.partition(".")
+    numerator, denominator = int(whole + part) * times.numerator, 10 ** len(part) * times.denominator
+    if not 0 <= numerator < denominator:
+        return None
+    for places in (
+        PLACES + 8,
+        _WIDE,
+    ):  # it must only be longer than any text it is held against
+        quotient, rest = divmod(numerator * 10**places, denominator)
+        if not rest:
+            return "0." + str(quotient).rjust(places, "0")
+    return None
+
+
 def lower_text(bound: Fraction) -> str | None:
     """Text that decimal text of a value from 0 is at least, as text, exactly when its value is at least ``bound``."""
     text = upper_text(bound)

@@ -16,7 +16,7 @@ from k3_ledger.rescore.native import BESIDE, NANOSECONDS, PREFILL, claimed, scor
 from k3_ledger.rescore.rules.parameters import BY_MIDDLE, GRADING
 from k3_ledger.rescore.slots import ABSENT, TOKEN
 from k3_ledger.rescore.sweeping.fields import decode_lines
-from k3_ledger.rescore.sweeping.numbers import SCALE, median_rate, pair, twice_median, upper_text
+from k3_ledger.rescore.sweeping.numbers import SCALE, lower_text, median_rate, pair, twice_median, upper_text
 from k3_ledger.schemas.repetitions import left_out
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ Place: TypeAlias = tuple[str, str, str]
 """Model, quantisation and node of a run."""
 Unscored: TypeAlias = tuple[int, tuple[str, ...]]
 """(offset, metrics) of a candidate that the rule does not score."""
+Depths: TypeAlias = tuple[int, ...]
 JUDGEMENTS: Final = frozenset({"verdict", "supersede"})
 """Kinds that settle nothing for the runs behind them, and say something of those in front."""
 
@@ -40,7 +41,8 @@ class Scored(msgspec.Struct, gc=False, frozen=True):
         speed: claim, in ``10**-6`` units per second.
         correct: False when the bars on agreement refuse it.
         gates: all gates that need no pin: False when one refuses, None when one has no evidence.
-        kls: (depth, divergence) for the ratchet; empty without parity or without a round to compare with.
+        depths: what agreement was graded at, for the ratchet; empty without parity or without a round to compare with.
+        kls: (depth, divergence) of those that diverge enough for the ratchet to look at.
         guarded: claim of the guarded metric likewise, None when there is none.
     """
 
@@ -52,8 +54,36 @@ class Scored(msgspec.Struct, gc=False, frozen=True):
     speed: int
     correct: bool | None
     gates: bool | None
+    depths: Depths
     kls: tuple[tuple[int, str], ...]
     guarded: int | None
+
+
+class Agreement(msgspec.Struct, gc=False, frozen=True):
+    """Agreement of a round's frontier build: divergence, agreeing rows and rows at each depth, all as recorded."""
+
+    path: str
+    independent: bool
+    depths: Depths
+    kls: tuple[str, ...]
+    agree: tuple[int, ...]
+    rows: tuple[int, ...]
+
+
+class Standing(msgspec.Struct, gc=False, frozen=True):
+    """A run of a round's frontier build or of the other engine, which later runs are held against.
+
+    Attributes:
+        speeds: (metric, context, claim in ``10**-6`` units per second) of each metric, in order.
+        agreement: None without parity whose rows are raw.
+    """
+
+    offset: int
+    role: str
+    place: Place
+    round: str | None
+    speeds: tuple[tuple[str, int | None, int], ...]
+    agreement: Agreement | None
 
 
 @dataclass(slots=True)
@@ -61,13 +91,14 @@ class Prepared:
     """A chunk's lines, sorted by what is still to be done about them.
 
     Attributes:
-        items: in order: what the rule scores; (offset, metrics) of a candidate that it does not score; the offset of
-            what has to be read whole, negative (``~offset``) where that is a candidate out of the ordinary.
+        items: in order: what the rule scores; (offset, metrics) of a candidate that it does not score; what later
+            runs are held against; the offset of what has to be read whole, negative (``~offset``) where that is a
+            candidate out of the ordinary.
         judged: whether a verdict or a supersession is among the lines.
         imports: offsets of the imports among them.
     """
 
-    items: list[Scored | Unscored | int]
+    items: list[Scored | Unscored | Standing | int]
     judged: bool = False
     imports: list[int] = field(default_factory=list)
 
@@ -112,8 +143,11 @@ class Preparer:
             not (rule.clock and rule.clock.reading == "clock")
             and (rule.ceiling is None or rule.ceiling.metrics == (rule.scope.metric,))
             and bool(self.kl_bar)
+            and (rule.ratchet is None or ratchet_from(rule) is not None)
         )
         self.ratchets = rule.ratchet is not None
+        self.from_ = ratchet_from(rule) or ""
+        self._depths: dict[Depths, Depths] = {}
         self._clock = _ClockNumbers(rule) if rule.clock else None
 
     def prepare(self, chunk: bytes) -> Prepared:
@@ -129,22 +163,9 @@ class Preparer:
 
     def candidate(self, offset: int, body: Body) -> Scored | Unscored | int:
         """What the body of a candidate on line ``offset`` comes to: an item of :class:`Prepared`."""
-        groups: dict[tuple[str, int | None], list[Series]] = {}
-        for series in body.timing or ():
-            metric = series.metric
-            if (
-                series.inputs == "fresh"
-                and series.actor == "subject"
-                and series.cache != "warm"
-                and metric not in BESIDE
-            ):
-                if not _is_usual(series):
-                    return ~offset
-                key = scored_at(series) if metric == PREFILL else (metric, series.context)
-                if key in groups:
-                    groups[key].append(series)
-                else:
-                    groups[key] = [series]
+        groups = _groups(body)
+        if groups is None:
+            return ~offset
         metrics = tuple([metric for metric, _ in groups])
         own = groups.get(self.scope)
         if own is None:
@@ -153,27 +174,57 @@ class Preparer:
         guarded = read_timing(groups[self.guard], middle=self._middle) if self.guard in groups else None
         if timing is None or (guarded is None and self.guard in groups):
             return ~offset
-        model, parity = body.model, body.parity
-        assert body.machine is not None, "a run that verified says where it ran"
+        parity = body.parity
         if parity is not None and parity.processing != "raw":
             parity = None
         correct, suite = (None, None) if parity is None else self._parity(parity)
+        depths: Depths = ()
         kls: tuple[tuple[int, str], ...] = ()
         if parity is not None and body.round is not None and self.ratchets:
-            kls = tuple([(depth.depth, depth.kl_max) for depth in parity.depths])
-        node = body.machine.node.name
+            depths, least = self._depths_of(parity), self.from_
+            kls = tuple([(depth.depth, depth.kl_max) for depth in parity.depths if depth.kl_max >= least])
         return Scored(
             offset,
             metrics,
             0 if len(metrics) == 1 else list(groups).index(self.scope),
-            (model.name, model.quant, node) if model else (ABSENT, ABSENT, node),
+            _place(body),
             body.round,
             timing.speed,
             correct,
             self._gates(timing, parity, correct, suite),
+            depths,
             kls,
             None if guarded is None else guarded.speed,
         )
+
+    def standing(self, offset: int, body: Body) -> Standing | int:
+        """What later runs are held against of a run that is no candidate: an item of :class:`Prepared`."""
+        speeds = []
+        groups = _groups(body)
+        if groups is None:
+            return offset
+        for (metric, context), series in groups.items():
+            timing = read_timing(series, middle=self._middle)
+            if timing is None:
+                return offset
+            speeds.append((metric, context, timing.speed))
+        parity = body.parity
+        agreement: Agreement | None = None
+        if parity is not None and parity.processing == "raw":
+            agreement = Agreement(
+                parity.path,
+                parity.reference.independent,
+                self._depths_of(parity),
+                tuple([depth.kl_max for depth in parity.depths]),
+                tuple([depth.top1_agree for depth in parity.depths]),
+                tuple([depth.rows for depth in parity.depths]),
+            )
+        return Standing(offset, body.role or "", _place(body), body.round, tuple(speeds), agreement)
+
+    def _depths_of(self, parity: Graded) -> Depths:
+        """One tuple for each suite: there are few of them."""
+        depths = tuple([depth.depth for depth in parity.depths])
+        return self._depths.setdefault(depths, depths)
 
     def _parity(self, parity: Graded) -> tuple[bool, bool]:
         """(correct, suite) of rows that count."""
@@ -216,6 +267,7 @@ class Preparing:
 
     def __init__(self, preparer: Preparer) -> None:
         self._candidate = preparer.candidate if preparer.usable else _out_of_the_ordinary
+        self._standing = preparer.standing
         self._prepared = Prepared([])
         self._add = self._prepared.items.append
 
@@ -224,7 +276,7 @@ class Preparing:
         kind = entry.kind
         if kind == "run":
             body = entry.body
-            self._add(self._candidate(offset, body) if body.role == "candidate" else offset)
+            self._add(self._candidate(offset, body) if body.role == "candidate" else self._standing(offset, body))
         elif kind == "import":
             self._prepared.imports.append(offset)
         elif kind in JUDGEMENTS:
@@ -244,6 +296,12 @@ def _out_of_the_ordinary(offset: int, _: Body) -> int:
 def _is_usual(series: Series) -> bool:
     """Whether the conditions of a series with fresh inputs are those that a track does not spell."""
     return series.unit == TOKEN and series.batch == 1 and series.processes == 1 and series.cache == "none"
+
+
+def ratchet_from(rule: Rule) -> str | None:
+    """The least divergence that the ratchet looks at, as :func:`lower_text`; None without one, or when it is none."""
+    ratchet = rule.ratchet
+    return None if ratchet is None else lower_text(max(ratchet.floor, ratchet.block_from))
 
 
 def prepare(preparer: Preparer, chunk: bytes) -> Prepared:
@@ -287,6 +345,29 @@ class _ClockNumbers:
         times, whole = self.times
         # m/claim < k*J  <=>  m * 10**6 * 10**9 < k * J_ns * claim
         return margin * whole >= 2 * times * timing.jitter_ns * timing.speed
+
+
+def _groups(body: Body) -> dict[tuple[str, int | None], list[Series]] | None:
+    """What counts of each metric, by (metric, context); None when some of it was measured under unusual conditions."""
+    groups: dict[tuple[str, int | None], list[Series]] = {}
+    for series in body.timing or ():
+        metric = series.metric
+        if series.inputs == "fresh" and series.actor == "subject" and series.cache != "warm" and metric not in BESIDE:
+            if not _is_usual(series):
+                return None
+            key = scored_at(series) if metric == PREFILL else (metric, series.context)
+            if key in groups:
+                groups[key].append(series)
+            else:
+                groups[key] = [series]
+    return groups
+
+
+def _place(body: Body) -> Place:
+    model = body.model
+    assert body.machine is not None, "a run that verified says where it ran"
+    node = body.machine.node.name
+    return (model.name, model.quant, node) if model else (ABSENT, ABSENT, node)
 
 
 def read_timing(series: list[Series], *, middle: bool) -> Timing | None:

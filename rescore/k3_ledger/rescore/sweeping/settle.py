@@ -16,8 +16,9 @@ from k3_ledger.rescore.rules.guards import DRIFT
 from k3_ledger.rescore.rules.parameters import GRADING
 from k3_ledger.rescore.rules.verdict import BASELINE, NONE, REJECT, Verdict
 from k3_ledger.rescore.slots import Track
-from k3_ledger.rescore.sweeping.numbers import SCALE, lower_text, pair, round_half_even, upper_text
-from k3_ledger.rescore.sweeping.prepare import Scored
+from k3_ledger.rescore.sweeping.numbers import SCALE, pair, round_half_even
+from k3_ledger.rescore.sweeping.prepare import Scored, Standing
+from k3_ledger.rescore.sweeping.rounds import Bounds, Rounds
 from k3_ledger.verify.log import entries_of, read_entry
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from k3_ledger.rescore.inputs import Parity
     from k3_ledger.rescore.rules.parameters import Rule
-    from k3_ledger.rescore.sweeping.prepare import Place, Prepared, Unscored
+    from k3_ledger.rescore.sweeping.prepare import Agreement, Place, Prepared, Unscored
     from k3_ledger.verify.log import VerifiedEntry
 
 NOT_SCORABLE: Final = "not scorable"
@@ -82,6 +83,7 @@ class Settling:
         self._judge = Judge(rule, "own")
         self._before: dict[tuple[str, str], str] = {}
         self._lanes: dict[Place, _Lane] = {}
+        self._rounds = Rounds(rule, self._gathering)
         self._grading = _Grading(rule)
         self._chunk = b""
         self._entries: list[bytes] = []
@@ -109,22 +111,42 @@ class Settling:
                     if len(item.metrics) > 1:
                         tiers[NOT_SCORABLE] += len(item.metrics) - 1
                     continue
-            if isinstance(item, int):
-                offset, candidate = (item, False) if item >= 0 else (~item, True)
-            else:
-                offset, candidate = item.offset if isinstance(item, Scored) else item[0], True
-            if first + offset in disowned:
-                continue
-            if not candidate:
-                self._gathering.take(read_entry(first + offset, self._data(offset)))
-                continue
-            found = self._found(first, offset, item)
-            for _, tier in found:
-                tiers[tier] += 1
-            if not plain:
-                self._compare(first + offset, offset, found)
+            self._settle(first, item)
         if plain and (scored := sum(tiers.values()) - tiers[NOT_SCORABLE]):
             self.result.changes["first"] = scored
+
+    def _settle(self, first: int, item: Scored | Unscored | Standing | int) -> None:
+        """One item, whatever it is."""
+        if isinstance(item, int):
+            offset, candidate = (item, False) if item >= 0 else (~item, True)
+        else:
+            offset, candidate = item[0] if isinstance(item, tuple) else item.offset, True
+        if first + offset in self.disowned:
+            return
+        if isinstance(item, Standing):
+            if not self._superseded or sha256(self._data(offset)).hexdigest() not in self._superseded:
+                self._rounds.take(item)
+        elif not candidate:
+            self._take(read_entry(first + offset, self._data(offset)))
+            self._forget()
+        else:
+            found = self._found(first, offset, item)
+            self.result.tiers.update(tier for _, tier in found)
+            if self._before:
+                self._compare(first + offset, offset, found)
+
+    def _take(self, entry: VerifiedEntry) -> None:
+        """Have an entry gathered, by the explaining path, beside what it would have gathered before."""
+        if entry.entry.kind == "run":
+            self._rounds.spell_out(entry.entry.body.round)
+        self._gathering.take(entry)
+
+    def _forget(self) -> None:
+        """Drop what is gathered for others: no later run is held against it."""
+        material = self._gathering.material
+        for kept in (material.candidates, material.facts, material.measurements, material.merges, material.pin_entries):
+            kept.clear()
+        self._gathering.by_identity.clear()
 
     def _data(self, offset: int) -> bytes:
         if not self._entries:
@@ -160,7 +182,7 @@ class Settling:
     def _explained(self, index: int, data: bytes) -> list[tuple[str, str]]:
         """The same by the explaining path."""
         self.result.slow += 1
-        self._gathering.take(read_entry(index, data))
+        self._take(read_entry(index, data))
         material = self._gathering.material
         found = []
         for candidate in material.candidates:
@@ -168,9 +190,7 @@ class Settling:
             result = self._judge(candidate)[1]
             tier = result.tier if isinstance(result, Verdict) else NOT_SCORABLE
             found.append((candidate.run.track.metric, tier))
-        material.candidates.clear()
-        material.facts.clear()
-        self._gathering.by_identity.clear()
+        self._forget()
         for lane in self._lanes.values():
             lane.take(self._judge.best)
         return found
@@ -191,7 +211,7 @@ class Settling:
         frontier = reference = guard = newest = beside = None
         if item.round is not None:
             frontier = gathering.round_frontier.get((item.round, lane.track))
-            beside = gathering.round_parity.get(item.round)
+            beside = self._rounds.beside(item.round)
         if gathering.references:
             reference = gathering.references.get(lane.track)
         if pins := gathering.figures:
@@ -266,9 +286,8 @@ class _Grading:
         self.has_guard = rule.guard is not None
         self.multiple = pair(rule.ceiling.multiple) if rule.ceiling else (0, 1)
         self.least = pair(rule.guard.least) if rule.guard else (0, 1)
-        self.from_ = lower_text(max(rule.ratchet.floor, rule.ratchet.block_from)) if rule.ratchet else None
-        self._beside: Parity | None = None
-        self._bounds: dict[int, str] | None = None
+        self.block = rule.ratchet.block if rule.ratchet else Fraction(0)
+        self._bounds: Bounds | None = None
 
     def hold(
         self, frontier: Figure | None, reference: Figure | None, guard: Figure | None, newest: Figure | None
@@ -299,7 +318,7 @@ class _Grading:
         least, of = self.least
         return -(-least * held.numerator * SCALE // (of * held.denominator))
 
-    def tier(self, item: Scored, held: _Held, beside: Parity | None) -> tuple[str, bool] | None:
+    def tier(self, item: Scored, held: _Held, beside: Agreement | Parity | None) -> tuple[str, bool] | None:
         """(tier, whether no gate refused or is open); ``not scorable`` where a reference is missing.
 
         None when the divergence beside it is no ordinary one.
@@ -320,7 +339,9 @@ class _Grading:
             return REJECT, False
         return (graded if clean else NONE), clean
 
-    def _held_to(self, item: Scored, held: _Held, beside: Parity | None, *, first: bool) -> bool | object | None:
+    def _held_to(
+        self, item: Scored, held: _Held, beside: Agreement | Parity | None, *, first: bool
+    ) -> bool | object | None:
         """All gates that need a figure, in one word; a first run is held to the ceiling alone, where it has a base."""
         outcome: bool | None = True
         if self.has_ceiling:
@@ -381,28 +402,21 @@ class _Grading:
         multiple, whole = self.multiple
         return multiple * base[0] * SCALE // (base[1] * whole)
 
-    def _ratchet(self, item: Scored, beside: Parity | None) -> bool | object | None:
-        if not item.kls or beside is None or not beside.depths:
+    def _ratchet(self, item: Scored, beside: Agreement | Parity | None) -> bool | object | None:
+        if not item.depths or beside is None:
             return None
-        if beside is not self._beside:
-            self._beside, self._bounds = beside, self._bounds_of(beside)
-        bounds, least = self._bounds, self.from_
-        if bounds is None or least is None:
-            return _NO_ORDINARY_ONE
-        blocked = False
+        bounds = self._bounds
+        if bounds is None or beside is not bounds.beside:
+            bounds = self._bounds = Bounds(beside, self.block)
+        if not bounds.depths.issuperset(item.depths):
+            return None
         for depth, kl in item.kls:
-            bound = bounds.get(depth)
+            bound = bounds.at(depth)
             if bound is None:
-                return None
-            if kl > bound and kl >= least:
-                blocked = True
-        return not blocked
-
-    def _bounds_of(self, beside: Parity) -> dict[int, str] | None:
-        """The most that each depth may diverge; None when one of them is no number below 1."""
-        assert self.rule.ratchet is not None
-        bounds = {depth.tokens: upper_text(self.rule.ratchet.block * depth.kl) for depth in beside.depths}
-        return None if None in bounds.values() else bounds  # type: ignore[return-value]
+                return _NO_ORDINARY_ONE
+            if kl > bound:
+                return False
+        return True
 
 
 _NO_ORDINARY_ONE: Final = object()
