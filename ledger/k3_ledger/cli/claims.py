@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from k3_ledger.cli.keys import JsonOption, print_json
-from k3_ledger.cli.material import CORES, ProcessesOption, load_material, note_unread
+from k3_ledger.cli.material import CORES, ProcessesOption, load_material, note_unread, read_share
 
 if TYPE_CHECKING:
     from k3_ledger.rescore.claims.check import ClaimsReport, Decision
@@ -47,6 +47,9 @@ def check(
         Path | None,
         typer.Option(metavar="DIR", help="Write the proof file of every receipt that a decision rests on."),
     ] = None,
+    tolerance_limit: Annotated[
+        str, typer.Option(help="Refuse claims whose tolerance is more than this share of what they claim.")
+    ] = "10%",
     processes: ProcessesOption = CORES,
     as_json: JsonOption = False,
 ) -> None:
@@ -56,7 +59,8 @@ def check(
     from k3_ledger.rescore.claims.reading import read_claims
     from k3_ledger.rescore.claims.status import Status
 
-    claims = read_claims(read_small(file), source=str(file))
+    limit = read_share(tolerance_limit, "--tolerance-limit", below=1)
+    claims = read_claims(read_small(file), source=str(file), tolerance_limit=limit)
     material, native = load_material(against, processes)
     if proofs is not None and not native:
         said = "only what is sealed in a ledger can be proved: import the log first (k3-ledger import polaris)"
@@ -96,7 +100,8 @@ def _print(report: ClaimsReport, against: Path, proved: dict[int, Path] | None) 
     from collections import Counter
 
     for decision in report.decisions:
-        typer.echo(f"{decision.claim.id}: {decision.status}: {decision.claim.says}")
+        allowed = f" ({decision.claim.allowed})" if decision.claim.allowed else ""
+        typer.echo(f"{decision.claim.id}: {decision.status}: {decision.claim.says}{allowed}")
         for part in decision.parts:
             typer.echo(f"  {part.name}: {part.status}: {part.why}")
         for index in _indices(decision):
@@ -113,6 +118,7 @@ def _decision(decision: Decision, proved: dict[int, Path]) -> dict[str, Any]:
         "claim": decision.claim.id,
         "says": decision.claim.says,
         "status": str(decision.status),
+        "tolerance": decision.claim.allowed,
         "proofs": [str(proved[index]) for index in _indices(decision) if index in proved],
         "parts": [
             {

@@ -37,11 +37,14 @@ def frontier(
     as_json: JsonOption = False,
 ) -> None:
     """Show frontiers."""
-    from k3_ledger.rescore.frontier import derive_climbs
+    from k3_ledger.rescore.frontier import derive_climbs, list_metrics
 
     if picture is not None and picture.suffix not in PICTURES:
         raise typer.BadParameter(f"a picture is a file ending in {' or '.join(PICTURES)}", param_hint="--picture")
     material = load_material(source, processes)[0]
+    if metric is not None and metric not in (known := list_metrics(material)):
+        there = f"there are {', '.join(known)}" if known else "there is none"
+        raise typer.BadParameter(f"nothing measures {metric}; {there}", param_hint="--metric")
     climbs = derive_climbs(material, metric=metric)
     if as_json:
         print_json([_document(climb) for climb in climbs])

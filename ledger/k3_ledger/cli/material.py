@@ -11,6 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from fractions import Fraction
 
     from k3_ledger.rescore.pins import PinRecord
     from k3_ledger.rescore.replay import Material
@@ -100,6 +101,22 @@ def note_empty(path: Path, pins: Sequence[PinRecord]) -> None:
     """Say that a pins file pins nothing: it may be the wrong file."""
     if not pins:
         typer.echo(f"note: {path} pins nothing: no [[pin]] in it", err=True)
+
+
+def read_share(text: str, option: str, *, below: int) -> Fraction:
+    """A share as an option gives it, ``10%`` or ``0.1``, above 0."""
+    from k3_ledger.rescore.exact import parse_decimal
+    from k3_ledger.schemas.errors import RescoreError
+
+    try:
+        value = parse_decimal(text.removesuffix("%"), field=option)
+    except RescoreError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+    share = value / 100 if text.endswith("%") else value
+    if not 0 < share < below:
+        what = option.removeprefix("--").replace("-", " ")
+        raise typer.BadParameter(f"a {what} is above 0: 10% or 0.1", param_hint=option)
+    return share
 
 
 def note_unread(material: Material, code: int) -> int:

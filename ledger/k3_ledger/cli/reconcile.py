@@ -16,6 +16,7 @@ from k3_ledger.cli.material import (
     load_material,
     note_empty,
     note_unread,
+    read_share,
 )
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def reconcile(
 
     if write and pins is None:
         raise typer.BadParameter("there is no pins file to write: name it with --pins", param_hint="--write")
-    share = _share(threshold)
+    share = read_share(threshold, "--threshold", below=10)
     material = load_material(source, processes)[0]
     records = list(material.pins.values())
     if pins is not None:
@@ -84,22 +85,6 @@ def reconcile(
         _print(report, written)
     explained = strict and any(finding.code is Code.PIN_EXPLAINED for finding in report.findings)
     raise typer.Exit(note_unread(material, 1 if explained else int(report.exit_code)))
-
-
-def _share(text: str) -> Fraction:
-    from fractions import Fraction
-
-    from k3_ledger.rescore.exact import parse_decimal
-    from k3_ledger.schemas.errors import RescoreError
-
-    try:
-        value = parse_decimal(text.removesuffix("%"), field="--threshold")
-    except RescoreError as error:
-        raise typer.BadParameter(str(error), param_hint="--threshold") from None
-    share = value / 100 if text.endswith("%") else value
-    if not 0 < share < Fraction(10):
-        raise typer.BadParameter("a threshold is above 0: 10% or 0.1", param_hint="--threshold")
-    return share
 
 
 def _receipts(material: Material) -> dict[str, Fraction]:

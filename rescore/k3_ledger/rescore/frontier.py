@@ -2,7 +2,7 @@
 
 A receipt moves the frontier of its track when it is faster than all before it and was neither refused nor superseded.
 Figures that no receipt holds never do, and what is noted beside a run (``load``, ``ping``) has no frontier. Order is
-that of the history: the chain's, or the stated time of foreign runs.
+that of the history: the chain's, or the source's of foreign runs.
 """
 
 from __future__ import annotations
@@ -60,6 +60,11 @@ def derive_climbs(material: Material, *, metric: str | None = None) -> list[Clim
     return [
         Climb(track, tuple(climbed), attempts[track], _reference(track, evidence)) for track, climbed in steps.items()
     ]
+
+
+def list_metrics(material: Material) -> list[str]:
+    """Every metric that a history holds a figure of, sorted."""
+    return sorted({item.track.metric for item in list_evidence(material)})
 
 
 def _counting(evidence: Iterable[Evidence]) -> Iterable[Evidence]:

@@ -1,13 +1,15 @@
 """Decide claims: each part of a claim by itself, with the evidence it rests on; the worst part decides the whole.
 
-1. ``supported``: a receipt that was neither refused nor superseded holds the value.
+1. ``supported``: a receipt that was neither refused nor superseded holds the value. What was published of it decides
+   whether it was refused (:mod:`k3_ledger.rescore.standing`), not what it was judged since.
 2. ``unsealed``: only a figure that no receipt holds does: a log line, a pin, the shipped history.
 3. ``stale``: it was so, and newer evidence on the same track says otherwise.
 4. ``no-receipt``: nothing holds it.
 5. ``ambiguous``: several receipts could be meant, or they disagree.
 6. ``contradicted``: the evidence says something else.
 
-Ratios are never taken on trust: they are computed again from the evidence of both sides.
+Ratios are never taken on trust: they are computed again from the evidence of both sides. What is newest, and what a
+climb began at, is decided by position in the log.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from k3_ledger.rescore.claims.evidence import Evidence, list_evidence
+from k3_ledger.rescore.claims.evidence import Evidence, list_evidence, list_pins
 from k3_ledger.rescore.claims.runs import decide_about_runs
 from k3_ledger.rescore.claims.status import Part, Status, near
 from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded
@@ -100,7 +102,7 @@ def _decide(claim: Claim, material: Material, evidence: list[Evidence]) -> tuple
     if claim.kind == "ratio":
         return (_multiple(claim, evidence),)
     if claim.kind == "pin":
-        return _pin(claim, evidence)
+        return _pin(claim, evidence, list_pins(material))
     return decide_about_runs(claim, material)
 
 
@@ -122,13 +124,29 @@ def _speed(claim: Claim, evidence: list[Evidence]) -> tuple[Part, ...]:
     parts = [value]
     start = None
     if claim.start is not None:
-        start = _held(claim, claim.start, evidence, _Side.START)
+        start = _start(claim, claim.start, evidence, value)
         parts.append(start)
     if claim.ratio is not None:
         parts.append(_ratio(claim, claim.ratio, value, start, evidence))
     if claim.current:
         parts.append(_current(claim, claim.value, evidence))
     return tuple(parts)
+
+
+def _start(claim: Claim, amount: Amount, evidence: list[Evidence], value: Part) -> Part:
+    """Whether anything holds what a climb began at, recorded no later than the value that it came to."""
+    if not value.evidence:
+        return _held(claim, amount, evidence, _Side.START)
+    end = value.evidence[0].moment
+    by_then = [item for item in evidence if not item.moment.is_after(end)]
+    start = _held(claim, amount, by_then, _Side.START)
+    if start.status is not Status.NO_RECEIPT:
+        return start
+    later = [item for item in _pool(claim, evidence) if item.accepted and near(item.value, amount, claim.tolerance)]
+    if not later:
+        return start
+    why = f"{later[0].says} measured it, after {value.evidence[0].says}"
+    return Part(_Side.START.value, Status.CONTRADICTED, why, (later[0],))
 
 
 def _pool(claim: Claim, evidence: list[Evidence]) -> list[Evidence]:
@@ -255,30 +273,28 @@ def _other_side(claim: Claim, upper: Evidence | None, evidence: list[Evidence]) 
                 return item
     if claim.against != "reference":
         return None
-    until = upper.time if upper else None
-    timed = [item for item in pool if until is None or item.time is None or item.time <= until]
-    sealed = [item for item in timed if item.sealed]
-    return (sealed or timed or [None])[-1]  # type: ignore[list-item]
+    by_then = [item for item in pool if upper is None or not item.moment.is_after(upper.moment)]
+    sealed = [item for item in by_then if item.sealed]
+    return (sealed or by_then or [None])[-1]  # type: ignore[list-item]
 
 
 def _current(claim: Claim, amount: Amount, evidence: list[Evidence]) -> Part:
-    receipts = [item for item in _pool(claim, evidence) if item.sealed and item.accepted and item.time]
+    receipts = [item for item in _pool(claim, evidence) if item.sealed and item.accepted]
     if not receipts:
         return Part("current", Status.NO_RECEIPT, "nothing measured this at all")
-    newest = max(receipts, key=lambda item: item.time)  # type: ignore[arg-type, return-value]
+    newest = receipts[-1]
     if near(newest.value, amount, claim.tolerance):
         return Part("current", Status.SUPPORTED, f"{newest.says} is the newest", (newest,))
     return Part("current", Status.STALE, f"{newest.says} measured {format_rounded(newest.value, 2)} since", (newest,))
 
 
-def _pin(claim: Claim, evidence: list[Evidence]) -> tuple[Part, ...]:
+def _pin(claim: Claim, evidence: list[Evidence], pins: list[Evidence]) -> tuple[Part, ...]:
     """A claim that something was pinned at one value while another was measured."""
     assert claim.value is not None
     assert claim.measured is not None
-    pinned = _held(claim, claim.value, evidence, _Side.START)
     measured = _held(claim, claim.measured, evidence, _Side.START)
     parts = [
-        Part("pinned", pinned.status, pinned.why, pinned.evidence),
+        _pinned(claim, claim.value, pins),
         Part("measured", measured.status, measured.why, measured.evidence),
     ]
     drift = compare(claim.value.value, claim.measured.value)
@@ -286,3 +302,16 @@ def _pin(claim: Claim, evidence: list[Evidence]) -> tuple[Part, ...]:
         why = f"the pin was {format_percent(abs(drift.drift))} % off: stale"
         parts.append(Part("drift", Status.STALE, why))
     return tuple(parts)
+
+
+def _pinned(claim: Claim, amount: Amount, pins: list[Evidence]) -> Part:
+    """Whether that was ever pinned: a measurement of the same value is no pin."""
+    here = [item for item in pins if item.track == claim.track]
+    found = [item for item in here if near(item.value, amount, claim.tolerance)]
+    if found:
+        status = Status.SUPPORTED if found[-1].sealed else Status.UNSEALED
+        return Part("pinned", status, f"{found[-1].says} has it", (found[-1],))
+    if not here:
+        return Part("pinned", Status.NO_RECEIPT, f"nothing pins {claim.track}")
+    nearest = min(here, key=lambda item: abs(item.value - amount.value))
+    return Part("pinned", Status.NO_RECEIPT, f"never pinned; nearest is {format_exact(nearest.value)}, {nearest.says}")

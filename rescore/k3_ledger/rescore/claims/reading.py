@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast, get_args
 
-from k3_ledger.rescore.exact import format_rounded
+from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded
 from k3_ledger.rescore.native import Observer
 from k3_ledger.rescore.rules.registry import find_rule
 from k3_ledger.rescore.slots import Track, parse_slot
@@ -22,7 +23,6 @@ from k3_ledger.schemas.outcomes import NOWHERE, Position
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from fractions import Fraction
 
 Kind: TypeAlias = Literal["speed", "ratio", "gain", "credit", "accepted", "pin", "every", "rescored"]
 Property: TypeAlias = Literal["top1", "kl", "top1-bar", "kl-bar", "attestation"]
@@ -41,6 +41,8 @@ _FIELDS: Final[dict[Kind, frozenset[str]]] = {
     "rescored": frozenset({"rule", "pins", "change", "count"}),
 }  # fmt: skip
 """Fields of each kind, besides those that every claim has."""
+TOLERANCE_LIMIT: Final = Fraction(1, 10)
+"""Most that a tolerance may be unless the caller allows more: what is further off is stale, not near."""
 _EVERY_BOUND: Final = {"attestation": "is", "top1": "least", "top1-bar": "least", "kl": "most", "kl-bar": "most"}
 _RECEIPT: Final = re.compile(r"[0-9a-f]{4,64}")
 _FENCE: Final = re.compile(r"(`{3,}|~{3,})([^`]*)$")
@@ -105,9 +107,21 @@ class Claim:
     change: Literal["lower", "higher", "unchanged"] | None = None
     count: int | None = None
 
+    @property
+    def allowed(self) -> str | None:
+        """How far evidence may be off, in words; None for a kind that has no tolerance."""
+        if "tolerance" not in _FIELDS[self.kind]:
+            return None
+        return "to the last place" if self.tolerance is None else f"within {format_exact(self.tolerance * 100)} %"
 
-def read_claims(data: bytes, *, source: str) -> list[Claim]:
+
+def read_claims(data: bytes, *, source: str, tolerance_limit: Fraction = TOLERANCE_LIMIT) -> list[Claim]:
     """Read a claims file, or the claims blocks of a document (a name that ends in ``.md``).
+
+    Args:
+        data: the file's bytes.
+        source: its name.
+        tolerance_limit: greatest share of a number that its tolerance may be, as written or as half of a last place.
 
     Raises:
         RescoreError: with file, line and field; also when there is no claim at all.
@@ -115,7 +129,7 @@ def read_claims(data: bytes, *, source: str) -> list[Claim]:
     tables: list[Table] = []
     around = None
     if source.endswith(".md"):
-        blocks, around = _blocks(data.decode("utf-8", "replace"))
+        blocks, around = _blocks(data.decode("utf-8", "replace"), source)
         for first_line, block in blocks:
             tables += read_tables(block.encode(), "claim", source=source, first_line=first_line)
     else:
@@ -130,16 +144,20 @@ def read_claims(data: bytes, *, source: str) -> list[Claim]:
     claims: list[Claim] = []
     for table in tables:
         claim = _read(table, around)
+        _check_tolerance(table, claim, tolerance_limit)
         if any(claim.id == other.id for other in claims):
             table.refuse("id", "this id stands twice")
         claims.append(claim)
     return claims
 
 
-def _blocks(text: str) -> tuple[list[tuple[int, str]], str]:
+def _blocks(text: str, source: str) -> tuple[list[tuple[int, str]], str]:
     """(line of its first row, text) of every claims block, and the words outside all fences with single spaces.
 
     Fences are CommonMark's: a fence inside another one is text, and one that is never closed ends with the document.
+
+    Raises:
+        RescoreError: ``K3L-TOML-FIELD`` for a fence that is nearly one of claims: it would be passed over.
     """
     blocks, around = list[tuple[int, list[str]]](), list[str]()
     fence, rows = "", list[str]()
@@ -152,11 +170,52 @@ def _blocks(text: str) -> tuple[list[tuple[int, str]], str]:
                 rows.append(line)
         elif opening := _FENCE.match(stripped):
             fence, rows = opening[1], []
-            if opening[2].split() == ["toml", "claims"]:
+            if _fences_claims(opening[2], Position(source=source, line=number)):
                 blocks.append((number + 1, rows))
         else:
             around += line.split()
     return [(first, "\n".join(block) + "\n") for first, block in blocks], " ".join(around)
+
+
+def _fences_claims(info: str, position: Position) -> bool:
+    """Whether a fence opens a block of claims."""
+    words = info.split()
+    if words == _INFO:
+        return True
+    named = [word for word in re.split(r"[^a-z]+", info.lower()) if word]
+    claims = [word for word in named if word.removeprefix("toml") in _NEARLY or looks_misspelt(word, _NEARLY)]
+    if claims and (len(named) == 1 or "toml" in named):
+        raise RescoreError(
+            Code.TOML_FIELD,
+            "this fence is nearly one of claims, and would be passed over",
+            position=position,
+            expected="```" + " ".join(_INFO),
+            found=info.strip()[:60],
+        )
+    return False
+
+
+_INFO: Final = ["toml", "claims"]
+_NEARLY: Final = ("claim", "claims")
+
+
+def _check_tolerance(table: Table, claim: Claim, limit: Fraction) -> None:
+    """Refuse a tolerance that would let a claim be supported by another number."""
+    if claim.allowed is None:
+        return
+    most = f"at most {format_percent(limit)} %"
+    if claim.tolerance is not None and claim.tolerance > limit:
+        table.refuse("tolerance", f"tolerance is more than {format_percent(limit)} %", most)
+    if claim.tolerance is not None or claim.kind in {"gain", "credit"}:  # a percentage has a scale of its own
+        return
+    for key, amount in (
+        ("value", claim.value), ("ratio", claim.ratio), ("start", claim.start), ("measured", claim.measured),
+    ):  # fmt: skip
+        share = amount and Fraction(1, 2 * 10**amount.places) / amount.value
+        if amount and share and share > limit:
+            written = format_rounded(amount.value, amount.places)
+            message = f"half a unit in the last place of {written} is {format_percent(share)} % of it"
+            table.refuse(key, message, f"{most}: more decimals, or a share as tolerance")
 
 
 def _read(table: Table, around: str | None) -> Claim:
@@ -194,12 +253,14 @@ def _speed(table: Table, base: Claim) -> Claim:
     against = _actor(table, "against") if table.has("against") else None
     if (ratio is None) != (against is None):
         table.refuse("ratio" if against is None else "against", "ratio and against belong together")
+    actor = _actor(table, "actor") if table.has("actor") else "subject"
+    _check_sides(table, actor, against)
     if against == "start" and start is None:
         table.refuse("against", "against start needs a start")
     return _with(
         base,
         track=_track(table),
-        actor=_actor(table, "actor") if table.has("actor") else "subject",
+        actor=actor,
         observer=_observer(table),
         value=_amount(table, "value"),
         tolerance=_tolerance(table),
@@ -213,15 +274,23 @@ def _speed(table: Table, base: Claim) -> Claim:
     )
 
 
+def _check_sides(table: Table, actor: str, against: str | None) -> None:
+    if against == actor:
+        table.refuse("against", f"{actor} is compared with itself", "another actor than the claim is about")
+
+
 def _ratio(table: Table, base: Claim) -> Claim:
+    actor = _actor(table, "actor") if table.has("actor") else "subject"
+    against = _actor(table, "against")
+    _check_sides(table, actor, against)
     return _with(
         base,
         track=_track(table),
-        actor=_actor(table, "actor") if table.has("actor") else "subject",
+        actor=actor,
         observer=_observer(table),
         ratio=_amount(table, "ratio"),
         tolerance=_tolerance(table),
-        against=_actor(table, "against"),
+        against=against,
         inverse=_switch(table, "inverse"),
         receipt=_receipt(table),
     )

@@ -52,33 +52,54 @@ def _evidence(*candidates: Candidate) -> tuple[Evidence, ...]:
     return tuple(of_run(candidate, candidate.run.speed or Fraction(0)) for candidate in candidates)
 
 
+def _refused(candidate: Candidate) -> bool:
+    return candidate.published == REJECT
+
+
+def _counts(candidate: Candidate) -> bool:
+    """Whether a run's figures count: it was neither refused nor superseded."""
+    return not candidate.superseded and not _refused(candidate)
+
+
 def _accepted(about: list[Candidate]) -> Part:
-    refused: list[Candidate] = []
-    passed: list[Candidate] = []
-    for candidate in about:
-        (refused if candidate.published == REJECT else passed).append(candidate)
+    """Whether what is meant was judged, not refused, and still stands; a receipt refused on one metric is refused."""
+    standing = [candidate for candidate in about if not candidate.superseded]
+    if not standing:
+        return Part("run", Status.CONTRADICTED, f"{_name(about[0])} no longer stands", _evidence(about[0]))
+    rejected = {candidate.identity for candidate in standing if _refused(candidate)}
+    refused = [candidate for candidate in standing if _refused(candidate)]
+    judged = [one for one in standing if one.published is not None and one.identity not in rejected]
+    if not refused and not judged:
+        return Part("run", Status.NO_RECEIPT, f"nobody judged {_name(standing[0])}", _evidence(standing[0]))
     if not refused:
-        return Part("run", Status.SUPPORTED, f"{_name(passed[0])} was accepted", _evidence(passed[0]))
+        return Part("run", Status.SUPPORTED, f"{_name(judged[0])} was accepted", _evidence(judged[0]))
     parity = refused[0].run.parity
     kl = parity.worst_kl() if parity else None
     detail = f", kl {format_rounded(kl, 6)}" if kl is not None else ""
-    if passed:
-        why = f"{_name(refused[0])} is REJECT{detail}, {_name(passed[0])} is not"
-        return Part("run", Status.AMBIGUOUS, why, _evidence(refused[0], passed[0]))
+    if judged:
+        why = f"{_name(refused[0])} is REJECT{detail}, {_name(judged[0])} is not"
+        return Part("run", Status.AMBIGUOUS, why, _evidence(refused[0], judged[0]))
     return Part("run", Status.CONTRADICTED, f"{_name(refused[0])} is REJECT{detail}", _evidence(refused[0]))
 
 
 def _gain(claim: Claim, about: list[Candidate]) -> Part:
+    """What is meant gained this much; a run that does not count supports nothing, and can make a claim ambiguous."""
     assert claim.value is not None
     gains = [(candidate, gain) for candidate in about if (gain := _gain_of(candidate)) is not None]
     if not gains:
         return Part("gain", Status.NO_RECEIPT, "no receipt holds both a speed and the frontier it beat")
-    shown = ", ".join(f"{_name(candidate)} gained {_percent(gain)}" for candidate, gain in gains)
+    shown = ", ".join(f"{_state(candidate)} gained {_percent(gain)}" for candidate, gain in gains)
     agree = [near(gain * 100, claim.value, claim.tolerance) for _, gain in gains]
+    count = [_counts(candidate) for candidate, _ in gains]
     held = _evidence(*(candidate for candidate, _ in gains))
-    if all(agree):
-        return Part("gain", Status.SUPPORTED, shown, held)
-    return Part("gain", Status.AMBIGUOUS if any(agree) else Status.CONTRADICTED, shown, held)
+    if not any(counts and agrees for counts, agrees in zip(count, agree, strict=True)):
+        return Part("gain", Status.CONTRADICTED, shown, held)
+    return Part("gain", Status.SUPPORTED if all(agree) else Status.AMBIGUOUS, shown, held)
+
+
+def _state(candidate: Candidate) -> str:
+    """A run's name, and why it does not count."""
+    return f"{_name(candidate)}{' (REJECT)' if _refused(candidate) and not candidate.superseded else ''}"
 
 
 def _gain_of(candidate: Candidate) -> Fraction | None:
@@ -92,10 +113,14 @@ def _credit(claim: Claim, about: list[Candidate]) -> tuple[Part, ...]:
     """What a run gained, and what the rule of its moment credited it with."""
     assert claim.gain is not None
     assert claim.credited is not None
-    if len(about) > 1:
+    if len({candidate.identity for candidate in about}) > 1:
         said = ", ".join(_name(candidate) for candidate in about)
         return (Part("run", Status.AMBIGUOUS, f"{len(about)} receipts could be meant: {said}", _evidence(*about)),)
-    (row,) = rescore(about, IN_FORCE).rows
+    if not all(_counts(candidate) for candidate in about):
+        worst = next(candidate for candidate in about if not _counts(candidate))
+        return (Part("run", Status.CONTRADICTED, f"{_state(worst)} counts for nothing", _evidence(worst)),)
+    rows = rescore(about, IN_FORCE).rows
+    row = next((row for row in rows if isinstance(row.result, Verdict)), rows[0])
     if not isinstance(row.result, Verdict):
         return (Part("run", Status.NO_RECEIPT, row.result.message),)
     parts = []
@@ -103,7 +128,7 @@ def _credit(claim: Claim, about: list[Candidate]) -> tuple[Part, ...]:
         ("gained", claim.gain, row.result.gain),
         ("credited", claim.credited, row.result.credit),
     ):
-        parts.append(_share_part(claim, name, amount, found, about[0]))
+        parts.append(_share_part(claim, name, amount, found, row.candidate))
     return tuple(parts)
 
 
