@@ -132,10 +132,76 @@ def test_the_only_root_key_is_not_revoked_by_accident(run, ledger):
     assert run("verify", "ledger").code == 0
 
 
-def test_the_only_root_key_is_replaced_without_a_word(run, ledger):
-    done = run("key", "rotate", "root", "spare.pub.pem", "-k", "root.pem", "-l", "ledger")
+ROTATE = ("key", "rotate", "root", "spare.pub.pem", "-k", "root.pem", "-l", "ledger")
+
+
+def test_the_only_root_key_is_not_left_to_a_key_that_nobody_has_shown(run, ledger):
+    before = (ledger / "ledger.jsonl").read_bytes()
+    done = run(*ROTATE)
+    assert (done.code, done.out) == (1, "")
+    assert "[K3L-KEY-NOT-SHOWN]" in done.err
+    assert "--new-key" in done.err
+    assert "--unproven" in done.err
+    wrong = run(*ROTATE, "--new-key", "judge.pem")  # the private half of another key shows nothing
+    assert "[K3L-KEY-NOT-SHOWN]" in wrong.err
+    assert (ledger / "ledger.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("words", [("--new-key", "spare.pem"), ("--unproven",)])
+def test_the_only_root_key_is_replaced_by_one_that_is_shown_or_on_purpose(run, ledger, words):
+    done = run(*ROTATE, *words)
     assert (done.code, done.err) == (0, "")
     assert "K3L-ROOTS-TOO-FEW" not in run("verify", "ledger").out
+    assert run("key", "revoke", "runner", "-k", "spare.pem", "-l", "ledger").code == 0
+
+
+def test_a_new_root_key_shows_itself_by_retiring_the_old_one(run, ledger):
+    assert run("key", "enrol", "root", "spare.pub.pem", "-k", "root.pem", "-l", "ledger").code == 0
+    by_itself = run("key", "revoke", "root", "-k", "root.pem", "-l", "ledger")
+    assert (by_itself.code, "[K3L-KEY-NOT-SHOWN]" in by_itself.err) == (1, True)
+    assert run("key", "revoke", "root", "-k", "spare.pem", "-l", "ledger").code == 0
+    assert run("verify", "ledger").code == 0
+
+
+def test_a_root_key_that_nobody_holds_is_left_on_purpose_only(run, ledger):
+    assert run("key", "enrol", "root", "spare.pub.pem", "-k", "root.pem", "-l", "ledger").code == 0
+    assert run("key", "revoke", "root", "-k", "root.pem", "-l", "ledger", "--unproven").code == 0
+
+
+def test_a_root_key_that_acted_once_needs_not_be_shown_again(run, ledger):
+    assert run("key", "enrol", "root", "spare.pub.pem", "-k", "root.pem", "-l", "ledger").code == 0
+    assert run("key", "revoke", "judge", "-k", "spare.pem", "-l", "ledger").code == 0
+    assert run("key", "revoke", "root", "-k", "root.pem", "-l", "ledger").code == 0
+
+
+def test_a_proposed_rotation_of_the_only_root_key_is_appended_with_the_new_one_at_hand(run, ledger):
+    assert run(*ROTATE[:4], "-l", "ledger", "--propose", "p.json").code == 0
+    append = ("key", "append", "p.json", "-k", "root.pem", "-l", "ledger")
+    assert "[K3L-KEY-NOT-SHOWN]" in run(*append).err
+    assert run(*append, "--new-key", "spare.pem").code == 0
+
+
+@pytest.mark.parametrize(("old", "asked"), [("spare", False), ("root", True)])
+def test_a_rotation_among_several_roots_asks_for_as_many_as_the_threshold_needs(roots, old, asked):
+    """Of three two are needed: the signer and the endorser are, unless one of them is what is rotated out."""
+    assert roots("key", "rotate", old, "new.pub.pem", "-l", "ledger", "--propose", "p.json").code == 0
+    assert roots("key", "endorse", "p.json", "-k", "second.pem", "-l", "ledger").code == 0
+    append = ("key", "append", "p.json", "-k", "root.pem", "-l", "ledger")
+    if asked:
+        assert "[K3L-KEY-NOT-SHOWN]" in roots(*append).err
+        append += ("--new-key", "new.pem")
+    assert roots(*append).code == 0
+
+
+@pytest.mark.parametrize("role", ["log", "runner", "judge"])
+def test_the_last_key_of_a_role_is_revoked_with_a_word_on_how_to_go_on(run, ledger, role):
+    done = run("key", "revoke", role, "-k", "root.pem", "-l", "ledger")
+    assert done.code == 0
+    assert done.err == f"note: no {role} key is left: `k3-ledger key enrol {role} FILE` enrols one\n"
+    assert run("key", "enrol", role, "spare.pub.pem", "-k", "root.pem", "-l", "ledger").code == 0
+    assert run("keygen", "another.pem").code == 0
+    assert run("key", "enrol", role, "another.pub.pem", "-k", "root.pem", "-l", "ledger").code == 0
+    assert run("key", "revoke", "spare", "-k", "root.pem", "-l", "ledger").err == ""
 
 
 @pytest.mark.parametrize("way", ["signed", "proposed"])

@@ -39,6 +39,15 @@ LastRootOption = Annotated[
     bool,
     typer.Option("--last-root", help="Even if too few root keys are left for any later key or threshold entry."),
 ]
+NewKeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--new-key", help="Private half of a new root key, to show that it can sign. It signs nothing in the log."
+    ),
+]
+UnprovenOption = Annotated[
+    bool, typer.Option("--unproven", help="Even if nobody has shown that the root keys that are left can sign.")
+]
 NameOption = Annotated[str | None, typer.Option(help="What to call the key; the file's name when omitted.")]
 PassphraseOption = Annotated[
     Path | None, typer.Option("--passphrase-file", help="File whose first line opens the key file.")
@@ -60,6 +69,8 @@ Where a threshold is set, give --propose FILE instead of --key, have the file en
 ENROL_HELP = f"""Enrol a key: from the next entry on, what it signs counts. Signed by a root key.
 {_PROPOSED}"""
 ROTATE_HELP = f"""Replace a key by a new one of the same role. Entries of the old key stay valid. Signed by a root key.
+
+Where the old key is the only root key, the new one has to be shown to be held by somebody: with --new-key.
 {_PROPOSED}"""
 REVOKE_HELP = f"""Revoke a key. Signed by a root key.
 
@@ -211,6 +222,8 @@ def rotate(
     key: SignOption = None,
     ledger: LedgerOption = Path(),
     propose: ProposeOption = None,
+    new_key_file: NewKeyOption = None,
+    unproven: UnprovenOption = False,
     name: NameOption = None,
     passphrase_file: PassphraseOption = None,
     time: TimeOption = None,
@@ -224,7 +237,8 @@ def rotate(
     opened = Ledger.open(ledger)
     replaced = find_key(opened, old)
     body = {**enrolment(new_key(replaced.role, public_key, name)), "action": "rotate", "replaces": replaced.key_id}
-    act(opened, "key", body, key, propose, passphrase_file, time=time, wait=wait, as_json=as_json)
+    shown = None if unproven else shown_by(new_key_file)
+    act(opened, "key", body, key, propose, passphrase_file, time=time, wait=wait, as_json=as_json, shown=shown)
 
 
 def revoke(
@@ -237,13 +251,14 @@ def revoke(
         int | None, typer.Option("--from", min=0, help="First entry that counts for nothing (compromise).")
     ] = None,
     last_root: LastRootOption = False,
+    unproven: UnprovenOption = False,
     passphrase_file: PassphraseOption = None,
     time: TimeOption = None,
     wait: WaitOption = 30.0,
     as_json: JsonOption = False,
 ) -> None:
     """Append the entry that revokes a key."""
-    from k3_ledger.ledger.writer.roster import find_key
+    from k3_ledger.ledger.writer.roster import enrolled_keys, find_key
     from k3_ledger.ledger.writer.store import Ledger
 
     opened = Ledger.open(ledger)
@@ -261,7 +276,25 @@ def revoke(
         "reason": reason,
         "endorsements": [],
     }
-    act(opened, "key", body, key, propose, passphrase_file, time=time, wait=wait, as_json=as_json, last_root=last_root)
+    shown = None if unproven else ()
+    act(
+        opened, "key", body, key, propose, passphrase_file,
+        time=time, wait=wait, as_json=as_json, last_root=last_root, shown=shown,
+    )  # fmt: skip
+    if key is not None and not any(
+        other.role == revoked.role and other.retired is None for other in enrolled_keys(opened)
+    ):
+        cure = "" if revoked.role == "root" else f": `k3-ledger key enrol {revoked.role} FILE` enrols one"
+        typer.echo(f"note: no {revoked.role} key is left{cure}", err=True)
+
+
+def shown_by(path: Path | None) -> tuple[str, ...]:
+    """Key id of the private half that a user brings to show that he has it.
+
+    Raises:
+        KeyFileError: the file cannot be used as it is.
+    """
+    return () if path is None else (load_key(path, None).key_id,)
 
 
 def _check_reaches_further(key: EnrolledKey, since: int) -> None:
@@ -313,18 +346,49 @@ def act(
     wait: float,
     as_json: bool,
     last_root: bool = False,
+    shown: tuple[str, ...] | None = (),
 ) -> None:
-    """Append a root action, or write a proposal of it."""
+    """Append a root action, or write a proposal of it.
+
+    ``shown`` names new keys whose private half was at hand; None asks nobody for it.
+    """
     from k3_ledger.cli.thresholds import describe, write_proposal
 
     if (key is None) == (propose is None):
         raise typer.BadParameter("give either the root key that signs, or --propose FILE", param_hint="--key")
     if key is not None:
-        with ledger.writer(load_key(key, passphrase_file), lock_timeout_s=wait) as writer:
-            receipt = writer.append(kind, body, time=time, last_root=last_root)
+        receipt = append_action(
+            ledger, load_key(key, passphrase_file), kind, body, time=time, wait=wait, last_root=last_root, shown=shown
+        )
         print_receipt(receipt, describe(kind, body), as_json=as_json)
     elif propose is not None:
         write_proposal(ledger, kind, body, propose, as_json=as_json, last_root=last_root)
+
+
+def append_action(
+    ledger: Ledger,
+    signer: Signer,
+    kind: str,
+    body: dict[str, Any],
+    *,
+    time: str | None,
+    wait: float,
+    last_root: bool,
+    shown: tuple[str, ...] | None,
+) -> Receipt:
+    """Append a root action that leaves the log to root keys that somebody holds, unless that is not asked for.
+
+    Raises:
+        LedgerError: ``KEY_NOT_SHOWN``, or what the writer refuses.
+    """
+    from k3_ledger.ledger.writer.append import Draft
+    from k3_ledger.ledger.writer.possession import check_shown
+
+    with ledger.writer(signer, lock_timeout_s=wait) as writer, writer.exclusive() as state:
+        if shown is not None and not last_root:
+            writer.rehearse([Draft(kind, body, time, last_root)])
+            check_shown(state, kind, body, (signer.key_id, *shown))
+        return writer.append(kind, body, time=time, last_root=last_root)
 
 
 def print_receipt(receipt: Receipt, what: str, *, as_json: bool) -> None:

@@ -14,15 +14,19 @@ from k3_ledger.cli.keys import (
     KeyOption,
     LastRootOption,
     LedgerOption,
+    NewKeyOption,
     PassphraseOption,
     ProposeOption,
     SignOption,
     TimeOption,
+    UnprovenOption,
     WaitOption,
     act,
+    append_action,
     load_key,
     print_json,
     print_receipt,
+    shown_by,
 )
 from k3_ledger.ledger.regular import read_small, unreadable
 
@@ -105,6 +109,8 @@ def append(
     key: KeyOption,
     ledger: LedgerOption = Path(),
     last_root: LastRootOption = False,
+    new_key_file: NewKeyOption = None,
+    unproven: UnprovenOption = False,
     passphrase_file: PassphraseOption = None,
     time: TimeOption = None,
     wait: WaitOption = 30.0,
@@ -117,8 +123,10 @@ def append(
     opened, signer = Ledger.open(ledger), load_key(key, passphrase_file)
     merged = merge([read_proposal(path) for path in proposal], signer=signer.key_id)
     check_proposal(opened, merged, last_root=last_root)
-    with opened.writer(signer, lock_timeout_s=wait) as writer:
-        receipt = writer.append(merged.kind, merged.body, time=time, last_root=last_root)
+    shown = None if unproven else shown_by(new_key_file)
+    receipt = append_action(
+        opened, signer, merged.kind, merged.body, time=time, wait=wait, last_root=last_root, shown=shown
+    )
     print_receipt(receipt, describe(merged.kind, merged.body), as_json=as_json)
 
 

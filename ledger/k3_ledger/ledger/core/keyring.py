@@ -141,6 +141,13 @@ class Keyring:
         """Identity of the newest genesis, key or threshold entry: what the next endorsement has to name."""
         return self._seen[-1]
 
+    @property
+    def acted(self) -> set[str]:
+        """Key ids of the root keys that stood behind genesis or a root action that counted: somebody holds them."""
+        assert self._genesis is not None, "the first root key is genesis'"
+        acted = {key for action in self._actions for key in (action.signer, *action.endorsers)}
+        return acted | {sha256(self._genesis[0]).hexdigest()}
+
     def roots_after(self, position: int) -> int:
         """How many root keys can stand behind an action right behind ``position``."""
         return sum(life.role == "root" and life.valid_at(position + 1) for life in self.lives.values())

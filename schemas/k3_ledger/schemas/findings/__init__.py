@@ -109,6 +109,7 @@ class Code(enum.Enum):
     THRESHOLD_NOT_MET = enum.auto()
     THRESHOLD_IMPOSSIBLE = enum.auto()
     ROOTS_TOO_FEW = enum.auto()
+    KEY_NOT_SHOWN = enum.auto()
     ENDORSER_UNKNOWN = enum.auto()
     ENDORSEMENT_REPEATED = enum.auto()
     ENDORSEMENT_SIGNATURE = enum.auto()

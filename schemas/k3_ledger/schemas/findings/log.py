@@ -193,6 +193,13 @@ ROWS: Final = {
         "rotate root keys instead of revoking them, or enrol another or lower the threshold first; `--last-root` "
         "closes the keys of a ledger on purpose",
     ),
+    "KEY_NOT_SHOWN": CodeInfo(
+        Area.KEYS, E, "root key that nobody has shown to hold",
+        "A root key was to be retired, and of those that would be left too few have stood behind a root action or been "
+        "shown to be held. If nobody holds them, no key can be enrolled, rotated or revoked any more.",
+        "give the new key's private half with --new-key (it signs nothing in the log), or enrol the new key first and "
+        "have its holder sign the revocation of the old one; `--unproven` does it all the same",
+    ),
     "ENDORSER_UNKNOWN": CodeInfo(
         Area.KEYS, E, "endorsed by a key that is no root there",
         "An endorsement names a key that is not an enrolled root key at that place, or was retired before.",
