@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from k3_ledger.schemas.findings import Code
+
 FULL = Path("/dev/full")
 pytestmark = pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full, a device that is always full")
 
@@ -44,3 +46,16 @@ def test_no_report_is_no_pass_and_no_accusation(run, ledger, tmp_path):
     assert code(tmp_path, "verify", "ledger") == 0
     for err in (False, True):
         assert code(tmp_path, "verify", "ledger", out=True, err=err) == 3
+
+
+def test_an_error_is_told_where_the_words_about_it_cannot_be_read_any_more(run, monkeypatch):
+    """They are modules of this package, and the disk that they stand on may be the one that fails."""
+
+    def gone(code: Code) -> None:
+        raise OSError(5, "")
+
+    monkeypatch.setattr(Code, "info", property(gone))
+    done = run("verify", "nothing")
+    assert (done.code, done.out) == (3, "")
+    assert done.err.splitlines()[0].endswith("No such file or directory: nothing [K3L-UNREADABLE]")
+    assert done.err.splitlines()[-1].startswith("hint: check the disk")

@@ -137,15 +137,19 @@ def fail(error: LedgerError) -> int:
     The code stands where the words cannot be written: a full disk under a log file must not turn it into another.
     """
     finding = error.finding
+    try:
+        advice, status = finding.advice, int(error.exit_code) or 1
+    except OSError:  # the words stand on the disk that fails
+        advice, status = "check the disk before anything else", 3
     lines = [f"error: {error} [{finding.code.id}]"]
     if finding.expected is not None:
         lines.append(f"  expected: {finding.expected}")
     if finding.found is not None:
         lines.append(f"  found: {finding.found}")
-    lines.append(f"hint: {finding.advice}")
+    lines.append(f"hint: {advice}")
     try:
         for line in lines:
             typer.echo(printable(line), err=True)
     except OSError:
         _drop_output(sys.stderr)
-    return int(error.exit_code) or 1
+    return status

@@ -12,16 +12,18 @@ import errno
 import fcntl
 import os
 import secrets
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from k3_ledger.schemas.errors import StoreError
-from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.findings import Code, rows
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+_WORDS: Final = rows.ROWS
+"""Loaded with the writer: once a disk fails, the words about it cannot be read from that disk any more."""
 _SYNC_DATA = getattr(os, "fdatasync", os.fsync)
 """Not every Unix has fdatasync; fsync promises more."""
 
