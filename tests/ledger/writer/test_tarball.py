@@ -73,8 +73,14 @@ def test_old_format_without_type_is_read():
     assert set(members(bytes(data))) == {"a"}
 
 
-def test_tar_without_its_end_mark_is_read():
-    assert set(members(tar(member("a"))[:1024])) == {"a"}
+@pytest.mark.parametrize("end", [1024, 2048])
+def test_a_tar_that_was_cut_short_between_two_members_is_not_a_whole_one(end):
+    data = tar(member("a"), member("b"))
+    assert "it was cut short" in str(refused(data[:end]))
+
+
+def test_one_block_of_zeros_is_an_end():
+    assert set(members(tar(member("a"))[:1536])) == {"a"}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ Rules, checked header by header before any content is looked at:
 3. Names are ASCII, relative, without ``..``, empty or hidden parts, and none stands twice.
 4. Extended (pax) headers are skipped when small and when they change neither name nor size; GNU long names are
    refused. What a member is called and how long it is, is what its plain header says.
-5. There are at most :data:`MAX_MEMBERS` members.
+5. There are at most :data:`MAX_MEMBERS` members, and after the last one stands a block of zeros: a tar that was cut
+   short between two members is not taken for a whole one.
 
 The general-purpose reader of the standard library obeys whatever a header asks for, in memory and in time; a bundle
 comes from a machine that nobody trusts.
@@ -84,9 +85,14 @@ def list_members(file: BinaryIO, length: int, source: str, *, part: re.Pattern[s
         file.seek(offset)
         header = file.read(HEADER)
         if not header.strip(b"\0"):
-            if len(header) == HEADER or (not header and names):
+            if len(header) == HEADER:
                 return members
-            raise _refused(place, "the tar ends inside a header", found=f"{len(header)} bytes")
+            raise _refused(
+                place,
+                "the tar ends without the block of zeros that ends a tar: it was cut short",
+                found=f"{len(header)} bytes",
+                hint="copy it again",
+            )
         kind, size = _check_header(header, length - offset, place)
         content = offset + HEADER
         offset = content + -(-size // HEADER) * HEADER
