@@ -100,10 +100,8 @@ def test_what_is_asked_first_is_what_is_believed(served):
         ([(409, b"07\n")], "WITNESS_ANSWER"),
         ([(409, b"9\n")], "WITNESS_AHEAD"),
         ([(409, b"3\n"), (409, b"5\n"), (409, b"3\n"), (200, GOOD)], "WITNESS_ANSWER"),
-        ([(302, b"elsewhere")], "WITNESS_REFUSED"),
-        ([(403, b"no\xff")], "WITNESS_REFUSED"),
-        ([(503, b"later")], "WITNESS_REFUSED"),
-        ([(201, GOOD)], "WITNESS_REFUSED"),
+        *(([(status, b"no\xff")], "WITNESS_REFUSED") for status in (400, 403, 404, 422)),
+        *(([(status, GOOD)], "WITNESS_UNREACHABLE") for status in (201, 301, 302, 307, 308, 405, 418, 429, 500, 503)),
     ],
 )
 def test_no_answer_but_a_good_cosignature_is_taken(answers, code):
@@ -138,6 +136,29 @@ def test_a_witness_that_speaks_no_http_is_said():
         thread.start()
         assert code_of(ask, f"http://127.0.0.1:{listener.getsockname()[1]}") == "WITNESS_UNREACHABLE"
         thread.join()
+
+
+@pytest.mark.parametrize("place", ["in a header", "in the body"])
+def test_a_witness_that_drips_is_left_when_the_time_is_up(place):
+    left = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def drip() -> None:
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.recv(65536)
+                head = b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n"
+                connection.sendall(head + (b"X: " if place == "in a header" else b"\r\n"))
+                while not left.wait(0.02):
+                    connection.sendall(b"a")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        error = refusal(ask_witness, url, VERIFIER, A.note(8), A.proof, timeout_s=0.2)
+        left.set()
+        thread.join()
+    assert (error.code.name, error.finding.found) == ("WITNESS_UNREACHABLE", "no whole answer within 0.2 s")
 
 
 @pytest.mark.parametrize("address", ["", "127.0.0.1:80", "file:///etc/passwd", "ftp://example.org", "http://"])

@@ -7,6 +7,8 @@ the witness, or inconsistent with it, is the witness doing its work: it is raise
 from __future__ import annotations
 
 import http.client
+import queue
+import threading
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -34,6 +36,8 @@ MAX_ANSWER: Final = 65_536
 TRIES: Final = 3
 """How often a witness that moves on meanwhile is asked again."""
 _SCHEMES: Final = ("http", "https")
+_REFUSALS: Final = frozenset({400, 403, 404, 422})
+"""Answers by which a witness says that it will not cosign this (C2SP tlog-witness); any other is trouble on the way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ def ask_witness(
         checkpoint: the signed note.
         prove: makes consistency proofs.
         old_size: what the witness is believed to have cosigned last; it says so itself if that is wrong.
-        timeout_s: how long to wait for each step of a connection, in seconds.
+        timeout_s: how long to wait for a whole answer, in seconds.
 
     Raises:
         WitnessError: the witness was not reached, refused, or gave an answer that cannot be used.
@@ -114,8 +118,14 @@ def _checked(note: UnverifiedNote, answer: bytes, verifier: Verifier, place: Pos
 
 
 def _refused(status: int, answer: bytes, place: Position) -> WitnessError:
-    words = answer[:200].decode("utf-8", errors="replace").strip()
-    return WitnessError(Code.WITNESS_REFUSED, f"the witness answered {status}: {words}", position=place)
+    words = f"the witness answered {status}: {answer[:200].decode('utf-8', errors='replace').strip()}"
+    if status in _REFUSALS:
+        return WitnessError(Code.WITNESS_REFUSED, words, position=place)
+    return _unreachable(place, words)
+
+
+def _unreachable(place: Position, found: str) -> WitnessError:
+    return WitnessError(Code.WITNESS_UNREACHABLE, "the witness gave no answer", position=place, found=found)
 
 
 def _opener() -> urllib.request.OpenerDirector:
@@ -133,18 +143,34 @@ def _opener() -> urllib.request.OpenerDirector:
 
 
 def _post(url: str, body: bytes, timeout_s: float, place: Position) -> tuple[int, bytes]:
-    """Status and body of the answer."""
+    """Status and body of the answer.
+
+    A socket's own limit begins anew with every byte, so whoever sends a byte at a time could keep us for ever: the
+    exchange has a thread of its own, and is left to itself when the time is up.
+    """
+    outcome: queue.SimpleQueue[tuple[int, bytes] | Exception] = queue.SimpleQueue()
+    threading.Thread(target=_exchange, args=(url, body, timeout_s, outcome), daemon=True).start()
+    try:
+        found = outcome.get(timeout=timeout_s)
+    except queue.Empty:
+        raise _unreachable(place, f"no whole answer within {timeout_s:g} s") from None
+    if isinstance(found, OSError | http.client.HTTPException):
+        raise _unreachable(place, str(getattr(found, "reason", None) or found) or type(found).__name__) from found
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def _exchange(
+    url: str, body: bytes, timeout_s: float, outcome: queue.SimpleQueue[tuple[int, bytes] | Exception]
+) -> None:
     request = urllib.request.Request(url, body, {"Content-Type": "text/plain; charset=utf-8"}, method="POST")  # noqa: S310 - the scheme was checked
     try:
-        with _opener().open(request, timeout=timeout_s) as answer:
-            return answer.status, answer.read(MAX_ANSWER)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read(MAX_ANSWER)
-    except (OSError, http.client.HTTPException) as error:
-        raise WitnessError(
-            Code.WITNESS_UNREACHABLE,
-            "the witness gave no answer",
-            position=place,
-            found=str(getattr(error, "reason", None) or error) or type(error).__name__,
-        ) from error
+        try:
+            with _opener().open(request, timeout=timeout_s) as answer:
+                outcome.put((answer.status, answer.read(MAX_ANSWER)))
+        except urllib.error.HTTPError as error:
+            with error:
+                outcome.put((error.code, error.read(MAX_ANSWER)))
+    except Exception as error:  # noqa: BLE001 - raised where the answer is waited for
+        outcome.put(error)
