@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -152,6 +155,35 @@ def test_the_accuracy_of_the_clock_counts_against_the_bound(authority: Authority
     assert root is not None
     said = int(parse_token(data).tst_info.gen_time.timestamp())
     assert read_token(data, [root]).latest == said + 3, "2.5 seconds, rounded up"
+
+
+@pytest.mark.parametrize("fraction", ["1", "5", "500001", "999999999"])
+def test_a_fraction_of_a_second_counts_against_the_bound(authority: Authority, tmp_path: Path, fraction: str) -> None:
+    from k3_ledger.cli.tokens import _latest, parse_token
+
+    data = authority.answer(authority.query(b"text"), tmp_path / "t").read_bytes()
+    info = parse_token(data).tst_info
+    plain = info.gen_time.strftime("%Y%m%d%H%M%SZ").encode()
+    assert data.count(b"\x18\x0f" + plain) == 1
+    spelled = plain[:-1] + b"." + fraction.encode() + b"Z"
+    precise = data.replace(b"\x18\x0f" + plain, b"\x18" + bytes([len(spelled)]) + spelled)
+    exact = Fraction(f"0.{fraction}") + Fraction("2.5")
+    assert _latest(info, precise) == int(info.gen_time.timestamp()) + ceil(exact)
+
+
+def test_what_the_authority_rounds_is_read_from_its_own_bytes(authority: Authority, tmp_path: Path) -> None:
+    from k3_ledger.cli.tokens import _latest, parse_token
+
+    (authority.folder / "precise").write_text(
+        CONFIG.format(folder=authority.folder).replace("accuracy", "clock_precision_digits = 6\naccuracy")
+    )
+    query = authority.query(b"text")
+    authority.openssl("ts", "-reply", "-config", "precise", "-queryfile", query, "-out", tmp_path / "t")
+    data = (tmp_path / "t").read_bytes()
+    info = parse_token(data).tst_info
+    found = re.search(rb"\x18.[0-9]{14}([.][0-9]+)Z", data)
+    exact = Fraction("2.5") + (Fraction(found[1].decode()) if found else 0)
+    assert _latest(info, data) == int(info.gen_time.timestamp()) + ceil(exact)
 
 
 def test_a_stranger_s_stamp_is_not_checked(folder: Path, stranger: Authority, trust: Path) -> None:

@@ -66,14 +66,15 @@ def add(
     from k3_ledger.ledger.regular import read_if_there, read_small
     from k3_ledger.ledger.writer.disk import make_directory, storage_errors
     from k3_ledger.ledger.writer.store import Ledger
-    from k3_ledger.schemas.errors import LedgerError, StoreError
+    from k3_ledger.schemas.errors import LedgerError, StoreError, handed_in
     from k3_ledger.schemas.findings import Code
     from k3_ledger.schemas.outcomes import Position
     from k3_ledger.verify.timestamps import MAX_TOKEN
 
     opened = Ledger.open(ledger)
     data = read_small(answer, MAX_TOKEN)
-    digest = parse_token(data).tst_info.message_imprint.message
+    with handed_in(str(answer)):
+        digest = parse_token(data).tst_info.message_imprint.message
     size = _heads(opened).get(digest)
     if size is None:
         raise LedgerError(

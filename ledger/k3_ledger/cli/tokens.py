@@ -5,7 +5,9 @@ Parsing, chain and signature are rfc3161-client's (which hands them to OpenSSL);
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+import re
+from fractions import Fraction
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from k3_ledger.schemas.errors import LedgerError
@@ -15,6 +17,7 @@ from k3_ledger.verify.timestamps import MAX_TOKEN, Token
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
 _SHA256 = "2.16.840.1.101.3.4.2.1"
 
@@ -62,20 +65,23 @@ def read_token(data: bytes, roots: Sequence[bytes]) -> Token:
             expected="a signature by the authority",
             found=str(error)[:200],
         ) from None
-    return Token(info.message_imprint.message, _latest(info), authority)
+    return Token(info.message_imprint.message, _latest(info, data), authority)
 
 
-def _latest(info: Any) -> int:
-    """The clock reading in a token, and the accuracy that it states, in whole seconds since the Epoch, rounded up."""
-    latest: datetime = info.gen_time
-    if info.accuracy is not None:
-        latest += timedelta(
-            seconds=info.accuracy.seconds,
-            milliseconds=info.accuracy.millis or 0,
-            microseconds=info.accuracy.micros or 0,
-        )
-    seconds = int(latest.timestamp())
-    return seconds + 1 if latest.microsecond else seconds
+def _latest(info: Any, data: bytes) -> int:
+    """The clock reading in a token, and the accuracy that it states, in whole seconds since the Epoch, rounded up.
+
+    The library reads whole seconds: the fraction is looked for in the token's own bytes. Where several spell that
+    second, the latest counts.
+    """
+    second: datetime = info.gen_time
+    spelled = re.escape(second.strftime("%Y%m%d%H%M%S").encode())
+    fractions = re.findall(rb"\x18[\x11-\x7f]" + spelled + rb"[.,]([0-9]{1,90})Z", data)
+    latest = int(second.timestamp()) + max((Fraction(int(text), 10 ** len(text)) for text in fractions), default=0)
+    accuracy = info.accuracy
+    if accuracy is not None:
+        latest += accuracy.seconds + Fraction(accuracy.millis or 0, 1000) + Fraction(accuracy.micros or 0, 1_000_000)
+    return ceil(latest)
 
 
 def parse_token(data: bytes) -> Any:
