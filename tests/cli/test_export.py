@@ -152,6 +152,10 @@ def test_what_was_disowned_is_not_vouched_for(tmp_path: Path) -> None:
     folder = lay_out(tmp_path / "ledger", ledger_files(ledger))
     indexes = [open_envelope(line, EXPORTER.public)["predicate"]["index"] for line in exported(folder)]
     assert indexes == [0, 1, 2, 3, 4, 7]
+    out = tmp_path / "chosen"
+    result = k3("export", folder, "--dsse", "--key", key_file(tmp_path, EXPORTER), "--out", out, "--entries", "4,6")
+    assert (result.exit_code, out.exists()) == (2, False)
+    assert "entry 6 was taken back by a revocation" in result.output
 
 
 def test_the_output_is_written_whole_or_not_at_all(folder: Path, tmp_path: Path) -> None:

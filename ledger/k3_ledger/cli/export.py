@@ -55,6 +55,11 @@ def export(
     source = DirectorySource(ledger)
     log = verify_log(source, load_policy(trust, None, []))
     _refuse_key_of_the_ledger(signer, log)
+    taken = [index for index in wanted or () if index in log.disowned]
+    if taken:
+        raise typer.BadParameter(
+            f"entry {taken[0]} was taken back by a revocation, and is not exported", param_hint="--entries"
+        )
     aside = out.with_name(f".{out.name}.{os.getpid()}")
     count = 0
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -130,6 +131,28 @@ def test_a_log_file_that_cannot_be_read_is_no_unknown_log(witness):
     error = refusal(witness.add_checkpoint, B.request(0, 8))
     assert (type(error), error.code.name) == (StoreError, "WITNESS_STATE")
     assert code_of(witness.state.add_log, ORIGIN, [parse_verifier_key(LOG.verifier_key)]) == "WITNESS_STATE"
+
+
+PLACES = {
+    "a named pipe": os.mkfifo,
+    "a directory": lambda path: path.mkdir(),
+    "a link to nowhere": lambda path: path.symlink_to("nowhere"),
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+}
+
+
+@pytest.mark.parametrize("put", PLACES.values(), ids=PLACES)
+def test_whatever_stands_in_the_place_of_state_is_said_and_never_waited_for(witness, put):
+    log, own = log_file(witness), witness.state.root / "witness.json"
+    log.unlink()
+    put(log)
+    assert code_of(witness.state.add_log, ORIGIN, [parse_verifier_key(LOG.verifier_key)]) == "WITNESS_STATE"
+    assert code_of(witness.state.origins) == "WITNESS_STATE"
+    own.unlink()
+    put(own)
+    error = refusal(WitnessState.open, witness.state.root)
+    assert (error.code.name, "witness init" in error.finding.advice) == ("WITNESS_STATE", False)
 
 
 def test_a_damaged_log_file_is_not_written_over(witness):

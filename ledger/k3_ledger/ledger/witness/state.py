@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from k3_ledger.ledger.core.checkpoint import Checkpoint, open_checkpoint
 from k3_ledger.ledger.core.merkle import EMPTY_ROOT
 from k3_ledger.ledger.core.note import KeyType, Verifier, format_verifier_key, parse_verifier_key
+from k3_ledger.ledger.regular import open_regular, read_up_to, stands_there
 from k3_ledger.ledger.writer.disk import Disk, Staging, make_directory, storage_errors
 from k3_ledger.ledger.writer.logfile import LogFile
 from k3_ledger.schemas import canonical
@@ -302,17 +303,18 @@ def seconds_now() -> int:
 
 
 def _read(path: Path, schema: str, members: set[str]) -> dict[str, Any]:
+    missing = not stands_there(path)
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE + 1)
-    except OSError as error:
+        with open_regular(path) as file:
+            data = read_up_to(file, MAX_FILE + 1)
+    except (StoreError, OSError) as error:
         raise StoreError(
             Code.WITNESS_STATE,
             "cannot read the state of the witness",
             position=Position(source=str(path)),
-            found=error.strerror,
-            hint="`k3-ledger witness init` makes a new witness" if isinstance(error, FileNotFoundError) else None,
-        ) from error
+            found=error.finding.message if isinstance(error, StoreError) else error.strerror,
+            hint="`k3-ledger witness init` makes a new witness" if missing else None,
+        ) from (FileNotFoundError(path) if missing else error)
     try:
         document = canonical.parse(data, limits=_LIMITS)
     except LedgerError as error:
