@@ -2,44 +2,17 @@
 
 from __future__ import annotations
 
-import io
-import json
-import sys
-from typing import Any, NamedTuple
-
 import pytest
 
-import k3_ledger.cli
+from tests.commands import runner
 from tests.ledger.writer.support import TIME
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
 
 
 @pytest.fixture
 def run(monkeypatch, capsys, tmp_path):
     """``run("ls", "-l", "ledger")`` in a scratch folder: exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
-
-    def run(*words: object, stdin: bytes = b"") -> Done:
-        monkeypatch.setattr(sys, "argv", ["k3-ledger", *map(str, words)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            k3_ledger.cli.main()
-        out, err = capsys.readouterr()
-        code = caught.value.code
-        assert code is None or isinstance(code, int)
-        return Done(code or 0, out, err)
-
-    return run
+    return runner(monkeypatch, capsys)
 
 
 @pytest.fixture

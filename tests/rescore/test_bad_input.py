@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.rescore.conftest import Done
+    from tests.commands import Done
 
 CLAIM = f"""[[claim]]
 id = "a"

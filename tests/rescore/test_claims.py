@@ -311,6 +311,12 @@ def test_what_is_said_of_every_run(what: str, good: str, bad: str) -> None:
     assert status_of(text + good + "\n", early) is Status.NO_RECEIPT
 
 
+def test_what_holds_for_every_run_rests_on_every_one_of_them() -> None:
+    text = claim("every", 'what = "kl"\nmost = 0.01\n')
+    decision = decide(text, about(candidate("a"), candidate("b")))
+    assert [item.receipt for item in decision.evidence] == ["a", "b"]
+
+
 def test_how_many_runs_a_rescore_changes() -> None:
     text = claim("rescored", 'rule = "v0.2.1"\npins = "own"\nchange = "unchanged"\ncount = 1\n')
     assert status_of(text, candidate("a")) is Status.SUPPORTED

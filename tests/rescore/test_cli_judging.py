@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tests.commands import Done
     from tests.ledgers import Builder
-    from tests.rescore.conftest import Done
 
 PINS = f"""[[pin]]
 slot = "frontier:{DECODE}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.rescore.conftest import Done
+    from tests.commands import Done
 
 
 def test_list_names_every_rule_with_its_digest(command: Callable[..., Done]) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.rescore.conftest import Done
+    from tests.commands import Done
 
 
 def test_only_faster_accepted_receipts_move_the_frontier() -> None:

@@ -164,7 +164,7 @@ def _every(claim: Claim, material: Material) -> Part:
         return Part("every", Status.CONTRADICTED, why, _evidence(candidate))
     if unknown:
         return Part("every", Status.NO_RECEIPT, f"{unknown} of {len(runs)} runs do not record it")
-    return Part("every", Status.SUPPORTED, f"so for all {len(runs)} runs")
+    return Part("every", Status.SUPPORTED, f"so for all {len(runs)} runs", _evidence(*runs))
 
 
 def _property(claim: Claim, candidate: Candidate) -> Fraction | str | None:
