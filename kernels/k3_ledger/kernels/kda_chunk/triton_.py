@@ -4,7 +4,8 @@ Scratch between the two, per head and chunk: ``w = A (beta k e^G)``, ``u = A (be
 ``q e^G``, ``k e^(G_last - G)`` and ``G_last``, all float32. Pair decays ``e^(G_t - G_s)`` are products of
 ``e^(G_t - G_8)`` and ``e^(G_8 - G_s)`` where the gate's bound keeps both in range (at -5 the middle of a chunk is e^40
 from its ends), and are formed one by one from differences, never above 0, where no bound does. Matrix products are
-three TF32 products each (2^-22 relative), unlike the IEEE products of the bit-identical operations.
+three TF32 products each (2^-22 relative), unlike the IEEE products of the bit-identical operations. 16-bit inputs
+of a gate that stays in range take the kernels of :mod:`.half_` instead.
 """
 
 from __future__ import annotations
