@@ -203,6 +203,37 @@ def test_what_was_judged_before_is_compared_with() -> None:
     assert (report.count("higher"), report.count("first")) == (1, 1)
 
 
+def test_what_was_judged_under_a_rule_that_nobody_knows_is_not_comparable() -> None:
+    from tests.rescore.test_replay import judged, result, verdict_body
+
+    builder, names = house_ledger()
+    (row,) = [row for row in judged(builder).rows if row.change != "not-scorable"]
+    body = {**verdict_body(names["candidate"], result(row)), "tier": "S"}
+    unknown = builder.add("verdict", {**body, "rule": "elsewhere", "rule_sha256": "e" * 64}, JUDGE)
+    found = same(builder, HOUSE)
+    assert found.changes == {"not-comparable": 1}
+    assert found.changed == []
+    assert judged(builder).count("not-comparable") == 1
+    builder.add("verdict", body, JUDGE)
+    assert same(builder, HOUSE).changes == {"higher": 1}, "a verdict under a known rule is compared with"
+    builder.lines.pop()
+    builder.add("supersede", {"target": unknown, "reason": "not ours", "replacement": None}, JUDGE)
+    assert same(builder, HOUSE).changes == {"first": 1}, "one that stands no more says nothing at all"
+    assert judged(builder).count("first") == 1
+
+
+def test_a_verdict_that_was_taken_back_is_not_what_was_published() -> None:
+    from tests.rescore.test_replay import judged, result, verdict_body
+
+    builder, names = house_ledger()
+    (row,) = [row for row in judged(builder).rows if row.change != "not-scorable"]
+    at = len(builder.lines)
+    builder.add("verdict", {**verdict_body(names["candidate"], result(row)), "tier": "S"}, JUDGE)
+    builder.add("key", key_body(JUDGE, "judge", "revoke", revoked_from=at), builder.root)
+    assert same(builder, HOUSE).changes == {"first": 1}
+    assert judged(builder).count("first") == 1
+
+
 def test_disowned_receipts_are_not_judged() -> None:
     builder, _ = house_ledger()
     builder.add("key", key_body(RUNNER, "runner", "revoke", revoked_from=8), builder.root)

@@ -184,6 +184,7 @@ def _print(report: RescoreReport, material: Material, *, everything: bool) -> No
             ("higher", "higher"),
             ("other", "changed otherwise"),
             ("first", "judged for the first time"),
+            ("not-comparable", "not comparable (judged under a rule that nobody published)"),
             ("not-scorable", "not scorable"),
         )
         if report.count(change) or change in {"unchanged", "lower", "higher", "not-scorable"}  # type: ignore[arg-type]
@@ -231,7 +232,7 @@ def _document(report: RescoreReport, material: Material, rule: str, pins: str, a
         "against": against,
         "counts": {
             change: report.count(change)
-            for change in ("unchanged", "lower", "higher", "other", "first", "not-scorable")
+            for change in ("unchanged", "lower", "higher", "other", "first", "not-comparable", "not-scorable")
         },
         "not_scorable": dict(report.reasons),
         "not_read": [finding.as_dict() for finding in material.unread],

@@ -111,8 +111,8 @@ def _knowing(rule: Rule, log: VerifiedLog, processes: int) -> Sweep:
     standing, known = read_standing(log), read_known(log)
     for entry in log.select(b'"kind":"verdict"', b'"kind":"supersede"'):
         noted = entry.entry
-        if noted.kind != "verdict" or (standing.stands(entry.identity) and noted.body.rule_sha256 in known):
-            settling.note(entry)
+        if noted.kind != "verdict" or standing.stands(entry.identity):
+            settling.note(entry, known)
     return _run(settling, log, processes).result
 
 

@@ -22,7 +22,7 @@ from k3_ledger.rescore.sweeping.rounds import Bounds, Rounds
 from k3_ledger.verify.log import entries_of, read_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from k3_ledger.rescore.inputs import Parity
     from k3_ledger.rescore.rules.parameters import Rule
@@ -82,17 +82,27 @@ class Settling:
         self._gathering = Gathering(Material("verified ledger"), self._superseded)
         self._judge = Judge(rule, "own")
         self._before: dict[tuple[str, str], str] = {}
+        self._unknown: set[tuple[str, str]] = set()
         self._lanes: dict[Place, _Lane] = {}
         self._rounds = Rounds(rule, self._gathering)
         self._grading = _Grading(rule)
         self._chunk = b""
         self._entries: list[bytes] = []
 
-    def note(self, entry: VerifiedEntry) -> None:
-        """Remember a verdict or a supersession, which stand behind the run they are about."""
+    def note(self, entry: VerifiedEntry, known: Container[str]) -> None:
+        """Remember a verdict or a supersession, which stand behind the run they are about.
+
+        Args:
+            entry: one that stands.
+            known: digests of the rules whose verdicts count.
+        """
         noted = entry.entry
         if noted.kind == "verdict":
-            self._before.setdefault((noted.body.target, noted.body.metric), noted.body.tier)
+            about = noted.body.target, noted.body.metric
+            if noted.body.rule_sha256 in known:
+                self._before.setdefault(about, noted.body.tier)
+            else:
+                self._unknown.add(about)
         elif noted.kind == "supersede":
             self._superseded.add(noted.body.target)
 
@@ -102,7 +112,7 @@ class Settling:
         self.judged_before = self.judged_before or prepared.judged
         disowned = self.disowned
         self.result.imports += sum(first + offset not in disowned for offset in prepared.imports)
-        tiers, plain = self.result.tiers, not self._before
+        tiers, plain = self.result.tiers, not (self._before or self._unknown)
         for item in prepared.items:
             if type(item) is Scored and plain and not disowned:
                 tier = self._tier(item)
@@ -132,7 +142,7 @@ class Settling:
         else:
             found = self._found(first, offset, item)
             self.result.tiers.update(tier for _, tier in found)
-            if self._before:
+            if self._before or self._unknown:
                 self._compare(first + offset, offset, found)
 
     def _take(self, entry: VerifiedEntry) -> None:
@@ -175,6 +185,8 @@ class Settling:
                 continue
             was = self._before.get((identity, metric))
             change = order_change(self.rule, was, tier)
+            if was is None and (identity, metric) in self._unknown:
+                change = "not-comparable"
             self.result.changes[change] += 1
             if was is not None and change != "unchanged":
                 self.result.changed.append((index, was, tier))
