@@ -247,9 +247,9 @@ def test_a_proof_prefers_tiles_where_a_log_stands_beside_them(mirror: Host, ledg
     assert k3("prove", 300, "-l", mirror.address, "-o", tmp_path / "p").exit_code == 0
     assert mirror.asked.count("ledger.jsonl") == 1
     del mirror.files["tile/1/000.p/2"]
-    assert k3("prove", 300, "-l", mirror.address, "-o", tmp_path / "p").exit_code == 0
+    assert k3("prove", 300, "-l", mirror.address, "-o", tmp_path / "q").exit_code == 0
     assert mirror.asked.count("ledger.jsonl") > 2
-    assert code(k3("prove", 605, "-l", mirror.address, "-o", tmp_path / "p")) is Code.NO_SUCH_ENTRY
+    assert code(k3("prove", 605, "-l", mirror.address, "-o", tmp_path / "r")) is Code.NO_SUCH_ENTRY
 
 
 def test_what_is_cached_is_not_fetched_again_and_what_may_change_is(mirror: Host, tmp_path: Path) -> None:

@@ -60,7 +60,8 @@ def folder(ledger: Builder, tmp_path: Path) -> Path:
 
 def exported(folder: Path, *more: object) -> list[bytes]:
     out = folder.parent / "out.jsonl"
-    result = k3("export", folder, "--dsse", "--key", key_file(folder.parent, EXPORTER), "--out", out, *more)
+    words = ("--dsse", "--key", key_file(folder.parent, EXPORTER), "--out", out, "--replace")
+    result = k3("export", folder, *words, *more)
     assert result.exit_code == 0, result.exception
     return out.read_bytes().splitlines()
 
@@ -134,7 +135,7 @@ def test_a_key_of_the_ledger_signs_nothing_but_entries_and_heads(folder: Path, k
 
 def test_only_what_verifies_and_is_checkpointed_is_exported(folder: Path, ledger: Builder, tmp_path: Path) -> None:
     key, out = key_file(tmp_path, EXPORTER), tmp_path / "out"
-    assert code(k3("export", folder, "--dsse", "--key", key, "--out", out, "--entries", "7")) is Code.NOT_CHECKPOINTED
+    assert code(k3("export", folder, "--dsse", "--key", key, "--out", out, "--entries", "7")) is Code.NO_SUCH_ENTRY
     (folder / "checkpoint").write_bytes(sign_head(ledger.lines[:5]))
     assert len(exported(folder)) == 5
     (folder / "checkpoint").unlink()

@@ -95,7 +95,7 @@ def test_some_entries_in_one_file_verify_alone(folder: Path, tmp_path: Path) -> 
     assert verdict(out, "--require", "artifacts", "--require", "checkpoint") == (0, [])
     assert verdict(out, "--require", "artifacts", "--no-artifacts")[0] == 4
     assert "2 proved entries" in k3("verify", out).stdout
-    assert k3("bundle", "pack", folder, "--entries", "5", "--out", out).exit_code == 0
+    assert k3("bundle", "pack", folder, "--entries", "5", "--out", out, "--replace").exit_code == 0
     assert verdict(out)[0] == 0
 
 
@@ -121,7 +121,7 @@ def test_entries_past_the_checkpoint_stay_out(folder: Path, tmp_path: Path) -> N
         assert member is not None
         assert member.read() == committed
     assert verdict(out) == (0, [])
-    assert code(k3("bundle", "pack", folder, "--entries", "12", "--out", out)) is Code.NOT_CHECKPOINTED
+    assert code(k3("bundle", "pack", folder, "--entries", "12", "--out", tmp_path / "more")) is Code.NOT_CHECKPOINTED
 
 
 def test_an_artifact_that_is_not_there_is_said_and_not_checked(folder: Path, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_an_artifact_that_is_not_there_is_said_and_not_checked(folder: Path, tmp
     assert "1 artifacts are not in the ledger's blobs/" in result.stderr
     assert verdict(tmp_path / "out") == (0, ["K3L-ARTIFACT-MISSING"])
     assert verdict(tmp_path / "out", "--require", "artifacts")[0] == 4
-    assert k3("bundle", "pack", folder, "--no-artifacts", "--out", tmp_path / "out").stderr == ""
+    assert k3("bundle", "pack", folder, "--no-artifacts", "--out", tmp_path / "less").stderr == ""
 
 
 def test_only_a_ledger_that_verifies_is_packed(folder: Path, tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_only_a_ledger_that_verifies_is_packed(folder: Path, tmp_path: Path) -> 
 def test_a_file_that_cannot_be_written_leaves_nothing(folder: Path, tmp_path: Path) -> None:
     assert code(k3("bundle", "pack", folder, "--out", tmp_path / "none" / "out")) is Code.UNREADABLE
     (tmp_path / "taken").mkdir()
-    assert code(k3("bundle", "pack", folder, "--out", tmp_path / "taken")) is Code.UNREADABLE
+    assert code(k3("bundle", "pack", folder, "--out", tmp_path / "taken", "--replace")) is Code.UNREADABLE
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ledger", "taken"]
 
 

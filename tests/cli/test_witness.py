@@ -304,7 +304,7 @@ def test_heads_are_proved_into_a_file_named_after_them(
     checkpoint(ledger)
     assert k3("prove", "--consistency", 5, 6, "-l", ledger.root).exit_code == 0
     assert k3("verify", "consistency-5-6.proof", "--root-key", SIGNERS["root"].public_key.hex()).exit_code == 0
-    assert code(k3("prove", "--consistency", 5, 7, "-l", ledger.root)) is Code.NOT_CHECKPOINTED
+    assert code(k3("prove", "--consistency", 5, 7, "-l", ledger.root)) is Code.NO_SUCH_HEAD
 
 
 def test_an_entry_is_proved_under_an_older_head(tmp_path: Path, ledger: Ledger) -> None:
@@ -312,6 +312,6 @@ def test_an_entry_is_proved_under_an_older_head(tmp_path: Path, ledger: Ledger) 
     checkpoint(ledger)
     out = tmp_path / "entry.proof"
     for words, size in (((), OPENING + 1), (("--head", OPENING), OPENING)):
-        assert k3("prove", 2, *words, "-l", ledger.root, "-o", out).exit_code == 0
+        assert k3("prove", 2, *words, "-l", ledger.root, "-o", out, "--replace").exit_code == 0
         assert json.loads(k3("verify", out, "--json").stdout)["head"]["size"] == size
     assert code(k3("prove", OPENING, "--head", OPENING, "-l", ledger.root)) is Code.NOT_CHECKPOINTED

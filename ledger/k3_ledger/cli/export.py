@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from k3_ledger.cli.files import unwritable
-from k3_ledger.cli.keys import JsonOption, KeyOption, PassphraseOption, load_key, print_json
+from k3_ledger.cli.files import check_free, unwritable
+from k3_ledger.cli.keys import JsonOption, KeyOption, PassphraseOption, ReplaceOption, load_key, print_json
 from k3_ledger.cli.pack import parse_indexes
 from k3_ledger.cli.sources import DirectorySource
 
@@ -42,6 +42,7 @@ def export(
         Path | None, typer.Option(help="Trust policy to verify the ledger under.", show_default=False)
     ] = None,
     passphrase_file: PassphraseOption = None,
+    replace: ReplaceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Verify the ledger, then write the envelopes."""
@@ -50,6 +51,7 @@ def export(
 
     if not dsse:
         raise typer.BadParameter("say in which form: --dsse", param_hint="--dsse")
+    check_free(out, replace=replace)
     wanted = parse_indexes(entries)
     signer = load_key(key, passphrase_file)
     source = DirectorySource(ledger)
@@ -109,6 +111,9 @@ def _envelopes(
     note = source.checkpoint()
     size = 0 if note is None else parse_checkpoint(parse_note(note).text).size
     last = max(wanted or (0,))
+    held = 0 if log.report.head is None else log.report.head.size
+    if last >= held:
+        raise ProofError(Code.NO_SUCH_ENTRY, f"there is no entry {last}", expected=f"0 to {held - 1}")
     if note is None or last >= size:
         raise ProofError(
             Code.NOT_CHECKPOINTED,

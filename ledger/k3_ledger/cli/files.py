@@ -78,6 +78,20 @@ def replace_file(path: Path, data: bytes, *, hint: str | None = None) -> None:
         raise unwritable(path, error, hint) from None
 
 
+def check_free(path: Path, *, replace: bool, option: str = "--out") -> None:
+    """Refuse to write where something stands already, whatever it is, unless the user asked for that.
+
+    Every command that writes a file that the user names calls this before it does anything else.
+
+    Raises:
+        BadParameter: exit code 2.
+    """
+    import typer
+
+    if not replace and (path.exists() or path.is_symlink()):
+        raise typer.BadParameter(f"{path} exists already; --replace writes in its place", param_hint=option)
+
+
 def create_file(path: Path, data: bytes) -> bool:
     """Make a file where there is none; False where there is something.
 

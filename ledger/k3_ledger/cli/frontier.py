@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from k3_ledger.cli.keys import JsonOption, print_json
+from k3_ledger.cli.files import check_free
+from k3_ledger.cli.keys import JsonOption, ReplaceOption, print_json
 from k3_ledger.cli.material import CORES, ProcessesOption, SourceArgument, load_material, note_unread
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def frontier(
     source: SourceArgument,
     metric: Annotated[str | None, typer.Option(help="Only this metric.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Write the climbs to this .svg or .png file.")] = None,
+    replace: ReplaceOption = False,
     processes: ProcessesOption = CORES,
     as_json: JsonOption = False,
 ) -> None:
@@ -41,6 +43,8 @@ def frontier(
 
     if picture is not None and picture.suffix not in PICTURES:
         raise typer.BadParameter(f"a picture is a file ending in {' or '.join(PICTURES)}", param_hint="--picture")
+    if picture is not None:
+        check_free(picture, replace=replace, option="--picture")
     material = load_material(source, processes)[0]
     if metric is not None and metric not in (known := list_metrics(material)):
         there = f"there are {', '.join(known)}" if known else "there is none"

@@ -56,6 +56,7 @@ TimeOption = Annotated[
     str | None, typer.Option("--time", help="Claimed UTC time, YYYY-MM-DDTHH:MM:SSZ; the clock's when omitted.")
 ]
 WaitOption = Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for another writer.")]
+ReplaceOption = Annotated[bool, typer.Option("--replace", help="Write in the place of a file that is there.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 KEYGEN_HELP = """Make Ed25519 key pairs.

@@ -35,7 +35,10 @@ def ls(
     """List entries."""
     from k3_ledger.ledger.writer.index import list_entries, open_index
     from k3_ledger.ledger.writer.store import Ledger
+    from k3_ledger.schemas.envelope import SIGNING_ROLES
 
+    if kind is not None and kind not in SIGNING_ROLES:
+        raise typer.BadParameter(f"{kind!r} is not one of {', '.join(SIGNING_ROLES)}", param_hint="--kind")
     opened = Ledger.open(ledger)
     with open_index(opened) as db:
         rows = list_entries(db, kind=kind, limit=limit)

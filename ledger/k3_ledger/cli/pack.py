@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from k3_ledger.cli.files import unwritable
-from k3_ledger.cli.keys import JsonOption, print_json
+from k3_ledger.cli.files import check_free, unwritable
+from k3_ledger.cli.keys import JsonOption, ReplaceOption, print_json
 from k3_ledger.cli.sources import BLOCK, DirectorySource
 from k3_ledger.ledger.core.checkpoint import KEPT_NAME
 
@@ -49,12 +49,14 @@ def pack(
         str | None, typer.Option("--root-key", "--root", help="Root public key: 64 hex digits, or a PEM file.")
     ] = None,
     artifacts: Annotated[bool, typer.Option(help="Pack artifacts.")] = True,
+    replace: ReplaceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Verify, then write the file."""
     from k3_ledger.cli.trust import load_policy
     from k3_ledger.verify.log import verify_log
 
+    check_free(out, replace=replace)
     wanted = parse_indexes(entries)
     source = DirectorySource(ledger)
     policy = load_policy(trust, root_key, [])

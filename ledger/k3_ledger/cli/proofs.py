@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from k3_ledger.cli.files import unwritable
+from k3_ledger.cli.files import check_free, unwritable
+from k3_ledger.cli.keys import ReplaceOption  # noqa: TC001 - read when the command is built
 
 if TYPE_CHECKING:
     from k3_ledger.verify.freshness import Clock
@@ -57,6 +58,7 @@ def prove(
     cache: Annotated[
         Path | None, typer.Option(help="Directory that keeps what was fetched from an address.", show_default=False)
     ] = None,
+    replace: ReplaceOption = False,
 ) -> None:
     """Make, verify and write one proof file."""
     if (index is None) == (consistency is None):
@@ -68,10 +70,12 @@ def prove(
         if not 0 < old < new:
             raise typer.BadParameter("OLD is at least 1 and smaller than NEW", param_hint="--consistency")
         target, what = out or Path(f"consistency-{old}-{new}.proof"), f"heads of {old} and {new} entries"
+        check_free(target, replace=replace)
         data = _consistency(ledger, cache, old, new, target.name)
     else:
         assert index is not None, "one of the two is given"
         target, what = out or Path(f"entry-{index}.proof"), f"entry {index}"
+        check_free(target, replace=replace)
         data = _inclusion(ledger, cache, index, head, target.name)
     _write(target, data)
     typer.echo(f"{target}: {what}, {len(data)} bytes")

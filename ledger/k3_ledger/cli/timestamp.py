@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from k3_ledger.cli.keys import ReplaceOption  # noqa: TC001 - read when the command is built
+
 if TYPE_CHECKING:
     from k3_ledger.ledger.writer.store import Ledger
 
@@ -34,9 +36,10 @@ def register(app: typer.Typer) -> None:
 def request(
     ledger: Annotated[Path, typer.Argument(help="Ledger directory.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write.", show_default=False)],
+    replace: ReplaceOption = False,
 ) -> None:
     """Write the request."""
-    from k3_ledger.cli.files import replace_file
+    from k3_ledger.cli.files import check_free, replace_file
     from k3_ledger.cli.tokens import make_request
     from k3_ledger.ledger.core.checkpoint import parse_checkpoint
     from k3_ledger.ledger.core.note import parse_note
@@ -45,6 +48,7 @@ def request(
     from k3_ledger.schemas.errors import StoreError
     from k3_ledger.schemas.findings import Code
 
+    check_free(out, replace=replace)
     note = read_head(Ledger.open(ledger).checkpoint_path)
     if note is None:
         raise StoreError(Code.NOT_CHECKPOINTED, "the ledger has no checkpoint, so there is nothing to timestamp")

@@ -42,8 +42,8 @@ def prove_entry(source: LogSource, index: int, *, head_size: int | None = None) 
         head_size: size of a kept head to lead to; None takes the newest.
 
     Raises:
-        ProofError: there is no such entry (``NO_SUCH_ENTRY``), or no checkpoint commits to it, or none of that size is
-            kept (``NOT_CHECKPOINTED``).
+        ProofError: there is no such entry (``NO_SUCH_ENTRY``), or no checkpoint commits to it
+            (``NOT_CHECKPOINTED``), or none of that size is kept (``NO_SUCH_HEAD``).
         MalformedError: a line that is needed, or the checkpoint, cannot be read.
         StoreError: the source cannot be read.
     """
@@ -148,7 +148,7 @@ def prove_heads(source: LogSource, old_size: int, new_size: int) -> ConsistencyF
         new_size: size of the newer head, larger than that.
 
     Raises:
-        ProofError: no head of such a size is kept (``NOT_CHECKPOINTED``), or the log is not the one that a head
+        ProofError: no head of such a size is kept (``NO_SUCH_HEAD``), or the log is not the one that a head
             commits to (``CHECKPOINT_AHEAD``, ``CHECKPOINT_ROOT``).
         MalformedError: a line that is needed, or a head, cannot be read.
         StoreError: the source cannot be read.
@@ -203,11 +203,10 @@ def _kept_heads(source: LogSource) -> dict[int, bytes]:
 def _kept_head(kept: dict[int, bytes], size: int) -> bytes:
     if size not in kept:
         raise ProofError(
-            Code.NOT_CHECKPOINTED,
+            Code.NO_SUCH_HEAD,
             f"the ledger keeps no signed head of {size} entries",
             position=Position(source="checkpoints"),
             expected=f"one of {', '.join(map(str, sorted(kept)))}"[:200] if kept else "a signed head",
-            hint="sign heads with `k3-ledger checkpoint`; it keeps every one of them",
         )
     return kept[size]
 

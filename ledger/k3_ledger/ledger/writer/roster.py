@@ -117,7 +117,7 @@ def find_key(ledger: Ledger, spec: str, *, ended: bool = False) -> EnrolledKey:
     if len(found) != 1:
         none = "no key of this ledger is" if ended else "no valid key of this ledger is"
         raise LedgerError(
-            Code.KEY_UNKNOWN,
+            Code.NO_SUCH_KEY,
             f"{'several keys are' if found else none} named {spec!r}",
             position=Position(source=str(ledger.log_path)),
             expected="one of " + ", ".join(f"{key.name} ({key.role} {key.key_id[:16]}…)" for key in keys),

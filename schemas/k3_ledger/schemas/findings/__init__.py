@@ -187,6 +187,8 @@ class Code(enum.Enum):
     BLOB_DAMAGED = enum.auto()
     INDEX_UNUSABLE = enum.auto()
     NO_SUCH_ENTRY = enum.auto()
+    NO_SUCH_KEY = enum.auto()
+    NO_SUCH_HEAD = enum.auto()
     # -- artifact, said in storing ---
     BUNDLE_TAR = enum.auto()
     BUNDLE_MISSING_FILE = enum.auto()

@@ -89,6 +89,17 @@ ROWS: Final = {
         "No entry has that index or identity.",
         "see `k3-ledger ls`", ExitCode.USAGE,
     ),
+    "NO_SUCH_KEY": CodeInfo(
+        Area.STORE, E, "no such key",
+        "No valid key of the ledger, or more than one, has the name, the key id or the public key that was given.",
+        "see `k3-ledger key ls`", ExitCode.USAGE,
+    ),
+    "NO_SUCH_HEAD": CodeInfo(
+        Area.STORE, E, "no such signed head",
+        "The ledger keeps no signed head of the size that was given.",
+        "name one of those in checkpoints/, or sign heads with `k3-ledger checkpoint`; it keeps every one of them",
+        ExitCode.USAGE,
+    ),
     # -- artifact --------------------------------------------------------------------------------------------
     "BUNDLE_TAR": CodeInfo(
         Area.ARTIFACT, E, "tar not acceptable as a bundle",
