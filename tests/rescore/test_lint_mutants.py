@@ -15,6 +15,7 @@ from k3_ledger.rescore.rules.parameters import Ceiling, Clock, Credit, Guard, Ra
 from k3_ledger.rescore.rules.registry import RULES, find_rule
 
 if TYPE_CHECKING:
+    from k3_ledger.rescore.lint.findings import LintFinding
     from k3_ledger.rescore.rules.parameters import Rule
 
 F = Fraction
@@ -160,6 +161,57 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     ("a guard of half", changed(guard={"pin": "fixed", "least": F("0.5")}, pins=(GUARD,)), set()),
     ("no guard", changed(guard=None), set()),
     ("a pin entry at its word", replace(CLEAN, arithmetic="measured-gain/2"), {Fault.GUARD_PIN_UNRECONCILED}),
+    # Values that stand exactly on an edge are on the good side of it.
+    (
+        "claims up to the clock itself",
+        changed(clock=fixed_clock(claim_over_clock=F(1))),
+        {Fault.MARGIN_DROWNS, Fault.CEILING_ABOVE_CROSSOVER},
+    ),
+    ("jitter from two repetitions", changed(sampling={"repetitions": 2}), set()),
+    ("a signal of just the tolerance", changed(clock={"jitter_multiple": F("1.25")}), {Fault.CLOCK_REFUSES_HONEST}),
+    (
+        "a fixed margin of just the tolerance",
+        changed(clock=fixed_clock(jitter_multiple=F("1.5"))),
+        {Fault.CLOCK_REFUSES_HONEST, Fault.MARGIN_DROWNS},
+    ),
+    (
+        "a ceiling at the crossover",
+        changed(
+            clock=fixed_clock(metrics=("decode",), margin=300),
+            ceiling=Ceiling(F(10), ("decode",), "own-reference"),
+            pins=(REFERENCE,),
+        ),
+        {Fault.MARGIN_DROWNS, Fault.CEILING_ABOVE_CROSSOVER, Fault.CEILING_EXPIRES},
+    ),
+    (
+        "a ceiling just below it",
+        changed(
+            clock=fixed_clock(metrics=("decode",), margin=301),
+            ceiling=Ceiling(F(10), ("decode",), "own-reference"),
+            pins=(REFERENCE,),
+        ),
+        {Fault.MARGIN_DROWNS, Fault.CEILING_EXPIRES},
+    ),
+    (
+        "anchored, the frontier at the reference",
+        changed(credit=Credit(F(1)), pins=(REFERENCE, (FRONTIER[0], REFERENCE[1]))),
+        set(),
+    ),
+    (
+        "anchored, a frontier of nothing",
+        changed(credit=Credit(F(1)), pins=(REFERENCE, (FRONTIER[0], F(0)))),
+        {Fault.ANCHOR_DISCOUNT},
+    ),
+    ("no divergence at all", changed(correctness={"kl": F(0), "kl_soft": F(-1)}, ratchet=None), {Fault.NO_RATCHET}),
+    ("one depth twice", changed(correctness={"depths": (4, 4)}), {Fault.SUITE_OF_ONE_DEPTH}),
+    ("a warning of what is more than equal", changed(ratchet={"warn": F(1)}), set()),
+    ("a guard at its pin", changed(guard={"least": F(1)}), set()),
+    ("a guard written down, at its pin", changed(guard={"pin": "fixed", "least": F(1)}, pins=(GUARD,)), set()),
+    (
+        "a ratchet at the edge of noise",
+        changed(ratchet={"floor": F("0.0005"), "block_from": F(0)}),
+        set(),
+    ),
     ("no guard to reconcile", replace(CLEAN, arithmetic="measured-gain/2", guard=None), set()),
 ]
 
@@ -195,6 +247,51 @@ def test_a_rescaled_rule_has_the_same_faults_in_rescaled_regions(name: str, fact
         grows = factor if old.region.unit == "tok/s" else F(1)
         assert new.region.least == (None if old.region.least is None else old.region.least * grows)
         assert new.region.most == (None if old.region.most is None else old.region.most * grows)
+
+
+def only(rule: Rule, fault: Fault) -> LintFinding:
+    (found,) = [found for found in lint(rule).findings if found.fault is fault]
+    return found
+
+
+def test_each_tier_out_of_reach_is_named_against_the_best_bar_above_it() -> None:
+    rule = changed(tiers={"steps": (("XL", F("0.1")), ("L", F("0.18")), ("M", F("0.12")), ("S", F("0.05")))})
+    said = [found.message for found in lint(rule).findings if found.fault is Fault.TIER_UNREACHABLE]
+    assert [message.split(":")[0] for message in said] == ["no credit ends in L", "no credit ends in M"]
+
+
+def test_a_discount_is_in_force_only_where_the_frontier_is_known_to_be_below() -> None:
+    below = changed(credit=Credit(F(1)), pins=(REFERENCE, (FRONTIER[0], F(10))))
+    assert only(changed(credit=Credit(F(1))), Fault.ANCHOR_DISCOUNT).reach is Reach.REACHABLE
+    assert only(below, Fault.ANCHOR_DISCOUNT).reach is Reach.LIVE
+
+
+def test_a_fixed_guard_is_stale_at_twice_the_loss_it_states() -> None:
+    rule = changed(guard={"pin": "fixed", "least": F("0.9")}, pins=(GUARD,))
+    assert only(rule, Fault.GUARD_PIN_FIXED).region.least == F(90) / F("0.8")
+
+
+def test_a_pin_at_its_word_is_shown_with_one_of_half_of_what_was_measured() -> None:
+    for rule, pinned in ((changed(pins=((GUARD[0], F(70)),)), "70"), (CLEAN, "100")):
+        found = only(replace(rule, arithmetic="measured-gain/2"), Fault.GUARD_PIN_UNRECONCILED)
+        assert (dict(found.witness)["pin"], F(dict(found.witness)["measured"])) == (pinned, 2 * F(pinned))
+
+
+def test_a_margin_drowns_where_the_greatest_admitted_claim_of_any_metric_reaches() -> None:
+    """10,000 tokens are worth ten seconds of jitter up to 1,000 tok/s; prefill may claim 3,000 and decode 60."""
+    pins = (("reference:prefill@32768/m/q/n", F(1000)), REFERENCE)
+    ceiling = Ceiling(F(3), ("decode", "prefill"), "own-reference")
+    both = changed(ceiling=ceiling, clock=fixed_clock(), pins=pins)
+    slow = changed(ceiling=ceiling, clock=fixed_clock(), pins=(("reference:prefill@32768/m/q/n", F(100)), REFERENCE))
+    loose = changed(ceiling=replace(ceiling, metrics=("decode",)), clock=fixed_clock(), pins=pins)
+    assert [only(rule, Fault.MARGIN_DROWNS).reach for rule in (both, slow, loose)] == [
+        Reach.REACHABLE, Reach.BEYOND, Reach.REACHABLE,
+    ]  # fmt: skip
+
+
+def test_a_ceiling_is_told_where_it_leaves_no_room_for_a_significant_gain() -> None:
+    rule = changed(ceiling=Ceiling(F(3), ("decode",), "own-reference"), pins=(REFERENCE, FRONTIER))
+    assert only(rule, Fault.CEILING_EXPIRES).region.least == F(60) / F("1.02")
 
 
 def test_the_search_finds_what_the_analysis_was_not_told_of() -> None:
