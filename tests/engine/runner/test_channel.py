@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from k3_ledger.engine.runner.channel import KEPT_ENVIRONMENT, Channel
 from k3_ledger.schemas.errors import RunError
 from k3_ledger.schemas.findings import Code
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SPEAKS = """
 import json, os, subprocess, sys
@@ -22,15 +26,16 @@ for line in sys.stdin:
 
 def test_what_an_engine_started_ends_with_it(tmp_path: Path) -> None:
     """A process that stays would hold the accelerator's memory, and the next run would be blamed."""
-    with Channel([sys.executable, "-c", SPEAKS], tmp_path, timeout_s=20) as channel:
-        child = channel.ask("hello").data["child"]
-        assert Path(f"/proc/{child}").exists()
-    status = Path(f"/proc/{child}/stat")
-    for _ in range(1000):  # killed, and waiting to be reaped by whoever adopts it
-        if not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z":
-            return
-        os.sched_yield()
-    pytest.fail("the child is alive")
+    with Channel([sys.executable, "-c", SPEAKS], tmp_path, timeout_s=60) as channel:
+        child = os.pidfd_open(channel.ask("hello").data["child"])
+        assert not ended(child, 0)
+    assert ended(child, 60), "the child is alive"
+    os.close(child)
+
+
+def ended(process: int, seconds: float) -> bool:
+    """Whether a process has ended, or does so while this waits; the file descriptor can be read once it has."""
+    return bool(select.select([process], [], [], seconds)[0])
 
 
 def test_an_engine_gets_nothing_of_the_environment_that_is_not_recorded(
@@ -38,7 +43,7 @@ def test_an_engine_gets_nothing_of_the_environment_that_is_not_recorded(
 ) -> None:
     for name in ("K3_CHUNK", "OMP_NUM_THREADS", "SECRET_KEY", "PYTHONSTARTUP"):
         monkeypatch.setenv(name, "1")
-    with Channel([sys.executable, "-c", SPEAKS], tmp_path, timeout_s=20) as channel:
+    with Channel([sys.executable, "-c", SPEAKS], tmp_path, timeout_s=60) as channel:
         given = channel.ask("hello").data["environment"]
         given.pop("LC_CTYPE", None)  # set by Python for itself
         assert given == dict(channel.environment)
@@ -54,7 +59,7 @@ for line in sys.stdin:
 
 
 def test_an_engine_that_speaks_unasked_is_told_so(tmp_path: Path) -> None:
-    with Channel([sys.executable, "-c", CHATTERS], tmp_path, timeout_s=20) as channel:
+    with Channel([sys.executable, "-c", CHATTERS], tmp_path, timeout_s=60) as channel:
         channel.ask("hello")
         with pytest.raises(RunError, match="before it was asked") as caught:
             channel.ask("ping")
