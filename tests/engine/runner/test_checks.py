@@ -15,6 +15,7 @@ from k3_ledger.engine.runner.measure import (
     METRICS,
     Kind,
     Observations,
+    Observer,
     Plan,
     Prompts,
     Round,
@@ -184,6 +185,16 @@ def test_what_the_extra_tokens_are_worth_is_what_a_rule_will_reckon() -> None:
     assert codes(found) == set()
 
 
+@pytest.mark.parametrize(("late", "grows"), [(9, False), (11, True)])
+def test_what_is_enough_does_not_grow(late: int, grows: bool) -> None:
+    found = rounds_held_up(0, 0, 0, 5, late, late, 900)
+    observer = Observer(None, Plan(), range(64))  # type: ignore[arg-type]
+    observer.found = found
+    assert observer.lengthen(1e9) == grows
+    assert (len(found.shorter), len(found.rounds)) == ((7, 0) if grows else (0, 7))
+    assert found.extra["prefill"] == 64, "its margin is met"
+
+
 class Slow(VirtualChannel):
     """An engine whose repetitions differ by a share of their length that falls as they get longer."""
 
@@ -204,7 +215,8 @@ class Slow(VirtualChannel):
     [
         (1, {}, False, True),
         (10, {}, True, True),
-        (10, {"longest_s": 0}, False, False),  # no time, not for a round more
+        (10, {"longest_s": 0}, False, False),  # no time
+        (20, {"longest_s": 0}, False, False),
         (10, {"most_extra": 50}, False, False),  # no room
         (20, {"longest_s": 15}, True, False),  # what fits in the time, and then an end
     ],
@@ -221,6 +233,11 @@ def test_lengths_grow_until_the_margin_is_met_or_the_time_is_up(
     assert (worth >= asked.signal_to_jitter) == enough
     assert bool(found.shorter) == grows
     assert len(found.rounds) >= asked.repetitions
+    if not asked.longest_s:  # rounds are added while the extra tokens do not stand out, and for nothing else
+        before_last = replace(found, rounds=found.rounds[:-1])
+        assert not found.settled
+        assert (len(found.rounds) == asked.repetitions) == (noise_ms == 10)
+        assert noise_ms == 10 or not all(map(before_last.stands_out, METRICS))
     longest = {walk.decode.count for one in found.rounds for walk in one.values()}
     assert longest == {found.short["decode"], found.short["decode"] + found.extra["decode"]}, "one plan's rounds count"
     if found.shorter:
@@ -390,6 +407,12 @@ def test_both_lengths_and_both_clocks_reach_the_receipt() -> None:
     series = {(one.metric, one.observer): one for one in timing_of(observations(), 0, Plan())}
     assert sorted({sample.count for sample in series["prefill", "subject"].samples}) == [64, 128]
     assert [len(series[metric, "controller"].samples) for metric in ("prefill", "decode")] == [15, 10]
+    found = observations()
+    found.warmups, found.shorter = found.rounds[:1], found.rounds[:3]
+    counted = {(one.metric, one.observer): one.warmup for one in timing_of(found, 0, Plan())}
+    assert [counted[metric, "subject"] for metric in ("prefill", "decode")] == [12, 8], (
+        "whatever ran before and is no sample"
+    )
     assert (series["decode", "subject"].context, series["decode", "subject"].context_filled) == (64, 64)
 
 

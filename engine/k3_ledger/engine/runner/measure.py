@@ -50,8 +50,8 @@ LESS: Final = 2
 """The pilot's range is wide, being of all walks: this part of what a rule asks for is enough to begin with."""
 SPARE: Final = 1.25
 """How much more than what a rule asks for the extra tokens are made to take when they are made more."""
-WORTH: Final = 1.5
-"""Growth of the extra tokens under which beginning again is not worth the time."""
+WORTH: Final = 0.5
+"""Share by which the extra tokens must grow to be worth beginning again, where time or room is too short for all."""
 MOST_GROWTH: Final = 8
 """Largest growth in one step."""
 
@@ -68,7 +68,8 @@ class Plan:
         warmup: rounds that are run first and not counted.
         signal_to_jitter: how many times the jitter the extra tokens are made to take, as a rule asks for it: the spread
             of the middle half of equal repetitions.
-        longest_s: seconds of timing after which lengths grow no more and no round is added, whatever the jitter.
+        longest_s: seconds of timing after which lengths grow no more, and rounds are added only while jitter hides what
+            the extra tokens cost.
         most_extra: most extra tokens that may be asked for.
         shortest_ns: what decode's short length is made to take at least, so that the pipe's own cost stays small.
         seed: of prompts, lengths and order; drawn afresh when None, and recorded.
@@ -327,7 +328,9 @@ class Observer:
         cost = rounds * sum(each[metric] * more[metric] for metric in more)
         fits = min(1.0, (left_s - same) / cost) if cost else 0.0
         grown = {metric: min(plan.most_extra, found.extra[metric] + int(fits * more[metric])) for metric in more}
-        if not any(grown[metric] >= WORTH * found.extra[metric] for metric in grown):
+        if not any(
+            grown[metric] >= found.extra[metric] + min(more[metric], WORTH * found.extra[metric]) for metric in more
+        ):
             return False
         found.extra.update(grown)
         found.shorter += found.rounds
@@ -410,7 +413,9 @@ def observe(
             progress(f"timing: round {len(found.rounds) + 1} of {plan.repetitions}")
             found.rounds.append(observer.round())
         again = observer.lengthen(end - clock())
-    while len(found.rounds) < plan.most_repetitions and not found.settled and clock() < end:
+    while len(found.rounds) < plan.most_repetitions and (
+        not all(map(found.stands_out, METRICS)) or (not found.settled and clock() < end)
+    ):
         progress(f"timing: round {len(found.rounds) + 1}")
         found.rounds.append(observer.round())
     return found
