@@ -512,7 +512,7 @@ def test_a_right_pin_is_not_alarmed_by_what_was_read_before_its_winner(
     more = 'source = "8641ae28987a4f8fdcc896dbe5443cd5"\ntime = 2026-08-05T03:03:59Z\n'
     (tmp_path / "pins.toml").write_text(REAL_PIN.format(role="frontier", value="56.82") + more)
     done = command("reconcile", real, "--pins", "pins.toml", "--json")
-    assert (done.code, done.json["findings"], done.json["pins"][0]["decision"]) == (0, [], "keep")
+    assert (done.code, done.json["findings"], done.json["pins"][0]["decision"]) == (0, [], "raise")
 
 
 def test_a_native_reference_is_raised_from_the_other_engines_receipt_alone(

@@ -6,7 +6,7 @@ import csv
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -41,9 +41,17 @@ def measured(
     return Measurement(track, Fraction(value), time, receipt, "cac4595a")  # type: ignore[arg-type]
 
 
-def merge(value: str | None, *, at: str = "08-06T00:00", sealed: bool = True, track: object = DECODE_128K) -> Merge:
+def merge(
+    value: str | None, *, at: str = "08-06T00:00", sealed: bool = True, track: object = DECODE_128K, **fields: Any
+) -> Merge:
     number = None if value is None else Fraction(value)
-    return Merge(track, moment(at), 127, "cac4595", RECEIPT if sealed else None, number, sealed)  # type: ignore[arg-type]
+    one = Merge(track, moment(at), 127, "cac4595", RECEIPT if sealed else None, number, sealed)  # type: ignore[arg-type]
+    return replace(one, commit=None, run=None, **fields) if "pull_request" in fields else replace(one, **fields)
+
+
+def early(value: str) -> Measurement:
+    """What a pin was measured at, two days before."""
+    return measured(value, time=moment("08-05T00:00"))
 
 
 def codes(report: LockReport) -> list[Code]:
@@ -136,7 +144,7 @@ def test_a_stale_pin_is_exit_1_and_proposes_the_measurement() -> None:
 
 
 def test_a_merged_winner_explains_drift_and_says_so() -> None:
-    report = reconcile_lock([pin("46.48")], [measured("46.48"), measured("56.82", "f" * 32)], merges=[merge("56.76")])
+    report = reconcile_lock([pin("46.48")], [early("46.48"), measured("56.82", "f" * 32)], merges=[merge("56.76")])
     assert Code.PIN_EXPLAINED in codes(report)
     assert report.exit_code is ExitCode.VERIFIED
     assert only(report).explained
@@ -145,7 +153,7 @@ def test_a_merged_winner_explains_drift_and_says_so() -> None:
 
 
 def test_a_winner_that_explains_too_little_leaves_the_pin_stale() -> None:
-    report = reconcile_lock([pin("40")], [measured("40"), measured("60", "f" * 32)], merges=[merge("50", sealed=False)])
+    report = reconcile_lock([pin("40")], [early("40"), measured("60", "f" * 32)], merges=[merge("50", sealed=False)])
     assert report.findings[-1].message.endswith("+20.0 % more than #127 landed at 50, which no receipt holds")
     assert report.exit_code is ExitCode.FALSE
 
@@ -160,13 +168,13 @@ def test_a_winner_that_explains_too_little_leaves_the_pin_stale() -> None:
     ],
 )
 def test_a_winner_that_did_not_move_the_slot_explains_nothing(winner: Merge) -> None:
-    report = reconcile_lock([pin("40")], [measured("40"), measured("60", "f" * 32)], merges=[winner])
+    report = reconcile_lock([pin("40")], [early("40"), measured("60", "f" * 32)], merges=[winner])
     assert report.findings[-1].message.endswith("nothing explains it")
 
 
 def test_the_last_winner_counts_not_the_greatest() -> None:
-    merges = [merge("60", at="08-05T00:00"), merge("45", at="08-06T00:00")]
-    report = reconcile_lock([pin("40")], [measured("40"), measured("60", "f" * 32)], merges=merges)
+    merges = [merge("60", at="08-05T00:00"), merge("45", at="08-06T00:00", pull_request=128)]
+    report = reconcile_lock([pin("40")], [early("40"), measured("60", "f" * 32)], merges=merges)
     assert Code.PIN_STALE in codes(report)
 
 
@@ -210,7 +218,7 @@ def test_a_pin_whose_source_measured_another_slot_was_edited_by_hand() -> None:
 
 
 def test_a_pin_predates_work_merged_on_any_metric_of_the_same_node() -> None:
-    merges = [merge("45", at="08-04T10:57"), merge("46", at="08-04T19:18", track=PREFILL_32K)]
+    merges = [merge("45", at="08-04T10:57"), merge("46", at="08-04T19:18", track=PREFILL_32K, pull_request=128)]
     elsewhere = replace(merges[0], track=replace(DECODE_128K, node="laptop"))
     old = pin("40.35", time=moment("08-04T07:09"), source=None)
     report = reconcile_lock([old], [measured("40.35", None)], merges=[*merges, elsewhere])
@@ -234,9 +242,9 @@ def test_a_slot_nobody_measured_is_said_not_passed_over() -> None:
 
 
 def test_the_newest_measurement_counts() -> None:
-    old = measured("70", "e" * 32, time=moment("08-05T00:00"))
-    report = reconcile_lock([pin("56.82")], [measured("56.82"), old])
-    assert report.findings == ()
+    claims_old = measured("70", "e" * 32, time=moment("08-05T00:00"))
+    assert codes(reconcile_lock([pin("56.82")], [measured("56.82"), claims_old])) == [Code.PIN_STALE]
+    assert codes(reconcile_lock([pin("56.82")], [claims_old, measured("56.82")])) == []
 
 
 @pytest.mark.parametrize(("file", "code"), [("60", Code.PIN_PROPOSAL), ("50", Code.PIN_LOWERED), ("56.82", None)])
@@ -299,18 +307,17 @@ def test_a_source_of_the_other_role_is_no_source() -> None:
 # ------------------------------------------------------------------------------------- alarms need newer evidence
 
 
-@pytest.mark.parametrize(
-    ("receipt", "at", "decision"),
-    [
-        (None, "08-07T00:00", "keep"),  # the round's own log, read before its winner
-        (None, "08-07T00:01", "alarm"),
-        ("f" * 32, "08-07T00:00", "alarm"),  # another receipt, later in the sequence
-    ],
-)
-def test_an_alarm_needs_evidence_newer_than_the_pin(receipt: str | None, at: str, decision: str) -> None:
-    report = reconcile_lock([pin("56.82")], [measured("56.82"), measured("46.11", receipt, time=moment(at))])
-    assert only(report).drift.decision == decision
-    assert report.exit_code is (ExitCode.FALSE if decision == "alarm" else ExitCode.VERIFIED)
+@pytest.mark.parametrize("at", ["08-01T00:00", "08-07T00:00", "08-09T00:00"])
+@pytest.mark.parametrize("receipt", [None, "f" * 32])
+def test_an_alarm_needs_evidence_that_stands_behind_the_pins_source(receipt: str | None, at: str) -> None:
+    low = measured("46.11", receipt, time=moment(at))
+    before = reconcile_lock([pin("56.82", source="a" * 32)], [measured("56.82", "a" * 32, PREFILL_32K), low])
+    assert only(before).drift.decision == "alarm", "the source's other slot stands in front"
+    report = reconcile_lock([pin("56.82")], [measured("56.82"), low])
+    assert (only(report).drift.decision, report.exit_code) == ("alarm", ExitCode.FALSE)
+    other_slot = measured("56.82", track=PREFILL_32K)
+    kept = reconcile_lock([pin("56.82")], [low, other_slot])
+    assert only(kept).drift.decision == "keep", "what stands in front of the source says nothing of it"
 
 
 def test_a_pin_without_its_source_is_as_old_as_it_says() -> None:

@@ -67,7 +67,7 @@ def reconcile(
         raise typer.BadParameter("there is no pins file to write: name it with --pins", param_hint="--write")
     share = read_share(threshold, "--threshold", below=10)
     material = load_material(source, processes)[0]
-    records = list(material.pins.values())
+    records = list(material.pin_entries)
     if pins is not None:
         held = read_pins(read_small(pins), source=str(pins))
         note_empty(pins, held)
@@ -88,10 +88,13 @@ def reconcile(
 
 
 def _receipts(material: Material) -> dict[str, Fraction]:
-    """Value of every receipt that a merge could name: its own identity, or the id of the foreign one."""
+    """Value of every receipt that counts and a merge could name: its own identity, or the id of the foreign one."""
+    from k3_ledger.rescore.rules.verdict import REJECT
+
     values: dict[str, Fraction] = {}
     for candidate in material.candidates:
-        if candidate.run.speed is not None:
+        counts = not candidate.superseded and candidate.published != REJECT
+        if candidate.run.speed is not None and counts:
             values.setdefault(candidate.identity, candidate.run.speed)
             values.setdefault(candidate.run.run, candidate.run.speed)
     return values

@@ -3,7 +3,8 @@
 A verdict passes when the rule of its digest, applied to the run it names and the pins it states, gives the same tier,
 the same binding term, the same intermediate values and the same list of what was not checked; and when every pin it
 states is what stands where the verdict says it stands. A pin passes when the entry it names measured its value on its
-slot: for a reference a run of the other engine, for any other pin a run of this project's own. A rule passes when its
+slot, stood by then and is no lower than a pin before it: for a reference a run of the other engine, for any other pin
+a run of this project's own. A rule passes when its
 digest is that of the parameters it carries, and is counted among the verdicts. What cannot be decided (a rule nobody
 published, a pin from a file) is counted as not checked, never passed.
 """
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from k3_ledger.rescore.exact import format_exact
 from k3_ledger.rescore.history.pins import pin_at
 from k3_ledger.rescore.inputs import Figure
+from k3_ledger.rescore.pins import list_lowered, lowered_finding
 from k3_ledger.rescore.replay import Material, gather
 from k3_ledger.rescore.rescore import Judge
 from k3_ledger.rescore.rules.registry import RULES
@@ -269,9 +271,14 @@ def _pins(material: Material, lost: Mapping[str, int]) -> Iterator[Finding | Non
         if not candidate.native and candidate.run.speed is not None:
             values = [(candidate.run.track, candidate.run.speed), *candidate.others.items()]
             facts.setdefault(candidate.identity, []).extend((False, track, value) for track, value in values)
+    lowered = {pin.identity: lowered_finding(pin, higher) for pin, higher in list_lowered(material.pin_entries)}
     for pin in material.pin_entries:
         taken_back = _rests_on_what_was_taken_back("pin", (pin.source,), lost, pin.position)
-        yield taken_back or _traced(pin, facts.get(pin.source or "", []))
+        source = pin.source or ""
+        if taken_back is None and not material.standing.stands(source, at=pin.position.index):
+            message = f"{pin.slot}: the entry it names was superseded before"
+            taken_back = Finding(Code.PIN_UNSOURCED, message, pin.position, found=source)
+        yield taken_back or _traced(pin, facts.get(source, [])) or lowered.get(pin.identity)
 
 
 def _traced(pin: PinRecord, measured: list[tuple[bool, Track, Fraction]]) -> Finding | None:

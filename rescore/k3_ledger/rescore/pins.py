@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from k3_ledger.rescore.exact import format_exact
 from k3_ledger.rescore.slots import TOKEN, Role, Track, parse_slot
+from k3_ledger.rescore.standing import Moment
 from k3_ledger.rescore.toml import Table, read_tables
 from k3_ledger.schemas.errors import RescoreError
-from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import NOWHERE, Position
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
     from fractions import Fraction
 
@@ -70,6 +71,8 @@ class Merge:
         run: receipt of the winning run; None when it was never sealed.
         value: the winner's number: that of its receipt, or the claimed one.
         sealed: True when ``value`` stands in a receipt.
+        position: where it is a file's line.
+        index: position in the chain, where it is an entry.
     """
 
     track: Track
@@ -80,6 +83,27 @@ class Merge:
     value: Fraction | None
     sealed: bool
     position: Position = NOWHERE
+    index: int | None = None
+
+    @property
+    def moment(self) -> Moment:
+        """When it landed: by position where it is an entry, else by the time that is claimed."""
+        return Moment(self.index, self.time)
+
+    def is_same(self, other: Merge) -> bool:
+        """Whether two records are of one merge: they share something that names it, and differ in nothing that does."""
+        if self.track != other.track:
+            return False
+        commits = (self.commit, other.commit)
+        known = [
+            (self.pull_request, other.pull_request),
+            (self.run, other.run),
+            commits
+            if None in commits
+            else tuple(commit and commit[: min(map(len, filter(None, commits)))] for commit in commits),
+        ]
+        both = [one == two for one, two in known if one is not None and two is not None]
+        return bool(both) and all(both)
 
     @property
     def label(self) -> str:
@@ -151,6 +175,37 @@ def read_merges(data: bytes, *, source: str, receipts: Mapping[str, Fraction]) -
     return sorted(merges, key=lambda merge: merge.time)
 
 
+def distinct_merges(merges: Iterable[Merge]) -> list[Merge]:
+    """Each merge once, in the order given; of two records of one, the entry counts, else the first."""
+    found: list[Merge] = []
+    for merge in merges:
+        same = next((place for place, other in enumerate(found) if merge.is_same(other)), None)
+        if same is None:
+            found.append(merge)
+        elif found[same].index is None and merge.index is not None:
+            found[same] = merge
+    return found
+
+
+def list_lowered(pins: Iterable[PinRecord]) -> Iterator[tuple[PinRecord, PinRecord]]:
+    """(pin, a higher one in front of it) for every pin entry that is lower than one before it on its slot."""
+    highest: dict[str, PinRecord] = {}
+    for pin in pins:
+        if pin.entry:
+            before = highest.setdefault(pin.slot, pin)
+            if pin.value < before.value:
+                yield pin, before
+            else:
+                highest[pin.slot] = pin
+
+
+def lowered_finding(pin: PinRecord, higher: PinRecord) -> Finding:
+    """What is to be said of a pin entry that is lower than one before it."""
+    before, now = format_exact(higher.value), format_exact(pin.value)
+    message = f"{pin.slot}: pinned {now}, after {before}"
+    return Finding(Code.PIN_LOWERED, message, pin.position, f"at least {before}", now)
+
+
 def check_pin(value: Fraction, *, slot: str, position: Position = NOWHERE) -> Fraction:
     """The value, if it can be pinned.
 
@@ -166,6 +221,20 @@ def check_pin(value: Fraction, *, slot: str, position: Position = NOWHERE) -> Fr
         position=position,
         expected="a value above 0",
         found=format_exact(value),
+    )
+
+
+def check_winner(claimed: Fraction, *, slot: str, position: Position = NOWHERE) -> Fraction:
+    """The number that a merged winner claims, if it can be one.
+
+    Raises:
+        RescoreError: ``K3L-PIN-INVALID`` when it is zero or negative.
+    """
+    if claimed > 0:
+        return claimed
+    message = f"a winner on {slot} claims {format_exact(claimed)}"
+    raise RescoreError(
+        Code.PIN_INVALID, message, position=position, expected="a value above 0", found=format_exact(claimed)
     )
 
 
@@ -202,16 +271,27 @@ def rewrite_pins(text: str, updates: Mapping[str, PinRecord]) -> str:
 
 
 def _rewritten(block: list[str], pin: PinRecord) -> list[str]:
+    """A block with new values, each on the line it was on and in front of the comment that stood there."""
     fields = {
         "value": format_exact(pin.value),
         "source": None if pin.source is None else f'"{pin.source}"',
         "commit": None if pin.commit is None else f'"{pin.commit}"',
         "time": None if pin.time is None else pin.time.strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
-    kept = [line for line in block if not re.match(rf"\s*({'|'.join(fields)})\s*=", line)]
+    kept: list[str] = []
+    for line in block:
+        match = _FIELD.fullmatch(line)
+        if match is None or match[1] not in fields:
+            kept.append(line)
+        elif (value := fields.pop(match[1])) is not None:
+            kept.append(f"{match[1]} = {value}{match[2]}")
     tail = _trailing(kept)
     head = kept[: len(kept) - len(tail)]
     return [*head, *(f"{key} = {value}" for key, value in fields.items() if value is not None), *tail]
+
+
+_FIELD: Final = re.compile(r"""\s*([a-z]+)\s*=\s*(?:"[^"]*"|'[^']*'|[^"'#]*?)(\s*(?:#.*)?)""")
+"""A field on one line: its name, and the blanks and the comment behind its value."""
 
 
 def _trailing(lines: list[str]) -> list[str]:

@@ -2,17 +2,19 @@
 
 1. No measurement: nothing was checked, and that is said.
 2. Drift is ``(measured - pin) / pin``. Below nine tenths of the pin: alarm. A pin is never lowered.
-3. More than the threshold above the pin (10 % unless the caller says otherwise; exactly 10 % is not): stale. What
-   the last merged winner does not account for is measured against the greater of pin and winner; where that is
-   within the threshold the drift is explained.
+3. More than the threshold above the pin (10 % unless the caller says otherwise; exactly 10 % is not): stale. What the
+   last merged winner accounts for is explained: one that landed between the pin's build and the measurement, and whose
+   own number is within the threshold of what was measured, above or below. A winner explains what it could have done.
 4. Within the agreement band (2 % of the pin, at least 0.01) the pin stands. The band comes after the threshold, so
    that its absolute part cannot hide the drift of a small pin.
 5. Otherwise the pin stands when the measurement is below it, and should rise to it when it is above.
-6. A pin without a source, with a value its source did not measure, or older than work merged since, is a finding
-   whatever its drift.
+6. A pin without a source, with a value its source did not measure, older than work merged since, or lower than one
+   before it is a finding whatever its drift.
 7. A ``reference`` pin is held against receipts of role reference alone, and every other pin against all others: the
    other engine's value and this project's own never explain, raise or source one another.
 8. An alarm needs evidence newer than the pin: what was read before the pin's source was measured says nothing of it.
+9. What is newest, and what landed in between, is decided by position (:mod:`k3_ledger.rescore.standing`); a claimed
+   time decides only for what has none, such as a line of merges.toml.
 
 :func:`reconcile_lock` is pure: it decides and proposes, and writes nothing.
 """
@@ -24,7 +26,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded
-from k3_ledger.rescore.pins import Merge, PinRecord, check_pin
+from k3_ledger.rescore.pins import Merge, PinRecord, check_pin, distinct_merges, list_lowered, lowered_finding
+from k3_ledger.rescore.standing import Moment
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import NOWHERE, ExitCode, Severity
 
@@ -54,6 +57,10 @@ class Measurement:
         commit: what was measured, if known.
         said_by: where a figure without a receipt stands, in words.
         reference: True for what the other engine measured, in a receipt of role reference.
+        position: of its receipt, in the chain or in the source; None for what is in neither.
+        current: False for what says nothing of the build that others are scored against: a candidate of this ledger.
+        counts: False when its receipt was refused or superseded: it is neither newest nor anybody's source.
+        entry: identity of the entry that its receipt was imported in, where that is another.
     """
 
     track: Track
@@ -63,6 +70,19 @@ class Measurement:
     commit: str | None = None
     said_by: str = ""
     reference: bool = False
+    position: int | None = None
+    current: bool = True
+    counts: bool = True
+    entry: str | None = None
+
+    def is_of(self, source: str) -> bool:
+        """Whether it stands in the receipt, or the entry, that a pin names as its source."""
+        return source in {self.receipt, self.entry}
+
+    @property
+    def moment(self) -> Moment:
+        """When it was recorded."""
+        return Moment(self.position, self.time)
 
     @property
     def role(self) -> Role:
@@ -90,8 +110,8 @@ class Drift:
     winner: Merge | None
 
     def explained(self, threshold: Fraction) -> bool:
-        """Whether the drift is more than the threshold and the winner accounts for it."""
-        return self.decision == "stale" and self.unexplained is not None and self.unexplained <= threshold
+        """Whether the drift is more than the threshold and the winner's number is within it of what was measured."""
+        return self.decision == "stale" and self.unexplained is not None and abs(self.unexplained) <= threshold
 
 
 def compare(
@@ -132,7 +152,7 @@ class Row:
 
     Attributes:
         measured: the newest measurement; None when there is none.
-        predates: how many merges on the same model and node are younger than the pin.
+        predates: how many different merges on the same model and node are younger than the pin.
         proposal: the pin as it should become; None when it stands.
     """
 
@@ -176,8 +196,8 @@ def reconcile_lock(
 
     Args:
         pins: from ``pin`` entries and a pins file; where both pin a slot the entry counts and the file is a proposal.
-        measurements: of any slots, in any order; of equal times the later in the sequence is the newer.
-        merges: winners in the order they landed; empty for the bare rule.
+        measurements: of any slots, in the order of the log: the last is the newest, whatever time it claims.
+        merges: winners in the order they landed; empty for the bare rule. What is said twice landed once.
         sealed_only: True when a winner whose number no receipt holds explains nothing.
         threshold: share above which drift is stale; must be above zero.
 
@@ -187,7 +207,7 @@ def reconcile_lock(
     """
     if threshold <= 0:
         raise ValueError("a threshold must be above zero")
-    measured = sorted(measurements, key=lambda item: item.time)
+    measured, merges = list(measurements), distinct_merges(merges)
     counting, proposals = _counting(pins)
     explaining = [merge for merge in merges if merge.value is not None and (merge.sealed or not sealed_only)]
     rows = tuple(_row(pin, measured, merges, explaining, threshold) for pin in counting)
@@ -197,7 +217,7 @@ def reconcile_lock(
 def _counting(pins: Sequence[PinRecord]) -> tuple[list[PinRecord], list[Finding]]:
     """The pins that count, and what is to be said of files that disagree with entries."""
     entries = {pin.slot: pin for pin in pins if pin.entry}
-    findings: list[Finding] = []
+    findings = [lowered_finding(pin, higher) for pin, higher in list_lowered(pins)]
     for pin in pins:
         entry = entries.get(pin.slot)
         if entry is None or pin.entry or pin.value == entry.value:
@@ -216,7 +236,7 @@ def _row(
     explaining: Sequence[Merge],
     threshold: Fraction,
 ) -> Row:
-    own = [item for item in measured if item.measures(pin)]
+    own = [item for item in measured if item.measures(pin) and item.current and item.counts]
     newest = own[-1] if own else None
     findings = [*_provenance(pin, measured)]
     predates = _predates(pin, measured, merges)
@@ -230,7 +250,7 @@ def _row(
     drift = compare(
         pin.value,
         newest.value,
-        winner=_last_winner(pin, newest, explaining),
+        winner=_last_winner(pin, newest, measured, explaining),
         threshold=threshold,
         slot=pin.slot,
         position=pin.position,
@@ -253,9 +273,12 @@ def _provenance(pin: PinRecord, measured: list[Measurement]) -> list[Finding]:
     """Whether the receipt a pin names is there and measured what the pin says."""
     if pin.source is None:
         return [Finding(Code.PIN_UNSOURCED, f"{pin.slot}: no source is named", pin.position)]
-    named = [item for item in measured if item.receipt == pin.source]
+    named = [item for item in measured if item.is_of(pin.source)]
     if not named:
         message = f"{pin.slot}: no receipt {pin.source[:8]} measures anything"
+        return [Finding(Code.PIN_UNSOURCED, message, pin.position, found=pin.source)]
+    if not any(item.counts for item in named):
+        message = f"{pin.slot}: receipt {pin.source[:8]} was refused or superseded"
         return [Finding(Code.PIN_UNSOURCED, message, pin.position, found=pin.source)]
     here = [item for item in named if item.measures(pin)]
     if not here:
@@ -270,41 +293,61 @@ def _provenance(pin: PinRecord, measured: list[Measurement]) -> list[Finding]:
     return []
 
 
-def _since(pin: PinRecord, measured: list[Measurement]) -> datetime | None:
+def _since(pin: PinRecord, measured: list[Measurement]) -> Moment:
     """When a pin was measured: its source's word counts before its own."""
-    return next((item.time for item in measured if pin.source and item.receipt == pin.source), pin.time)
+    found = _source(pin, measured)
+    return Moment(pin.position.index if pin.entry else None, pin.time) if found is None else found.moment
+
+
+def _source(pin: PinRecord, measured: list[Measurement]) -> Measurement | None:
+    """The measurement that a pin names, on its slot if there is one."""
+    named = [item for item in measured if pin.source and item.is_of(pin.source)]
+    return next((item for item in named if item.measures(pin)), named[0] if named else None)
 
 
 def _is_newer(newest: Measurement, pin: PinRecord, measured: list[Measurement]) -> bool:
-    """Whether a measurement was made after the pin.
-
-    Of the same moment, another receipt is newer (of equal times the later in the sequence is), and a figure without a
-    receipt is not: what a round's log says of the build before was read before the round's winner.
-    """
+    """Whether a measurement was made after the pin: it stands behind the pin's source, or behind what the pin says."""
+    source = _source(pin, measured)
+    if source is not None:
+        return measured.index(newest) > measured.index(source)
     since = _since(pin, measured)
-    return since is None or newest.time > since or (newest.time == since and newest.receipt not in {None, pin.source})
+    return since == Moment() or newest.moment.is_after(since)
 
 
 def _predates(pin: PinRecord, measured: list[Measurement], merges: Sequence[Merge]) -> int:
     """How many winners landed on the same model and node, on whatever metric, after the pin was measured.
 
-    None of them changes the other engine.
+    None of them changes the other engine. One that moved two slots landed once.
     """
     if pin.role == "reference":
         return 0
-    place = (pin.track.model, pin.track.quant, pin.track.node)
     since = _since(pin, measured)
-    return sum(
-        since is not None and merge.time > since and (merge.track.model, merge.track.quant, merge.track.node) == place
+    place = replace(pin.track, metric="", context=None, conditions=())
+    younger = [
+        replace(merge, track=place)
         for merge in merges
-    )
+        if merge.moment.is_after(since) and replace(merge.track, metric="", context=None, conditions=()) == place
+    ]
+    return len(distinct_merges(younger))
 
 
-def _last_winner(pin: PinRecord, newest: Measurement, merges: Sequence[Merge]) -> Merge | None:
-    """The last winner on the pin's track that landed by the time of the measurement; none moves the other engine."""
+def _last_winner(
+    pin: PinRecord, newest: Measurement, measured: list[Measurement], merges: Sequence[Merge]
+) -> Merge | None:
+    """The last winner on the pin's track that landed between the pin's build and the measurement.
+
+    None moves the other engine.
+    """
     if pin.role == "reference":
         return None
-    landed = [merge for merge in merges if merge.track == pin.track and merge.time <= newest.time]
+    since = _since(pin, measured)
+    landed = [
+        merge
+        for merge in merges
+        if merge.track == pin.track
+        and (since == Moment() or merge.moment.is_after(since, or_same=True))
+        and not merge.moment.is_after(newest.moment)
+    ]
     return landed[-1] if landed else None
 
 
@@ -326,7 +369,12 @@ def _verdict(pin: PinRecord, newest: Measurement, drift: Drift, *, explained: bo
     if explained:
         message = f"{shown}, {said}; {_signed(drift.unexplained)} % unexplained"
         return Finding(Code.PIN_EXPLAINED, message, pin.position, expected, found)
-    message = f"{shown}, {_signed(drift.unexplained)} % more than {said}"
+    off = (
+        f"{_signed(drift.unexplained)} % more"
+        if drift.unexplained > 0
+        else f"{format_percent(-drift.unexplained)} % less"
+    )
+    message = f"{shown}, {off} than {said}"
     return Finding(Code.PIN_STALE, message, pin.position, expected, found)
 
 

@@ -1,7 +1,7 @@
 """Gather from a verified log, or from an audited foreign one, everything that judging needs, in order.
 
 Order is the chain's: a pin, a frontier run or a merge counts for what stands behind it. A foreign log has no chain;
-its runs are ordered by the time they state. What was superseded counts for nothing (see
+its runs stand in the order of the source. What was superseded counts for nothing (see
 :mod:`k3_ledger.rescore.standing`); a run that was is kept, and marked.
 """
 
@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 from k3_ledger.rescore.imported import list_unreadable, read_frontier, read_import
 from k3_ledger.rescore.inputs import Figure, RunInputs
 from k3_ledger.rescore.native import read_actors, read_parity, read_run
-from k3_ledger.rescore.pins import Merge, PinRecord, check_pin, check_unit
+from k3_ledger.rescore.pins import Merge, PinRecord, check_pin, check_unit, check_winner
 from k3_ledger.rescore.reconcile import Measurement
 from k3_ledger.rescore.rules.reading import parse_parameters
 from k3_ledger.rescore.rules.registry import RULES
+from k3_ledger.rescore.rules.verdict import REJECT
 from k3_ledger.rescore.slots import parse_slot
 from k3_ledger.rescore.standing import Standing, first_published, read_standing
 from k3_ledger.schemas.errors import RescoreError
@@ -187,7 +188,21 @@ def gather(log: VerifiedLog, *, at: int | None = None) -> Material:
             break
         if not entry.disowned:
             gathering.take(entry)
+    _leave_out_refused(gathering.material)
     return gathering.material
+
+
+def _leave_out_refused(material: Material) -> None:
+    """Let no run of this ledger that was published as refused source a pin or explain a drift."""
+    rejected = {one.identity for one in material.candidates if one.native and one.published == REJECT}
+    if rejected:
+        material.measurements = [
+            replace(item, counts=item.counts and item.receipt not in rejected) for item in material.measurements
+        ]
+        material.merges = [
+            replace(merge, value=None, sealed=False) if merge.sealed and merge.run in rejected else merge
+            for merge in material.merges
+        ]
 
 
 def gather_foreign(items: Iterable[ImportItem]) -> Material:
@@ -197,7 +212,6 @@ def gather_foreign(items: Iterable[ImportItem]) -> Material:
         fields = {step["name"]: step["value"] for step in item.body["fields"]}
         foreign_id = item.body["foreign_id"]
         _take_import(material, foreign_id, foreign_id, fields, item.body["attestation"])
-    material.candidates.sort(key=lambda candidate: candidate.run.at.timestamp() if candidate.run.at else 0.0)
     return material
 
 
@@ -219,20 +233,29 @@ def _take_import(
         if error.finding not in unread:
             unread.append(error.finding)
     material.unread += [replace(finding, position=replace(finding.position, index=index)) for finding in unread]
-    if run is not None:
-        others = {}
-        if run.guarded is not None and run.guard_pin is not None:
-            others = {run.track.at("decode", 131_072): run.guarded}
-        superseded = not stands or any(fields.get(f"{record}.superseded_by") for record in ("ledger", "index"))
-        material.candidates.append(
-            Candidate(identity, run, others, superseded=superseded, attestation=attestation, index=index)
-        )
-        if run.speed and run.at and stands:
-            material.measurements.append(Measurement(run.track, run.speed, run.at, foreign_id, run.commit))
-    at = run.at if run is not None else None
-    if reading is not None and at is not None and stands:
+    if run is None:
+        return
+    position = index if index is not None else len(material.candidates)
+    others = {}
+    if run.guarded is not None and run.guard_pin is not None:
+        others = {run.track.at("decode", 131_072): run.guarded}
+    superseded = not stands or any(fields.get(f"{record}.superseded_by") for record in ("ledger", "index"))
+    candidate = Candidate(identity, run, others, superseded=superseded, attestation=attestation, index=index)
+    material.candidates.append(candidate)
+    if run.at is None:
+        return
+    if reading is not None and stands:
+        # What the round's log says of the build before was read before the round's own runs.
         said_by = f"the round's log of {foreign_id[:8]}"
-        material.measurements.append(Measurement(reading.track, reading.value, at, None, reading.commit, said_by))
+        material.measurements.append(
+            Measurement(reading.track, reading.value, run.at, None, reading.commit, said_by, position=position)
+        )
+    counts = not superseded and candidate.published != REJECT
+    speeds = {} if not run.speed else {run.track: run.speed}
+    material.measurements += [
+        Measurement(track, value, run.at, foreign_id, run.commit, position=position, counts=counts, entry=identity)
+        for track, value in {**others, **speeds}.items()
+    ]
 
 
 class Gathering:
@@ -273,7 +296,7 @@ class Gathering:
             if taken.kind == "pin":
                 self._pin(entry.identity, taken.body, entry.index, _time(taken.time))
             elif taken.kind == "merge":
-                self._merge(taken.body, _time(taken.time))
+                self._merge(taken.body, entry.index, _time(taken.time))
         except RescoreError:
             if entry.identity not in self.void:
                 raise
@@ -307,10 +330,18 @@ class Gathering:
 
     def _run(self, identity: str, index: int, body: Any, at: datetime, *, stands: bool) -> None:
         self.material.facts += [Fact(identity, index, at, body.role, one, stands) for one in read_actors(body)]
-        if body.role != "candidate" and not stands:
-            return
         parity = read_parity(body)
         measured = read_run(body)
+        self.material.measurements += [
+            Measurement(
+                item.track, item.speed, at, identity, reference=body.role == "reference", position=index,
+                current=body.role != "candidate", counts=stands,
+            )
+            for item in measured
+            if item.speed is not None
+        ]  # fmt: skip
+        if body.role != "candidate" and not stands:
+            return
         values = {item.track: item.speed for item in measured if item.speed is not None}
         for item in measured:
             if item.speed is None:
@@ -324,9 +355,6 @@ class Gathering:
                     self.round_frontier[body.round, item.track] = figure
                     if parity is not None:
                         self.round_parity[body.round] = parity
-            if body.role in {"frontier", "reference"}:
-                other = body.role == "reference"
-                self.material.measurements.append(Measurement(item.track, item.speed, at, identity, reference=other))
         if body.role != "candidate":
             return
         found = []
@@ -385,16 +413,20 @@ class Gathering:
         self.figures = {**self.figures, body.slot: Figure(value, "pin", source=identity)}  # candidates keep their own
         self.material.pin_entries.append(pin)
 
-    def _merge(self, body: Any, at: datetime) -> None:
-        _, track = parse_slot(body.slot)
+    def _merge(self, body: Any, index: int, at: datetime) -> None:
+        _, track = parse_slot(body.slot, position=Position(index=index, field="body.slot"))
+        claimed = None if body.claimed is None else Fraction(body.claimed)
+        if claimed is not None:
+            check_winner(claimed, slot=body.slot, position=Position(index=index, field="body.claimed"))
         won = [
             candidate.run.speed
             for candidate in self.by_identity.get(body.run or "", [])
-            if candidate.run.track == track and candidate.run.speed is not None
+            if candidate.run.track == track and candidate.run.speed is not None and not candidate.superseded
         ]
-        claimed = None if body.claimed is None else Fraction(body.claimed)
         value = won[0] if won else claimed
-        self.material.merges.append(Merge(track, at, body.pull_request, body.commit, body.run, value, sealed=bool(won)))
+        self.material.merges.append(
+            Merge(track, at, body.pull_request, body.commit, body.run, value, sealed=bool(won), index=index)
+        )
 
 
 def read_known(log: VerifiedLog) -> set[str]:

@@ -96,9 +96,9 @@ ROWS: Final = {
         "append a pin entry, or bring the file in line",
     ),
     "PIN_LOWERED": CodeInfo(
-        Area.PINS, E, "pin proposed lower",
-        "The file proposes a lower value than the ledger's own pin entry. Pins only ever rise.",
-        "restore the value of the pin entry",
+        Area.PINS, E, "pin lowered",
+        "A pin entry is lower than one before it on its slot, or a file proposes less. Pins only rise.",
+        "restore the higher value; if that was the wrong one, supersede its entry and say why",
     ),
     # -- verdicts --------------------------------------------------------------------------------------------
     "VERDICT_MISMATCH": CodeInfo(

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from k3_ledger.verify.polaris.facts import LOG_FIGURES
@@ -20,7 +22,7 @@ from k3_ledger.verify.polaris.hashes import Record
 from k3_ledger.verify.polaris.spelling import sha256_hex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from k3_ledger.verify.polaris.audit import AuditReport
     from k3_ledger.verify.polaris.foreign_json import Document
@@ -98,14 +100,14 @@ def import_key(body: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def to_import(log: RunLog, files: Files, report: AuditReport) -> Iterator[ImportItem]:
-    """Everything in a log that can be imported, in order: runs by time, then rounds, then advances.
+    """Everything in a log that can be imported, in order: runs as the log lists them, then rounds, then advances.
 
     Args:
         log: the log, parsed.
         files: the same bytes that ``log`` was parsed from.
         report: the audit of the same bytes.
     """
-    for run in log.runs:
+    for run in in_source_order(log.runs):
         codes = [code.id for code in report.by_run[run.run_id]]
         originals = [(path, files[path]) for path in _original_first(run.files)]
         originals += [(row_name(row), row.raw) for row in (*run.ledger, *run.index)]
@@ -114,6 +116,22 @@ def to_import(log: RunLog, files: Files, report: AuditReport) -> Iterator[Import
         yield _item(f"rounds/{folder}", "none", list(_round_fields(text)), [], [(text.source, files[text.source])])
     for row in log.advances:
         yield _item(row_name(row), "none", list(_record_fields("advance", row, ("",))), [], [(row_name(row), row.raw)])
+
+
+def in_source_order(runs: Sequence[Run]) -> list[Run]:
+    """Runs in the order in which the log's ledger lists them, whatever time they claim.
+
+    One that it does not list has no place but the one its time claims: in front of the first listed run that claims a
+    later time.
+
+    Args:
+        runs: of a parsed log, by claimed time.
+    """
+    listed = sorted((run for run in runs if run.ledger), key=lambda run: run.ledger[0].position.line or 0)
+    latest = list(accumulate((run.timestamp for run in listed), max))
+    places = [(bisect_right(latest, run.timestamp), 0, run) for run in runs if not run.ledger]
+    places += [(place, 1, run) for place, run in enumerate(listed)]
+    return [run for _, _, run in sorted(places, key=lambda item: item[:2])]
 
 
 def row_name(row: Document) -> str:
