@@ -16,6 +16,13 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 RUN = "k3-ledger run --model model.gguf --node demo --round demo --longest 20 --context 64 --depth 4 --depth 64"
+
+
+def again(bundle: str, run: str) -> str:
+    """A second try where the machine was too busy for the first: a run whose times say nothing is refused."""
+    return f"{run} || {{ mv {bundle} {bundle}-refused; {run}; }}"
+
+
 HOUSE = (
     "for metric in decode prefill; do k3-ledger rules show house-2.$metric --toml |"
     """ sed -e '/^name/s/house-2/demo/' -e '/^scope.context/s/".*"/"64"/' -e '/^guard.context/s/".*"/"64"/'"""
@@ -34,7 +41,7 @@ STEPS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
     ("A K3-shaped model with random weights.", "k3-ledger model synth model.gguf --preset tiny", (0,)),
     (
         "What is to be beaten: timed from outside, outputs and logits compared with llama.cpp on the same file.",
-        f"{RUN} --out main --role frontier",
+        again("main", f"{RUN} --out main --role frontier"),
         (0,),
     ),
     ("Keys, a ledger, and the receipt.", "k3-ledger keygen root.pem log.pem runner.pem judge.pem", (0,)),
@@ -51,7 +58,7 @@ STEPS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
     ("What was measured becomes what others are held against.", PINS, (0,)),
     (
         "A change: the path that is not bit-identical.",
-        f"{RUN} --out change --flag deterministic=0",
+        again("change", f"{RUN} --out change --flag deterministic=0"),
         (0,),
     ),
     ("", "k3-ledger seal change --ledger speed --key runner.pem", (0,)),
