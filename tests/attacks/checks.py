@@ -310,13 +310,14 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "verify.policy._typed": ((f"{VERIFY}.policy._typed", lambda table, key, *_: table.get(key)),),
     "verify.policy.TrustPolicy.__post_init__": ((f"{VERIFY}.policy.TrustPolicy.__post_init__", _none),),
     # judgements
-    "rescore.judgements._verdicts": (("k3_ledger.rescore.judgements._verdicts", _nothing),),
+    "rescore.judgements.check_verdicts": (("k3_ledger.rescore.judgements.check_verdicts", _nothing),),
     "rescore.judgements._rests_on_what_was_taken_back": (
         ("k3_ledger.rescore.judgements._rests_on_what_was_taken_back", _none),
     ),
-    "rescore.judgements._rules": (("k3_ledger.rescore.judgements._rules", _nothing),),
+    "rescore.judgements.check_rule_names": (("k3_ledger.rescore.judgements.check_rule_names", _nothing),),
+    "rescore.judgements._misnamed": (("k3_ledger.rescore.judgements._misnamed", _none),),
     "rescore.pins.check_pin": (("k3_ledger.rescore.replay.check_pin", lambda value, **_: value),),
-    "rescore.judgements._pins": (("k3_ledger.rescore.judgements._pins", _nothing),),
+    "rescore.judgements.trace_pins": (("k3_ledger.rescore.judgements.trace_pins", _nothing),),
 }
 
 

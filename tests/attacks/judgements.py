@@ -106,6 +106,12 @@ def judge_an_entry_that_is_not_there(world: World) -> LogTrial:
 @attack
 def judge_by_a_rule_that_nobody_published(world: World) -> LogTrial:
     """Nobody can derive it again; it is counted as not checked, and never called ok."""
+    return _said(world, "verdict", _verdict(world, rule="kind-1.decode", rule_sha256="9" * 64))
+
+
+@attack
+def judge_by_a_rule_that_nobody_published_under_a_known_name(world: World) -> LogTrial:
+    """A file named like a shipped rule, with other bars: whoever reads the name would take the tier for that rule's."""
     return _said(world, "verdict", _verdict(world, rule_sha256="9" * 64))
 
 

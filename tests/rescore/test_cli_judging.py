@@ -306,7 +306,7 @@ def test_what_could_not_be_derived_again_is_said(command: Callable[..., Done], t
     from tests.rescore.test_judgements import sealed
 
     builder, body = sealed()
-    builder.add("verdict", {**body, "rule_sha256": "0" * 64}, JUDGE)
+    builder.add("verdict", {**body, "rule": "yours", "rule_sha256": "0" * 64}, JUDGE)
     builder.write(tmp_path)
     done = command("rescore", ".", "--rule", "house-1.decode", "--processes", "1")
     assert (done.code, "K3L-VERDICT-UNKNOWN-RULE" in done.err) == (0, True)

@@ -106,7 +106,12 @@ def _write(path: Path, report: LockReport) -> list[PinRecord]:
     from k3_ledger.ledger.regular import read_small
     from k3_ledger.rescore.pins import rewrite_pins
 
-    updates = {row.pin.slot: row.proposal for row in report.rows if row.proposal is not None and not row.pin.entry}
+    rising = {row.pin.slot: row.proposal for row in report.rows if row.proposal is not None and not row.pin.entry}
+    updates = {slot: pin for slot, pin in rising.items() if pin.source is not None}
+    for slot, pin in rising.items():
+        if slot not in updates:
+            value = _value(pin.value)
+            typer.echo(f"note: {slot} is not raised: no receipt holds {value}, and a pin names its source", err=True)
     if not updates:
         return []
     text = rewrite_pins(read_small(path).decode("utf-8"), updates)

@@ -95,6 +95,8 @@ def rescore(
     material, native = load_material(source, processes)
     if seal is not None and not native:
         raise typer.BadParameter("only a ledger can be sealed into: import the log first", param_hint="--seal")
+    if chosen != IN_FORCE:
+        _check_name(chosen, material, sealing=seal is not None)  # type: ignore[arg-type]
     signer = None if seal is None else _judge(source, seal, passphrase_file, wait)
     measured = dict.fromkeys(candidate.run.track.metric for candidate in material.candidates)
     if metric is not None and metric not in measured:
@@ -113,6 +115,19 @@ def rescore(
         asked = "no run is selected by what was asked for" if material.candidates else "there is no run in it"
         typer.echo(f"note: {asked}, so nothing was judged", err=True)
     raise typer.Exit(note_unread(material, 0))
+
+
+def _check_name(rule: Rule, material: Material, *, sealing: bool) -> None:
+    """Refuse to seal under a name that is another rule's; without sealing, say so."""
+    from k3_ledger.rescore.rules.registry import find_namesake
+
+    other = find_namesake(rule.name, rule.sha256, [published for _, published in material.rules])
+    if other is None:
+        return
+    said = f"{rule.name} is the name of another rule: that one is {other.sha256}, this one {rule.sha256}"
+    if sealing:
+        raise typer.BadParameter(f"{said}; give yours a name of its own", param_hint="--rule")
+    typer.echo(f"note: {said}", err=True)
 
 
 def _count(path: Path, rule: Rule, processes: int, *, as_json: bool) -> None:

@@ -21,10 +21,7 @@ from k3_ledger.cli.keys import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from k3_ledger.ledger.writer.store import Ledger
-    from k3_ledger.schemas.findings import Finding
 
 MAX_BODY = 1 << 20
 """Longest hand-written body that is read, in bytes."""
@@ -36,7 +33,8 @@ DIRECTORY may exist, a ledger in it may not. ORIGIN is the log's name for itself
 APPEND_HELP = """Append one entry of any kind but genesis and run receipts from bundles (see seal).
 
 The body is JSON in any spacing and key order; fields that may be null or empty may be left out. When the command says
-so, the entry is on stable storage.
+so, the entry is on stable storage. What verify would refuse for ever is refused here: a pin that its source did not
+measure, a rule under the name of another, a verdict that does not follow (which costs a verification of the ledger).
 """
 SEAL_HELP = """Seal measurement bundles: store their artifacts, append their receipts.
 
@@ -122,6 +120,7 @@ def append(
     as_json: JsonOption = False,
 ) -> None:
     """Append one entry."""
+    from k3_ledger.cli.admission import admission
     from k3_ledger.ledger.writer.append import Draft
     from k3_ledger.ledger.writer.blobs import put_blob
     from k3_ledger.ledger.writer.store import Ledger
@@ -134,9 +133,10 @@ def append(
         raise typer.BadParameter(f"{kind!r} is not one of {', '.join(kinds)}", param_hint="KIND")
     opened = Ledger.open(ledger)
     signer = load_key(key, passphrase_file)
+    check = admission(opened)
     with handed_in("stdin" if body == "-" else body):
         value = read_body(kind, _read_body(body)).model_dump(mode="json", by_alias=True)
-    with opened.writer(signer, lock_timeout_s=wait, check=faults) as writer:
+    with opened.writer(signer, lock_timeout_s=wait, check=check) as writer:
         writer.rehearse([Draft(kind, value, time)])
         _check_sizes(opened, value, artifact or [])
         for path in artifact or ():
@@ -179,23 +179,6 @@ def _check_sizes(ledger: Ledger, body: dict[str, Any], files: list[Path]) -> Non
             )
 
 
-def faults(entry: Any) -> Iterator[Finding]:
-    """What verify would report about the semantics of an entry: found here, it is never appended."""
-    from msgspec.json import encode
-
-    from k3_ledger.schemas.findings import Finding
-    from k3_ledger.schemas.outcomes import Position
-    from k3_ledger.verify.receipts import check_artifact_names, check_bundle, check_run
-
-    if entry.kind not in ("run", "failed"):
-        return
-    found = [*check_bundle(encode(entry), entry.kind, entry.body.bundle), *check_artifact_names(entry.body)]
-    found += check_run(entry.body) if entry.kind == "run" else ()
-    for fault in found:
-        place = Position(index=entry.index, field=fault.field)
-        yield Finding(fault.code, fault.message, place, fault.expected, fault.found)
-
-
 def _read_body(name: str) -> bytes:
     from k3_ledger.cli.sources import is_stream, open_stream
     from k3_ledger.ledger.regular import read_small, read_stream
@@ -227,6 +210,7 @@ def seal(
     as_json: JsonOption = False,
 ) -> None:
     """Seal bundles, one after the other."""
+    from k3_ledger.cli.admission import faults
     from k3_ledger.ledger.writer.seal import seal as seal_bundle
     from k3_ledger.ledger.writer.store import Ledger
 

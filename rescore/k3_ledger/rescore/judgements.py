@@ -21,7 +21,7 @@ from k3_ledger.rescore.inputs import Figure
 from k3_ledger.rescore.pins import list_lowered, lowered_finding
 from k3_ledger.rescore.replay import Material, gather
 from k3_ledger.rescore.rescore import Judge
-from k3_ledger.rescore.rules.registry import RULES
+from k3_ledger.rescore.rules.registry import RULES, find_namesake
 from k3_ledger.rescore.rules.score import in_scope
 from k3_ledger.rescore.rules.verdict import NotScorable
 from k3_ledger.schemas.errors import RescoreError
@@ -64,7 +64,7 @@ def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Re
         tallies["pins"].failed = tallies["verdicts"].failed = 1
         findings.add(dataclasses.replace(error.finding, code=Code.JUDGEMENT_UNREADABLE))
         material = Material("nothing that can be judged")
-    for name, found in (("verdicts", _verdicts(log, material, lost)), ("pins", _pins(material, lost))):
+    for name, found in (("verdicts", check_verdicts(log, material, lost)), ("pins", trace_pins(material, lost))):
         tally = tallies[name]
         for outcome in found:
             if outcome is None:
@@ -76,10 +76,11 @@ def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Re
                 tally.failed += 1
             else:
                 tally.not_checked += 1
-        tally.detail = f"{tally.checked} {_WORDS[name]}" if tally.checked else f"no {name.removesuffix('s')} entries"
+        tally.detail = _counted(name, tally.checked, tally.not_checked)
     if material.rules:  # gathering them compared each with its digest
         tally = tallies["verdicts"]
-        tally.detail = (f"{tally.detail}, " if tally.checked else "") + f"{len(material.rules)} rules read"
+        judged = tally.checked or tally.not_checked
+        tally.detail = (f"{tally.detail}, " if judged else "") + f"{len(material.rules)} rules read"
         tally.checked += len(material.rules)
     if policy is not None:
         _demand(policy, tallies, findings)
@@ -117,6 +118,13 @@ def _rests_on_what_was_taken_back(
 _WORDS = {"verdicts": "derived again", "pins": "traced to the entry they were measured in"}
 
 
+def _counted(name: str, checked: int, not_checked: int) -> str:
+    """What became of the entries of a step, in words; there are none only where there are none."""
+    done = [f"{checked} {_WORDS[name]}"] if checked else []
+    left = [f"{not_checked} not {_WORDS[name]}"] if not_checked else []
+    return ", ".join(done + left) or f"no {name.removesuffix('s')} entries"
+
+
 def _demand(policy: TrustPolicy, tallies: dict[str, Tally], findings: FindingLog) -> None:
     for name in sorted(policy.require & JUDGED):
         if not tallies[name].passed:
@@ -134,12 +142,12 @@ def _demand(policy: TrustPolicy, tallies: dict[str, Tally], findings: FindingLog
 # -------------------------------------------------------------------------------------------------- step 11: verdicts
 
 
-def _verdicts(log: VerifiedLog, material: Material, lost: Mapping[str, int]) -> Iterator[Finding | None]:
+def check_verdicts(log: VerifiedLog, material: Material, lost: Mapping[str, int]) -> Iterator[Finding | None]:
     """For each verdict entry: None when it follows, else what is wrong with it or why it was not derived.
 
     Each is derived from what stood at its own position: what was superseded since was nobody's fault by then.
     """
-    yield from _rules(material)
+    yield from check_rule_names(material)
     turns = material.standing.turns()
     by_rule: dict[tuple[int | None, str], list[tuple[int, Any]]] = {}
     for index, body in material.verdicts:
@@ -149,12 +157,17 @@ def _verdicts(log: VerifiedLog, material: Material, lost: Mapping[str, int]) -> 
             continue
         by_rule.setdefault((turns.after(index), body.rule_sha256), []).append((index, body))
     known = {rule.sha256: rule for rule in RULES.values()}
-    known |= {rule.sha256: rule for rule in (*material.withdrawn, *(rule for _, rule in material.rules))}
+    standing = [rule for _, rule in material.rules]
+    free = [rule for rule in material.withdrawn if find_namesake(rule.name, rule.sha256, standing) is None]
+    known |= {rule.sha256: rule for rule in (*free, *standing)}
     then, at = material, None
     for (turn, digest), verdicts in by_rule.items():
         rule = known.get(digest)
         if rule is None:
             for index, body in verdicts:
+                if (finding := _misnamed(material, index, body)) is not None:
+                    yield finding
+                    continue
                 message = f"no rule has the digest {digest[:12]}…, which the verdict calls {body.rule}"
                 yield Finding(Code.VERDICT_UNKNOWN_RULE, message, _at(index, "rule_sha256"), found=digest)
             continue
@@ -163,14 +176,23 @@ def _verdicts(log: VerifiedLog, material: Material, lost: Mapping[str, int]) -> 
         yield from _derive(rule, verdicts, then.candidates)
 
 
-def _rules(material: Material) -> Iterator[Finding]:
+def check_rule_names(material: Material) -> Iterator[Finding]:
     """Rule entries under a name that means another rule."""
-    named = {name: rule.sha256 for name, rule in RULES.items()}
-    for index, rule in material.rules:
-        known = named.setdefault(rule.name, rule.sha256)
-        if rule.sha256 != known:
+    for number, (index, rule) in enumerate(material.rules):
+        other = find_namesake(rule.name, rule.sha256, [earlier for _, earlier in material.rules[:number]])
+        if other is not None:
             message = f"{rule.name} is the name of another rule"
-            yield Finding(Code.RULE_NAME_TAKEN, message, _at(index, "rule"), known, rule.sha256)
+            yield Finding(Code.RULE_NAME_TAKEN, message, _at(index, "rule"), other.sha256, rule.sha256)
+
+
+def _misnamed(material: Material, index: int, body: Any) -> Finding | None:
+    """A verdict by a rule that nobody knows, under the name of one that is shipped or was published by then."""
+    published = [rule for at, rule in material.rules if at < index]
+    other = find_namesake(body.rule, body.rule_sha256, published)
+    if other is None:
+        return None
+    message = f"the verdict is not by {body.rule}: its rule has another digest"
+    return Finding(Code.RULE_NAME_TAKEN, message, _at(index, "rule_sha256"), other.sha256, body.rule_sha256)
 
 
 def _derive(rule: Rule, verdicts: list[tuple[int, Any]], candidates: list[Candidate]) -> Iterator[Finding | None]:
@@ -260,7 +282,7 @@ def _there(rule: Rule, candidate: Candidate, slot: str, figure: Figure, held: di
 # ------------------------------------------------------------------------------------------------------ step 12: pins
 
 
-def _pins(material: Material, lost: Mapping[str, int]) -> Iterator[Finding | None]:
+def trace_pins(material: Material, lost: Mapping[str, int]) -> Iterator[Finding | None]:
     """For each pin entry: None when its source measured it, else what is wrong with it."""
     facts: dict[str, list[tuple[bool, Track, Fraction]]] = {}
     for fact in material.facts:

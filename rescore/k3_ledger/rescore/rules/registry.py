@@ -11,7 +11,7 @@ from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from k3_ledger.rescore.rules.parameters import Rule
@@ -55,6 +55,19 @@ def find_rule(name: str, also: Sequence[str] = ()) -> Rule:
         hint = f"did you mean {near[0]}? registered: {', '.join(known)}" if near else f"registered: {', '.join(known)}"
         raise RescoreError(Code.RULE_UNKNOWN, f"no rule is named {name[:80]!r}", found=name[:80], hint=hint)
     return rule
+
+
+def find_namesake(name: str, sha256: str, published: Iterable[Rule] = ()) -> Rule | None:
+    """The rule that has a name which somebody gives to another one; None where the name is free, or the rule the same.
+
+    Args:
+        name: the name, which may be an alias.
+        sha256: digest of the rule that is called so.
+        published: further rules whose names are taken, oldest first; the first of a name has it.
+    """
+    registered = RULES.get(ALIASES.get(name, name))
+    owner = registered or next((rule for rule in published if rule.name == name), None)
+    return None if owner is None or owner.sha256 == sha256 else owner
 
 
 def name_by_digest(rule: Rule) -> str:

@@ -129,9 +129,9 @@ ROWS: Final = {
     ),
     "RULE_NAME_TAKEN": CodeInfo(
         Area.VERDICTS, E, "another rule under a known name",
-        "A rule entry has the name of a rule that says something else: a shipped one, or one published before it. "
-        "Whoever reads the name in a verdict would take it for the other.",
-        "publish the rule under a name of its own; a rule never changes under its name",
+        "A rule entry, or a verdict, has the name of a rule that says something else: a shipped one, or one published "
+        "before it. Whoever reads the name in a verdict would take it for the other.",
+        "supersede the entry, and publish the rule under a name of its own; a rule never changes under its name",
     ),
     "VERDICT_UNTRACED_PIN": CodeInfo(
         Area.VERDICTS, N, "verdict rests on a pin from a file",

@@ -1,0 +1,73 @@
+"""What verify would refuse for ever about a judgement, found before it is appended.
+
+A log is append-only: an entry that verify refuses can be superseded and never mended. So whoever appends a pin, a rule,
+a merge or a verdict asks here first, and is told what verify would say, by the same functions and under the same codes.
+That the bytes, the schema, the signing key and the references are right is the writer's to see to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from k3_ledger.rescore.judgements import check_rule_names, check_verdicts, trace_pins
+from k3_ledger.rescore.replay import Gathering, Material, gather
+from k3_ledger.schemas.errors import RescoreError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Position
+from k3_ledger.verify.log import VerifiedEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from k3_ledger.schemas.findings import Finding
+    from k3_ledger.verify.log import VerifiedLog
+
+ADMITTED: Final = frozenset({"pin", "rule", "merge"})
+"""Kinds that :func:`admit` decides from a few entries; a verdict needs the whole log."""
+_HINT: Final = "correct the body; nothing was appended"
+
+
+def admit(entry: Any, before: Iterable[VerifiedEntry]) -> Iterator[Finding]:
+    """What verify would find about a pin, rule or merge entry that is to be appended.
+
+    Args:
+        entry: the decoded entry, with the position it would have.
+        before: entries that stand in front of it, in order: the one that it names, and for a rule every rule and every
+            supersession. More do no harm.
+    """
+    known = list(before)
+    gone = frozenset(item.entry.body.target for item in known if item.entry.kind == "supersede")
+    gathering = Gathering(Material("what an entry rests on"), gone)
+    for item in known:
+        try:
+            gathering.take(item)
+        except RescoreError:
+            continue  # that one is verify's to refuse, and no reason to refuse this one
+    try:
+        gathering.take(VerifiedEntry(entry.index, "", entry, disowned=False))
+    except RescoreError as error:
+        yield replace(error.finding, code=Code.JUDGEMENT_UNREADABLE, hint=_HINT)
+        return
+    material = gathering.material
+    yield from _about(entry.index, (*check_rule_names(material), *trace_pins(material, {})))
+
+
+def admit_verdict(entry: Any, log: VerifiedLog) -> Iterator[Finding]:
+    """What verify would find about a verdict entry that is to be appended to a verified log.
+
+    Raises:
+        LedgerError: a pin or rule entry of the log is none.
+        VerificationError: the bytes changed since they were verified.
+    """
+    material = gather(log)
+    material.verdicts = [(entry.index, entry.body)]
+    yield from _about(entry.index, check_verdicts(log, material, {}))
+
+
+def _about(index: int, found: Iterable[Finding | None]) -> Iterator[Finding]:
+    """The findings about one entry that verify would refuse it for."""
+    for finding in found:
+        if finding is not None and finding.position.index == index and finding.code.info.exit:
+            place = Position(index=index, field=finding.position.field)  # it stands on no line yet
+            yield replace(finding, position=place, hint=_HINT)
