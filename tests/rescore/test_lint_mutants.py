@@ -193,6 +193,11 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
         {Fault.MARGIN_DROWNS, Fault.CEILING_EXPIRES},
     ),
     (
+        "a ceiling from its own metric's reference, by another name",
+        changed(ceiling=Ceiling(F(3), ("decode",), "scored-reference"), pins=(REFERENCE, FRONTIER)),
+        {Fault.CEILING_EXPIRES},
+    ),
+    (
         "anchored, the frontier at the reference",
         changed(credit=Credit(F(1)), pins=(REFERENCE, (FRONTIER[0], REFERENCE[1]))),
         set(),

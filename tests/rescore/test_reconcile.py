@@ -337,3 +337,10 @@ def test_what_is_merged_here_makes_no_reference_older() -> None:
     old = reference("18.44", time=moment("08-04T07:09"))
     row = only(reconcile_lock([old], [other("18.44", time=moment("08-04T07:09"))], merges=[merge("45")]))
     assert (row.predates, row.findings) == (0, ())
+
+
+@pytest.mark.parametrize(("measured", "explained"), [("121", True), ("121.000001", False)])
+def test_a_winner_accounts_for_drift_up_to_the_threshold_above_it(measured: str, explained: bool) -> None:
+    drift = compare(Fraction(100), Fraction(measured), winner=merge("110"))
+    assert drift.decision == "stale"
+    assert drift.explained(Fraction(1, 10)) is explained
