@@ -191,7 +191,7 @@ def test_a_name_is_taken_by_whoever_had_it_first() -> None:
 def test_a_broken_judgement_in_front_refuses_no_right_one() -> None:
     builder, names = ledger()
     builder.add("pin", pin_body(FRONTIER, "0", names["frontier"]), JUDGE)
-    builder.add("pin", pin_body(FRONTIER, "51", names["frontier"]), JUDGE)
+    builder.add("pin", pin_body(FRONTIER, "49", names["frontier"]), JUDGE)
     for value, codes in (("50", []), ("52", [Code.PIN_HAND_EDITED])):
         assert [said.code for said in asked(builder, "pin", pin_body(FRONTIER, value, names["frontier"]))] == codes
 
@@ -283,6 +283,18 @@ def test_append_refuses_what_verify_would_and_leaves_the_ledger_as_it_was(
         append(command, tmp_path, "pin", pin_body(FRONTIER.replace("k3-slice", "slice"), "50", names["frontier"])).code
         == 0
     )
+    assert command("verify", "book").code == 0
+    # A pin falls for nobody, and after a supersession from where it stands.
+    (tmp_path / "faster").mkdir()
+    invented(tmp_path / "faster", "frontier", 55)
+    assert command("seal", "faster/frontier", "--ledger", "book", "--key", "runner.pem").code == 0
+    slot, faster = FRONTIER.replace("k3-slice", "slice"), names_of(book)["frontier"]
+    assert append(command, tmp_path, "pin", pin_body(slot, "55", faster)).code == 0
+    pin = read_entry(0, (book / "ledger.jsonl").read_bytes().splitlines()[-1][len(b'{"entry":') : -98]).identity
+    fallen = append(command, tmp_path, "pin", pin_body(slot, "50", names["frontier"]))
+    assert (fallen.code, "[K3L-PIN-LOWERED]" in fallen.err) == (1, True)
+    assert append(command, tmp_path, "supersede", {"target": pin, "reason": "slip", "replacement": None}).code == 0
+    assert append(command, tmp_path, "pin", pin_body(slot, "50", names["frontier"])).code == 0
     assert command("verify", "book").code == 0
 
 

@@ -69,12 +69,14 @@ def _before(path: Path, entry: Any) -> Iterator[VerifiedEntry]:
 
     named = {"pin": "source", "merge": "run"}.get(entry.kind)
     wanted = None if named is None else getattr(entry.body, named)
-    marks = (b'"kind":"rule"', b'"kind":"supersede"') if entry.kind == "rule" else ()
+    kinds = {"rule": ("rule", "supersede"), "pin": ("pin", "supersede")}.get(entry.kind, ())
+    marks = [f'"kind":"{kind}"'.encode() for kind in kinds]
     with path.open("rb") as lines:
         for index, line in enumerate(lines):
             if index == entry.index:
                 return
-            if any(mark in line for mark in marks) or wanted is not None:
+            marked = any(mark in line for mark in marks)
+            if marked or wanted is not None:
                 data = parse_line(line.removesuffix(b"\n")).entry
-                if wanted is None or sha256(data).hexdigest() == wanted:
+                if marked or sha256(data).hexdigest() == wanted:
                     yield read_entry(index, data)

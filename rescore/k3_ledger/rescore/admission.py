@@ -33,7 +33,7 @@ def admit(entry: Any, before: Iterable[VerifiedEntry]) -> Iterator[Finding]:
 
     Args:
         entry: the decoded entry, with the position it would have.
-        before: entries that stand in front of it, in order: the one that it names, and for a rule every rule and every
+        before: entries that stand in front of it, in order: the one that it names, all others of its kind, and every
             supersession. More do no harm.
     """
     known = list(before)
