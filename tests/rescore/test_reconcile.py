@@ -344,3 +344,10 @@ def test_a_winner_accounts_for_drift_up_to_the_threshold_above_it(measured: str,
     drift = compare(Fraction(100), Fraction(measured), winner=merge("110"))
     assert drift.decision == "stale"
     assert drift.explained(Fraction(1, 10)) is explained
+
+
+def test_a_pin_that_is_younger_than_a_much_greater_measurement_is_stale_all_the_same() -> None:
+    """Only an alarm asks for newer evidence: pins rise, whenever the greater number was measured."""
+    old = measured("120", receipt="0" * 32, time=moment("08-06T00:00"))
+    (row,) = reconcile_lock([pin("100", time=NOW)], [old]).rows
+    assert row.drift.decision == "stale"
