@@ -390,7 +390,7 @@ def test_long_prompts_and_a_small_wish_are_looked_at_less() -> None:
     assert sum(count for count, _, _ in check_outputs(walks, reference).counts.values()) == LOOKED
     assert sum(count for count, _, _ in check_outputs(walks, reference, outputs=40).counts.values()) == 40
     long = [replace(one, prompt=one.prompt * 10) for one in walks]
-    assert [count for count, _, _ in check_outputs(long, reference).counts.values()] == [20, 60]
+    assert [count for count, _, _ in check_outputs(long, reference).counts.values()] == [20, 100]
 
 
 def test_the_last_output_is_always_looked_at() -> None:

@@ -42,7 +42,7 @@ LUCK: Final = 0.001
 """Odds at which an engine that misses just that share is refused."""
 LOOKED: Final = 240
 """Outputs that are looked at, at least, where the walks have as many."""
-ANYWAY: Final = 4
+ANYWAY: Final = 6
 """Outputs of each walk that are looked at however long the prompts are, unless fewer are asked for."""
 TOKENS: Final = 40_000
 """Tokens that the reference is given for more than these: it takes every prefix from its beginning."""
