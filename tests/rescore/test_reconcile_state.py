@@ -336,3 +336,36 @@ def test_the_position_of_a_measurement_in_a_ledger_is_its_entrys() -> None:
     assert isinstance(found[0], Measurement)
     assert isinstance(merge("1"), Merge)
     assert PREFILL in {str(item.track) for item in found}
+
+
+def test_verify_reads_merges_and_says_so() -> None:
+    builder, _ = house_ledger()
+    builder.add("merge", MERGE, JUDGE)
+    (pins,) = [step for step in settle_judgements(verified(builder)).steps if step.name == "pins"]
+    assert (pins.checked, pins.detail) == (3, "2 traced to the entry they were measured in, 1 merges read")
+    alone = Builder(builder.lines[:4])
+    alone.add("merge", MERGE, JUDGE)
+    (waiting,) = [step for step in verified(alone).report.steps if step.name == "pins"]
+    assert (waiting.not_checked, waiting.detail) == (1, "1 merge entries, traced by the reconcile command")
+    (read,) = [step for step in settle_judgements(verified(alone)).steps if step.name == "pins"]
+    assert (read.checked, read.detail) == (1, "1 merges read")
+
+
+def test_a_ledger_of_a_wrong_merge_alone_does_not_verify(command: Callable[..., Done], tmp_path: Path) -> None:
+    builder, _ = house_ledger()
+    alone = Builder(builder.lines[:6])
+    alone.add("merge", {**MERGE, "claimed": "-5"}, JUDGE)
+    alone.write(tmp_path)
+    assert command("verify", ".").code == 1
+
+
+def test_no_pin_is_admitted_from_an_entry_that_no_longer_stands() -> None:
+    from k3_ledger.rescore.admission import admit
+
+    builder, names = house_ledger()
+    take_back(builder, names["frontier"])
+    before = list(verified(builder))
+    builder.add("pin", pin_body(f"guard:{DECODE}", "50", names["frontier"]), JUDGE)
+    entry = list(verified(builder))[-1].entry
+    assert [finding.code for finding in admit(entry, before)] == [Code.PIN_UNSOURCED]
+    assert list(admit(entry, [item for item in before if item.entry.kind != "supersede"])) == []

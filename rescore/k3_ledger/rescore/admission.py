@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from k3_ledger.rescore.judgements import check_rule_names, check_verdicts, trace_pins
 from k3_ledger.rescore.replay import Gathering, Material, gather
+from k3_ledger.rescore.standing import Standing
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -37,8 +38,12 @@ def admit(entry: Any, before: Iterable[VerifiedEntry]) -> Iterator[Finding]:
             supersession. More do no harm.
     """
     known = list(before)
-    gone = frozenset(item.entry.body.target for item in known if item.entry.kind == "supersede")
-    gathering = Gathering(Material("what an entry rests on"), gone)
+    since: dict[str, int] = {}
+    for item in known:
+        if item.entry.kind == "supersede":
+            since.setdefault(item.entry.body.target, item.index)
+    standing = Standing(since)
+    gathering = Gathering(Material("what an entry rests on", standing=standing), standing.gone())
     for item in known:
         try:
             gathering.take(item)

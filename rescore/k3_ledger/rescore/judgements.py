@@ -77,11 +77,13 @@ def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Re
             else:
                 tally.not_checked += 1
         tally.detail = _counted(name, tally.checked, tally.not_checked)
-    if material.rules:  # gathering them compared each with its digest
-        tally = tallies["verdicts"]
-        judged = tally.checked or tally.not_checked
-        tally.detail = (f"{tally.detail}, " if judged else "") + f"{len(material.rules)} rules read"
-        tally.checked += len(material.rules)
+    # Gathering compared each rule with its digest, and found that each winner claims more than nothing.
+    for name, read, what in (("verdicts", material.rules, "rules"), ("pins", material.merges, "merges")):
+        if read:
+            tally = tallies[name]
+            before = f"{tally.detail}, " if tally.checked or tally.not_checked else ""
+            tally.detail = f"{before}{len(read)} {what} read"
+            tally.checked += len(read)
     if policy is not None:
         _demand(policy, tallies, findings)
     report = log.report

@@ -118,7 +118,7 @@ def count_unchecked(scan: Scan) -> None:
         by_kind[kind] = by_kind.get(kind, 0) + len(positions)
     for step, kinds, owner in (
         ("verdicts", ("verdict", "rule"), "re-derived by the rescore command"),
-        ("pins", ("pin",), "traced by the reconcile command"),
+        ("pins", ("pin", "merge"), "traced by the reconcile command"),
     ):
         counts = {kind: by_kind[kind] for kind in kinds if kind in by_kind}
         scan.tallies[step].not_checked += sum(counts.values())

@@ -72,7 +72,8 @@ def _accepted(about: list[Candidate]) -> Part:
     if not refused and not judged:
         return Part("run", Status.NO_RECEIPT, f"nobody judged {_name(standing[0])}", _evidence(standing[0]))
     if not refused:
-        return Part("run", Status.SUPPORTED, f"{_name(judged[0])} was accepted", _evidence(judged[0]))
+        why = f"{_name(judged[0])} was accepted as {judged[0].published}"
+        return Part("run", Status.SUPPORTED, why, _evidence(judged[0]))
     parity = refused[0].run.parity
     kl = parity.worst_kl() if parity else None
     detail = f", kl {format_rounded(kl, 6)}" if kl is not None else ""
