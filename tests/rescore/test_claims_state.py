@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from k3_ledger.rescore.claims.check import Decision
-    from tests.rescore.conftest import Done
+    from tests.commands import Done
 
 HOUSE, LENIENT = find_rule("house-1.decode"), find_rule("v0.2.1")
 RATIO = 'ratio = 1.50\nagainst = "reference"\n'

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from k3_ledger.rescore.reconcile import LockReport
-    from tests.rescore.conftest import Done
+    from tests.commands import Done
 
 
 def reconciled(builder: Builder, **options: Any) -> LockReport:
