@@ -64,7 +64,7 @@ def test_the_nine_runs_are_shown_with_what_bound(command: Callable[..., Done], r
     done = command("rescore", real, "--rule", "v0.2.1")
     assert "35 unchanged, 9 lower, 0 higher, 7 not scorable" in done.out
     (row,) = [line for line in done.out.splitlines() if line.startswith("f505cfb0")]
-    assert row.split()[:9] == ["f505cfb0", "#86", "decode@131072", "25.36", "22.12", "14.65", "14.6", "XL", "L"]
+    assert row.split()[:9] == ["f505cfb0", "#86", "decode@131072", "25.36", "22.12", "receipt", "14.65", "14.6", "XL"]
     assert "anchor 19.4 % -> cap 14.6 %" in row
     assert "  4 not scorable: the rule scores decode@131072, the run measured decode@64" in done.out
 
@@ -118,7 +118,8 @@ def test_a_foreign_log_cannot_be_sealed_into(command: Callable[..., Done], real:
 def test_a_native_ledger_is_verified_and_judged(command: Callable[..., Done], book: Path) -> None:
     done = command("rescore", book, "--rule", "house-1.decode", "--all", "--processes", "1")
     assert done.code == 0
-    assert "decode@131072   60.00     50.00   20.00      20.0  -       XL   gain 20.0 %" in done.out
+    (row,) = [line.split() for line in done.out.splitlines() if "decode@131072   60.00" in line]
+    assert [*row[3:6], *row[7:12]] == ["60.00", "50.00", "receipt", "20.00", "20.0", "-", "XL", "gain"]
     assert "2 runs of a verified ledger" in done.out
     assert "1 judged for the first time" in done.out
 

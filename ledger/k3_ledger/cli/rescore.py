@@ -19,8 +19,12 @@ from k3_ledger.cli.material import (
 )
 
 if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Sequence
+
     from k3_ledger.ledger.writer.keys import Signer
-    from k3_ledger.rescore.replay import Material
+    from k3_ledger.rescore.inputs import Figure
+    from k3_ledger.rescore.replay import LeftOut, Material
     from k3_ledger.rescore.rescore import Pins, Rescored, RescoreReport
     from k3_ledger.rescore.rules.parameters import Rule
 
@@ -69,7 +73,7 @@ def rescore(
 ) -> None:
     """Re-score."""
     from k3_ledger.cli.rules import load_rule
-    from k3_ledger.rescore.rescore import IN_FORCE, Selection
+    from k3_ledger.rescore.rescore import IN_FORCE, Selection, unused_pins
     from k3_ledger.rescore.rescore import rescore as judge
 
     chosen = IN_FORCE if rule == IN_FORCE else load_rule(rule, (IN_FORCE,))
@@ -99,16 +103,20 @@ def rescore(
         _check_name(chosen, material, sealing=seal is not None)  # type: ignore[arg-type]
     signer = None if seal is None else _judge(source, seal, passphrase_file, wait)
     measured = dict.fromkeys(candidate.run.track.metric for candidate in material.candidates)
+    measured |= dict.fromkeys(one.metric for one in material.left_out if one.metric != "-")
     if metric is not None and metric not in measured:
         said = f"no run measures {metric!r}, only {', '.join(measured) or 'nothing at all'}"
         raise typer.BadParameter(said, param_hint="--metric")
     if pr is not None and all(candidate.run.pull_request != pr for candidate in material.candidates):
         raise typer.BadParameter(f"no run says that it is of pull request {pr}", param_hint="--pr")
     report = judge(material.candidates, chosen, pins=held, against=other, selection=selection)  # type: ignore[arg-type]
+    for pin in unused_pins(report.rows, held):
+        typer.echo(f"warning: {pin.position}: {pin.slot}: no run that was judged is held against this pin", err=True)
+    left_out = [] if pr is not None else [one for one in material.left_out if selection.spans(one.at, one.metric)]
     if as_json:
-        print_json(_document(report, material, rule, pins, against))
+        print_json(_document(report, material, left_out, rule, pins, against))
     else:
-        _print(report, material, everything=everything)
+        _print(report, material, left_out, everything=everything)
     if signer is not None:
         _seal(source, report, signer, time, wait)
     if not report.rows:
@@ -149,14 +157,29 @@ def _count(path: Path, rule: Rule, processes: int, *, as_json: bool) -> None:
         typer.echo(f"note: {imports} imports are not counted: leave --counts out to judge them too", err=True)
     if as_json:
         tiers, changes = dict(found.tiers), dict(found.changes)
-        print_json({"rule": rule.name, "tiers": tiers, "changes": changes, "imports_not_counted": imports})
+        print_json(
+            {
+                "rule": rule.name,
+                "tiers": tiers,
+                "changes": changes,
+                "imports_not_counted": imports,
+                "left_out": dict(found.left_out),
+            }
+        )
         return
     for tier, count in sorted(found.tiers.items(), key=lambda item: (-item[1], item[0])):
         typer.echo(f"{count:>9} {tier}")
     said = ", ".join(f"{count} {change}" for change, count in found.changes.most_common())
     typer.echo(f"{sum(found.tiers.values())} metrics of runs under {rule.name}; against published: {said or 'nothing'}")
+    _print_left_out(found.left_out)
     for index, before, now in found.changed:
         typer.echo(f"  entry {index}: {before} -> {now}")
+
+
+def _print_left_out(counts: Counter[str]) -> None:
+    """Name what is in no row: metrics that a candidate timed and that are no measurement."""
+    for reason, count in sorted(counts.items()):
+        typer.echo(f"  {count} no measurement, so in no row: {reason}")
 
 
 def _pins(text: str) -> Pins:
@@ -180,15 +203,30 @@ def _moment(text: str | None, option: str) -> datetime | None:
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-def _print(report: RescoreReport, material: Material, *, everything: bool) -> None:
+def _print(report: RescoreReport, material: Material, left_out: Sequence[LeftOut], *, everything: bool) -> None:
+    from collections import Counter
+
     from k3_ledger.cli.tables import print_table
 
     shown = [row for row in report.rows if everything or row.change in {"lower", "higher", "other"}]
     if shown:
         print_table(
-            ("run", "pr", "measured", "speed", "frontier", "gain %", "credit %", "before", "now", "why", "lacks"),
+            (
+                "run",
+                "pr",
+                "measured",
+                "speed",
+                "frontier",
+                "from",
+                "gain %",
+                "credit %",
+                "before",
+                "now",
+                "why",
+                "lacks",
+            ),
             [_cells(row) for row in shown],
-            right=(1, 3, 4, 5, 6),
+            right=(1, 3, 4, 6, 7),
         )
         typer.echo()
     counts = [
@@ -205,6 +243,7 @@ def _print(report: RescoreReport, material: Material, *, everything: bool) -> No
         if report.count(change) or change in {"unchanged", "lower", "higher", "not-scorable"}  # type: ignore[arg-type]
     ]
     typer.echo(f"{len(report.rows)} runs of a {material.source}: {', '.join(counts)}")
+    _print_left_out(Counter(f"{one.metric}: {one.reason}" for one in left_out))
     for reason, count in report.reasons.most_common():
         typer.echo(f"  {count} {reason}")
     labels = {row.candidate.identity: row.candidate.label for row in report.rows}
@@ -215,18 +254,29 @@ def _print(report: RescoreReport, material: Material, *, everything: bool) -> No
         typer.echo(f"{lacking} of them lack something; --all names it run by run")
 
 
+def _origin(figure: Figure) -> str:
+    """Where the frontier that a run was held against came from: its kind, and the entry where there is one."""
+    if figure.value <= 0:
+        return "-"
+    entry = figure.source[:8] if figure.origin in {"receipt", "pin"} and len(figure.source) == 64 else ""
+    return f"{figure.origin} {entry}".rstrip()
+
+
 def _cells(row: Rescored) -> tuple[str, ...]:
     from k3_ledger.rescore.exact import format_percent, format_rounded
     from k3_ledger.rescore.rules.verdict import Verdict
 
     run = row.candidate.run
     verdict = row.result if isinstance(row.result, Verdict) else None
+    slot = run.track.slot("frontier")
+    frontier = next((pin.figure for pin in verdict.pins if pin.slot == slot), None) if verdict else run.frontier
     return (
         row.candidate.label + ("*" if row.candidate.superseded else ""),
         "-" if run.pull_request is None else f"#{run.pull_request}",
         run.track.short,
         "-" if run.speed is None else format_rounded(run.speed, 2),
-        "-" if run.frontier is None else format_rounded(run.frontier.value, 2),
+        "-" if frontier is None else format_rounded(frontier.value, 2),
+        "-" if frontier is None else _origin(frontier),
         "-" if verdict is None or verdict.gain is None else format_percent(verdict.gain, 2),
         "-" if verdict is None or verdict.credit is None else format_percent(verdict.credit),
         row.before or "-",
@@ -236,7 +286,9 @@ def _cells(row: Rescored) -> tuple[str, ...]:
     )
 
 
-def _document(report: RescoreReport, material: Material, rule: str, pins: str, against: str) -> dict[str, Any]:
+def _document(
+    report: RescoreReport, material: Material, left_out: Sequence[LeftOut], rule: str, pins: str, against: str
+) -> dict[str, Any]:
     from k3_ledger.rescore.rules.verdict import Verdict
     from k3_ledger.rescore.sealing import verdict_body
 
@@ -250,6 +302,9 @@ def _document(report: RescoreReport, material: Material, rule: str, pins: str, a
             for change in ("unchanged", "lower", "higher", "other", "first", "not-comparable", "not-scorable")
         },
         "not_scorable": dict(report.reasons),
+        "left_out": [
+            {"run": one.identity, "index": one.index, "metric": one.metric, "reason": one.reason} for one in left_out
+        ],
         "not_read": [finding.as_dict() for finding in material.unread],
         "runs": [
             {

@@ -107,6 +107,7 @@ class RunInputs:
         run: identifier of the receipt.
         track: what was measured on what.
         speed: scored value in units per second, as claimed by the program's own timed region.
+        exact: the same before it was rounded, where the run's record holds what it was computed from.
         frontier: value to beat; 0 when nothing had been measured yet.
         reference: value of the other engine on the same track.
         parity: agreement with the reference engine.
@@ -136,6 +137,7 @@ class RunInputs:
     guarded: Fraction | None = None
     guard_pin: Figure | None = None
     guard_measured: Figure | None = None
+    exact: Fraction | None = None
     samples: int | None = None
     filled: bool | None = None
     at: datetime | None = None

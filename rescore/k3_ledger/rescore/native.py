@@ -45,6 +45,7 @@ class Measured:
         clock: the wall clock's reading; None when no other process timed runs of two lengths.
         samples: least number of repetitions of any length that counts.
         filled: whether all context was real tokens.
+        exact: the claim before it was rounded.
     """
 
     track: Track
@@ -52,6 +53,7 @@ class Measured:
     clock: ClockReading | None
     samples: int
     filled: bool
+    exact: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,24 @@ def _counts(series: Any) -> bool:
     return bool(series.inputs == "fresh" and series.cache != "warm" and series.metric not in BESIDE)
 
 
+def list_left_out(body: Any) -> list[tuple[str, str]]:
+    """(metric, why it is no measurement) of what a ``run`` body timed of the program and :func:`read_run` leaves out.
+
+    What is noted beside a run is left out in silence, unless there is nothing else.
+    """
+    own = [series for series in body.timing if series.actor == "subject"]
+    timed = [series for series in own if series.metric not in BESIDE]
+    if not timed:
+        return [(ABSENT, "only what is noted beside a run" if own else "nothing of the program was timed")]
+    measured = {scored_at(series) for series in timed if _counts(series)}
+    found: dict[tuple[str, int | None], str] = {}
+    for series in timed:
+        if scored_at(series) not in measured:
+            reason = "a warm cache may have answered" if series.cache == "warm" else "its inputs were not fresh"
+            found.setdefault(scored_at(series), reason)
+    return [(metric, reason) for (metric, _), reason in found.items()]
+
+
 def scored_at(series: Any) -> tuple[str, int | None]:
     """(metric, context) that rules know a series by.
 
@@ -188,13 +208,14 @@ def _measured(track: Track, series: list[Any]) -> Measured:
         by_length.setdefault(sample.count, []).append(sample.duration_ns)
     counts = [len(own)] if own else []
     counts += [len(durations) for durations in by_length.values()]
-    rates = [_rate(sample) for sample in own]
+    exact = median([_rate(sample) for sample in own]) if own else None
     return Measured(
         track,
-        quantize(median(rates), DECIMALS) if rates else None,
+        None if exact is None else quantize(exact, DECIMALS),
         _clock(by_length),
         min(counts),
         all(item.context is None or item.context_filled == item.context for item in series),
+        exact,
     )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from k3_ledger.rescore.exact import format_exact
 from k3_ledger.rescore.slots import TOKEN, Role, Track, parse_slot
 from k3_ledger.rescore.standing import Moment
-from k3_ledger.rescore.toml import Table, read_tables
+from k3_ledger.rescore.toml import Table, looks_misspelt, read_tables
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import NOWHERE, Position
@@ -122,6 +122,8 @@ def read_pins(data: bytes, *, source: str) -> list[PinRecord]:
     for table in read_tables(data, "pin", source=source):
         table.only({"slot", "value", "unit", "source", "commit", "time"})
         role, track = parse_slot(table.text("slot"), position=table.position("slot"))
+        if near := looks_misspelt(track.metric, list(UNITS)):
+            table.refuse("slot", f"{track.metric} is no metric; {near}")
         if any(pin.role == role and pin.track == track for pin in pins):
             table.refuse("slot", "this slot is pinned twice")
         value = check_pin(table.number("value"), slot=table.text("slot"), position=table.position("value"))

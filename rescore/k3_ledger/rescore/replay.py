@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from k3_ledger.rescore.imported import list_unreadable, read_frontier, read_import
 from k3_ledger.rescore.inputs import Figure, RunInputs
-from k3_ledger.rescore.native import read_actors, read_parity, read_run
+from k3_ledger.rescore.native import list_left_out, read_actors, read_parity, read_run
 from k3_ledger.rescore.pins import Merge, PinRecord, check_pin, check_unit, check_winner
 from k3_ledger.rescore.reconcile import Measurement
 from k3_ledger.rescore.rules.reading import parse_parameters
@@ -130,6 +130,22 @@ class Fact:
     stands: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A metric that a candidate timed and that is no measurement, so that no rule could score it.
+
+    Attributes:
+        metric: ``-`` where nothing was timed that could be one.
+        reason: why, in words.
+    """
+
+    identity: str
+    index: int
+    metric: str
+    reason: str
+    at: datetime
+
+
 @dataclass(slots=True)
 class Material:
     """Everything that judging needs.
@@ -147,6 +163,7 @@ class Material:
         withdrawn: rules of the ledger that no longer stand: verdicts under them can still be derived again.
         known: digests of the rules whose verdicts count.
         standing: what was superseded, and when.
+        left_out: metrics of candidates that are no measurement, in order.
         unread: what could not be read of imported runs: a record that is none, or a copy of a figure that is none.
     """
 
@@ -162,6 +179,7 @@ class Material:
     withdrawn: list[Rule] = field(default_factory=list)
     known: set[str] = field(default_factory=lambda: set(REGISTERED))
     standing: Standing = field(default_factory=Standing)
+    left_out: list[LeftOut] = field(default_factory=list)
     unread: list[Finding] = field(default_factory=list)
 
 
@@ -357,6 +375,9 @@ class Gathering:
                         self.round_parity[body.round] = parity
         if body.role != "candidate":
             return
+        self.material.left_out += [
+            LeftOut(identity, index, metric, reason, at) for metric, reason in list_left_out(body)
+        ]
         found = []
         for item in measured:
             round_frontier = self.round_frontier.get((body.round, item.track)) if body.round else None
@@ -369,6 +390,7 @@ class Gathering:
                 parity=parity,
                 frontier_parity=self.round_parity.get(body.round) if body.round else None,
                 clock=item.clock,
+                exact=item.exact,
                 samples=item.samples,
                 filled=item.filled,
                 at=at,

@@ -50,10 +50,14 @@ class Selection:
 
     def takes(self, run: RunInputs) -> bool:
         """Whether a run is selected. A run that states no moment is outside every span of time."""
-        in_time = (self.since is None or (run.at is not None and run.at >= self.since)) and (
-            self.until is None or (run.at is not None and run.at <= self.until)
+        return self.spans(run.at, run.track.metric) and self.pull_request in {None, run.pull_request}
+
+    def spans(self, at: datetime | None, metric: str) -> bool:
+        """Whether a moment and a metric are selected."""
+        in_time = (self.since is None or (at is not None and at >= self.since)) and (
+            self.until is None or (at is not None and at <= self.until)
         )
-        return in_time and self.pull_request in {None, run.pull_request} and self.metric in {None, run.track.metric}
+        return in_time and self.metric in {None, metric}
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +244,15 @@ class Judge:
         known = self.best.get(run.track)
         if known is None or run.speed > known.value:
             self.best[run.track] = Figure(run.speed, "receipt", source=run.run)
+
+
+def unused_pins(rows: Iterable[Rescored], pins: Pins) -> list[PinRecord]:
+    """Pins of a file that no run was held against, in the file's order: another track, or one that no rule asks for."""
+    if isinstance(pins, str):
+        return []
+    verdicts = [row.result for row in rows if isinstance(row.result, Verdict)]
+    used = {pin.slot for verdict in verdicts for pin in verdict.pins if pin.origin == "file"}
+    return [pin for pin in pins if pin.slot not in used]
 
 
 def _row(candidate: Candidate, rule: Rule | None, result: Scored, compared: Scored, *, published: bool) -> Rescored:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from k3_ledger.rescore.exact import quantize
+from k3_ledger.rescore.native import DECIMALS
 from k3_ledger.rescore.rules.verdict import NotScorable, Pin
 
 if TYPE_CHECKING:
@@ -18,6 +20,18 @@ def scored_speed(rule: Rule, run: RunInputs) -> Fraction | None:
     if rule.clock and rule.clock.reading == "clock":
         return run.clock.tokens / run.clock.seconds if run.clock and run.clock.seconds > 0 else None
     return run.speed
+
+
+def rounded_speed(rule: Rule, run: RunInputs, speed: Fraction) -> Fraction:
+    """The scored speed in the rule's decimals, rounded once.
+
+    A native claim is known in six decimals everywhere; a rule that scores fewer rounds what that was rounded from, or
+    21.03499999 would become 21.035 and then 21.04.
+    """
+    places = rule.precision.speed
+    read = rule.clock is not None and rule.clock.reading == "clock"
+    once = run.exact if run.exact is not None and not read and places < DECIMALS else speed
+    return quantize(once, places)
 
 
 def pins_used(rule: Rule, run: RunInputs) -> tuple[Pin, ...]:

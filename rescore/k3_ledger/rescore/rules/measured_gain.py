@@ -19,10 +19,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from k3_ledger.rescore.exact import quantize
 from k3_ledger.rescore.rules.clock import check_clock
 from k3_ledger.rescore.rules.guards import check_ceiling, check_guard, check_reconciled_guard
-from k3_ledger.rescore.rules.judging import missing, missing_speed, pins_used, scored_speed
+from k3_ledger.rescore.rules.judging import missing, missing_speed, pins_used, rounded_speed, scored_speed
 from k3_ledger.rescore.rules.parity import check_correctness, check_ratchet, check_suite
 from k3_ledger.rescore.rules.tiers import grade
 from k3_ledger.rescore.rules.verdict import BASELINE, NONE, REJECT, Gate, Scored, Step, Verdict
@@ -48,7 +47,7 @@ def judge(rule: Rule, run: RunInputs) -> Scored:
         rule.tiers,
         rule.credit,
         run.track.metric,
-        speed=quantize(speed, rule.precision.speed),
+        speed=rounded_speed(rule, run, speed),
         frontier=run.frontier.value,
         reference=run.reference.value if run.reference else None,
     )

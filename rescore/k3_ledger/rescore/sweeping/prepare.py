@@ -164,7 +164,7 @@ class Preparer:
     def candidate(self, offset: int, body: Body) -> Scored | Unscored | int:
         """What the body of a candidate on line ``offset`` comes to: an item of :class:`Prepared`."""
         groups = _groups(body)
-        if groups is None:
+        if not groups:
             return ~offset
         metrics = tuple([metric for metric, _ in groups])
         own = groups.get(self.scope)
@@ -348,7 +348,10 @@ class _ClockNumbers:
 
 
 def _groups(body: Body) -> dict[tuple[str, int | None], list[Series]] | None:
-    """What counts of each metric, by (metric, context); None when some of it was measured under unusual conditions."""
+    """What counts of each metric, by (metric, context).
+
+    None when some of it was measured under unusual conditions, or is no measurement, which is to be said.
+    """
     groups: dict[tuple[str, int | None], list[Series]] = {}
     for series in body.timing or ():
         metric = series.metric
@@ -360,6 +363,8 @@ def _groups(body: Body) -> dict[tuple[str, int | None], list[Series]] | None:
                 groups[key].append(series)
             else:
                 groups[key] = [series]
+        elif series.actor == "subject" and metric not in BESIDE:
+            return None
     return groups
 
 

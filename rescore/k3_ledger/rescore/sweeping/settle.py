@@ -42,6 +42,7 @@ class Sweep:
         slow: how many were out of the ordinary.
         changed: (index, tier before, tier now) of each run that changed.
         imports: how many imported runs stand in the log, which are not judged.
+        left_out: how many metrics of candidates are no measurement, by why.
     """
 
     tiers: Counter[str] = field(default_factory=Counter)
@@ -49,6 +50,7 @@ class Sweep:
     slow: int = 0
     changed: list[tuple[int, str, str]] = field(default_factory=list)
     imports: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
 
 
 class _Lane:
@@ -202,6 +204,8 @@ class Settling:
             result = self._judge(candidate)[1]
             tier = result.tier if isinstance(result, Verdict) else NOT_SCORABLE
             found.append((candidate.run.track.metric, tier))
+        self.result.left_out.update(f"{one.metric}: {one.reason}" for one in material.left_out)
+        material.left_out.clear()
         self._forget()
         for lane in self._lanes.values():
             lane.take(self._judge.best)
@@ -333,8 +337,11 @@ class _Grading:
     def tier(self, item: Scored, held: _Held, beside: Agreement | Parity | None) -> tuple[str, bool] | None:
         """(tier, whether no gate refused or is open); ``not scorable`` where a reference is missing.
 
-        None when the divergence beside it is no ordinary one.
+        None when the divergence beside it is no ordinary one, or the claim stands on a tie of the rule's decimals:
+        what it was rounded from may not.
         """
+        if self.coarser > 1 and item.speed % self.coarser * 2 == self.coarser:
+            return None
         graded = self._grade(item.speed, held)
         if graded is None:
             return NOT_SCORABLE, False
