@@ -9,6 +9,7 @@ import base64
 import hashlib
 import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from nacl.signing import SigningKey
@@ -25,7 +26,7 @@ class Key:
 
     seed: str
 
-    @property
+    @cached_property
     def signing(self) -> SigningKey:
         return SigningKey(hashlib.sha256(self.seed.encode()).digest())
 

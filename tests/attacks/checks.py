@@ -73,12 +73,12 @@ def _up_to_date(ring: Any, *_: object) -> Any:
     return ring._seen[-2]
 
 
-_REPLAY = Keyring._replay
+_REST = Keyring._rest
 
 
-def _at_rest(ring: Any) -> bool:
-    _REPLAY(ring)
-    return True
+def _at_rest(ring: Any, actions: list[Any]) -> Any:
+    """An action that undoes what it rests on is passed over, and nothing said."""
+    return _REST(ring, actions) or _REST(ring, actions[:-1])
 
 
 def _proof(data: bytes, **_: object) -> ProofFile:
@@ -223,13 +223,16 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "core.keyring.Keyring.check_use": ((f"{CORE}.keyring.Keyring.check_use", _nothing),),
     "schemas.envelope.SIGNING_ROLES": ((f"{CORE}.keyring.SIGNING_ROLES", _everybody()),),
     "core.keyring.Keyring._faults": ((f"{CORE}.keyring.Keyring._faults", _nothing),),
-    "core.keyring._is_disowned": ((f"{CORE}.keyring._is_disowned", lambda *_: False),),
+    "core.keylife.KeyLife.last": ((f"{CORE}.keylife.KeyLife.last", property(lambda life: life.retired)),),
     "core.keyring.Keyring.roots_after": ((f"{CORE}.keyring.Keyring.roots_after", lambda *_: 99),),
     "core.keyring.Keyring._threshold_faults": ((f"{CORE}.keyring.Keyring._threshold_faults", _nothing),),
-    "core.keyring.Keyring.threshold": ((f"{CORE}.keyring.Keyring.threshold", property(lambda _: 1, _none)),),
+    "core.keyring.Keyring.threshold": (
+        (f"{CORE}.keyring.Keyring.threshold", property(lambda _: 1, _none)),
+        (f"{CORE}.keyring._State.threshold", property(lambda _: 1)),
+    ),
     "core.keyring.Keyring._endorsers": ((f"{CORE}.keyring.Keyring._endorsers", _nothing),),
     "core.keyring.Keyring._made_after": ((f"{CORE}.keyring.Keyring._made_after", _up_to_date),),
-    "core.keyring.Keyring._replay": ((f"{CORE}.keyring.Keyring._replay", _at_rest),),
+    "core.keyring.Keyring._rest": ((f"{CORE}.keyring.Keyring._rest", _at_rest),),
     "core.keyring._weakness": ((f"{CORE}.keyring._weakness", _nothing),),
     "verify.settle._check_opened_by": ((f"{VERIFY}.settle._check_opened_by", _none),),
     "verify.settle._check_origin": ((f"{VERIFY}.settle._check_origin", _none),),

@@ -124,7 +124,7 @@ def test_a_key_that_was_rotated_out_is_taken_back_by_its_name(run, ledger):
     assert verify(run).json["disowned"] == [{"first": 5, "last": 5, "by": 7}]
     assert "was taken back from entry 5: from entry 5 on it signed nothing that counts" in run(*revoke, 5).err
     assert run(*revoke, 4).code == 0  # 8: it was stolen earlier than was thought
-    assert verify(run).json["disowned"] == [{"first": 4, "last": 5, "by": 8}]
+    assert verify(run).json["disowned"] == [{"first": 4, "last": 4, "by": 8}, {"first": 5, "last": 5, "by": 7}]
     assert "no valid key" in run("key", "revoke", "judge", *ROOT).err
     assert "no key of this ledger is named" in run("key", "revoke", "nobody", *ROOT, "--from", "1").err
 

@@ -24,6 +24,7 @@ from tests.ledgers import (
     endorsement,
     key_body,
     run_body,
+    sign_head,
     small_ledger,
     threshold_body,
 )
@@ -411,6 +412,118 @@ def test_three_roots_that_undo_one_another_in_a_circle_are_stopped_at_the_last()
     ledger.lines.pop()
     ledger.add("key", key_body(THIRD, "root", "revoke", revoked_from=9), SECOND)  # from behind 8: undoes nothing
     assert {code for code in codes(ledger) if code.info.exit} == set()
+
+
+def three() -> Builder:
+    """Three root keys of which any one is enough; the next entry is 7."""
+    ledger = small_ledger(1)
+    ledger.add("key", key_body(SECOND, "root"), ROOT)  # 5
+    ledger.add("key", key_body(THIRD, "root"), ROOT)  # 6
+    return ledger
+
+
+def note(ledger: Builder, key: Key) -> None:
+    ledger.add("note", {"text": "a word", "artifacts": []}, key)
+
+
+def test_a_threshold_that_was_taken_back_asks_for_nothing_while_the_keys_are_gone_through() -> None:
+    ledger = three()
+    ledger.add("threshold", threshold_body(2), SECOND)  # 7: by the thief of the second key
+    ledger.act("key", key_body(SECOND, "root", "revoke", revoked_from=7), ROOT, THIRD)  # 8
+    ledger.add("key", NEW, ROOT)  # 9: one root key is enough again
+    ledger.add("run", run_body(5), Key("new"))  # 10
+    assert codes(ledger) <= {Code.KEY_DISOWNED}
+    assert disowned(ledger) == [7]
+
+
+@pytest.mark.parametrize("stolen", range(3))
+def test_every_root_key_is_taken_back_by_the_two_others_under_a_threshold(stolen: int) -> None:
+    ledger = of_three()
+    roots = [ROOT, SECOND, THIRD]
+    thief = roots.pop(stolen)
+    note(ledger, thief)  # 9
+    ledger.act("key", key_body(thief, "root", "revoke", revoked_from=9), *roots)
+    assert check(ledger).exit_code == 0
+    assert disowned(ledger) == [9]
+
+
+def test_who_only_endorsed_more_than_was_asked_for_takes_nothing_with_him() -> None:
+    """The action stands without him: what it enrolled counts until the signer himself is taken back."""
+    ledger = three()
+    ledger.act("key", NEW, SECOND, THIRD)  # 7
+    ledger.add("key", key_body(THIRD, "root", "revoke", revoked_from=7), ROOT)  # 8
+    ledger.add("run", run_body(5), Key("new"))  # 9
+    assert codes(ledger) == set()
+    ledger.add("key", key_body(SECOND, "root", "revoke", revoked_from=7), ROOT)  # 10
+    assert check(ledger).exit_code == 0
+    assert disowned(ledger) == [7, 9]
+
+
+def test_a_later_revocation_of_something_else_excuses_nothing() -> None:
+    ledger = of_three()
+    fourth, evil = Key("fourth"), Key("evil")
+    ledger.act("key", key_body(fourth, "root"), ROOT, SECOND)  # 9
+    ledger.act("threshold", threshold_body(1), SECOND, THIRD)  # 10: both stolen
+    ledger.add("key", key_body(evil, "runner"), SECOND)  # 11
+    ledger.act("key", key_body(THIRD, "root", "revoke", revoked_from=10), ROOT, fourth)  # 12: undoes 10, so 11
+    ledger.add("run", run_body(1), evil)  # 13
+    assert Code.KEY_RETIRED in codes(ledger)
+    note(ledger, JUDGE)  # 14
+    ledger.act("key", key_body(JUDGE, "judge", "revoke", revoked_from=14), ROOT, fourth)  # 15
+    report = check(ledger)
+    late = next(finding for finding in report.findings if finding.code is Code.KEY_RETIRED)
+    assert (late.position.index, late.expected) == (13, "before entry 12")
+
+
+def back_and_forth(*, rotate: bool = False) -> Builder:
+    """The judge is revoked by a thief, that is undone, and then the undoing is: he stays revoked."""
+    ledger = three()
+    ledger.add("key", key_body(JUDGE, "judge", "revoke"), SECOND)  # 7
+    note(ledger, JUDGE)  # 8
+    ledger.add("key", key_body(SECOND, "root", "revoke", revoked_from=7), ROOT)  # 9
+    if rotate:
+        ledger.add("key", key_body(Key("next"), "judge", "rotate", replaces=JUDGE.id), THIRD)  # 10
+    else:
+        note(ledger, JUDGE)  # 10
+    assert check(ledger).exit_code == 0
+    ledger.add("key", key_body(ROOT, "root", "revoke", revoked_from=9), THIRD)  # 11
+    return ledger
+
+
+def test_what_counted_once_is_taken_back_and_never_held_against_its_signer() -> None:
+    ledger = back_and_forth()
+    report = check(ledger)
+    assert report.exit_code == 0
+    assert [tuple(each) for each in report.disowned] == [(8, 10, 11)]
+    note(ledger, JUDGE)  # 12
+    assert Code.KEY_RETIRED in codes(ledger)
+
+
+def test_a_rotation_does_not_prolong_the_life_of_a_key_that_was_revoked_before() -> None:
+    assert disowned(back_and_forth(rotate=True)) == [8, 9]
+
+
+def test_what_a_key_signed_before_its_enrolment_is_one_fault_and_not_two() -> None:
+    ledger = small_ledger(1)
+    note(ledger, SECOND)  # 5
+    ledger.add("key", key_body(SECOND, "judge"), ROOT)  # 6
+    note(ledger, SECOND)  # 7
+    ledger.add("key", key_body(SECOND, "judge", "revoke", revoked_from=2), ROOT)  # 8
+    report = check(ledger)
+    assert {code: count for code, count in report.counts.items() if code.info.exit} == {Code.KEY_NOT_YET: 1}
+
+
+@pytest.mark.parametrize("size", range(5, 9))
+def test_a_kept_head_up_to_the_revocation_that_took_it_back_accuses_nobody(size: int) -> None:
+    ledger = small_ledger(3)
+    ledger.add("key", key_body(Key("log-2"), "log"), ROOT)  # 7
+    kept = sign_head(ledger.lines[:size], LOG)
+    ledger.add("key", key_body(LOG, "log", "revoke", revoked_from=4), ROOT)  # 8
+    source = MemorySource(
+        ledger.data, checkpoint=ledger.head(key=Key("log-2")), kept=[(f"checkpoints/{size:012}.note", kept)]
+    )
+    report = check_log(source, POLICY)
+    assert (report.exit_code, set(report.counts)) == (0, {Code.CHECKPOINT_DISOWNED})
 
 
 # ----------------------------------------------------------------------------------------------- roles and kinds

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from k3_ledger.ledger.core.keyring import FOREVER
+from k3_ledger.ledger.core.keylife import FOREVER
 from k3_ledger.ledger.writer.append import Draft
 from k3_ledger.ledger.writer.checkpoint import make_checkpoint
 from k3_ledger.ledger.writer.keys import Signer

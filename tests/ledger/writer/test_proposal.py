@@ -156,11 +156,39 @@ def test_nothing_is_proposed_to_a_ledger_without_a_root(tmp_path):
 def test_last_root_below_the_threshold_is_not_retired_by_accident(ledger):
     for signer in (THIRD, SECOND):
         revocation = {**enrolment(NewKey("root", "gone", public(signer))), "action": "revoke"}
-        proposal = endorse(propose(ledger, "key", revocation), SECOND)
         if signer is THIRD:
-            append(ledger, proposal)
+            append(ledger, endorse(propose(ledger, "key", revocation), SECOND))
         else:
-            assert refused(lambda made=proposal: append(ledger, made)).code is Code.ROOTS_TOO_FEW
+            assert refused(lambda body=revocation: propose(ledger, "key", body)).code is Code.ROOTS_TOO_FEW
+            meant = endorse(propose(ledger, "key", revocation, last_root=True), SECOND)
+            assert refused(lambda made=meant: append(ledger, made)).code is Code.ROOTS_TOO_FEW
+
+
+def revocation_of(signer, since):
+    return {**enrolment(NewKey("root", "stolen", public(signer))), "action": "revoke", "revoked_from": since}
+
+
+def test_revocation_is_proposed_where_any_root_key_can_sign_it(ledger, tmp_path):
+    """The first root key cannot: a thief enrolled it, with what he stole."""
+    child, other = (Signer(hashlib.sha256(name).digest()) for name in (b"child", b"other"))
+    made = new_ledger(tmp_path / "other")
+    for signer, key in ((ROOT, SECOND), (SECOND, child), (ROOT, other)):
+        with made.writer(signer) as writer:
+            writer.append("key", enrolment(NewKey("root", key.key_id[:8], public(key))))  # 5, 6, 7
+    with made.writer(ROOT) as writer:
+        writer.append("key", {**revocation_of(ROOT, None)})
+        with pytest.raises(LedgerError):
+            writer.append("threshold", THRESHOLD)
+    proposal = propose(made, "key", revocation_of(SECOND, 6))
+    assert refused(lambda: append(made, proposal, child)).code is Code.REVOCATION_CIRCULAR
+    append(made, proposal, other)
+
+
+def test_what_no_root_key_can_sign_is_not_proposed_and_what_others_cannot_is_said(ledger):
+    with ledger.writer(ROOT) as writer, pytest.raises(LedgerError) as alone:
+        writer.append("key", revocation_of(ROOT, 2))
+    assert alone.value.code is Code.KEY_UNKNOWN_TARGET
+    assert refused(lambda: propose(ledger, "key", revocation_of(ROOT, 2))).code is Code.REVOCATION_CIRCULAR
 
 
 def test_endorsements_end_where_an_entry_is_full(ledger):

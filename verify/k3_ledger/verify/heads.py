@@ -244,7 +244,7 @@ def _taken_back(scan: Scan, head: SignedHead) -> Finding | None:
         if life.role == "log":
             return Finding(
                 Code.CHECKPOINT_DISOWNED,
-                f"entry {life.lost_to} takes back what the head's key signed",
+                f"entry {life.lost_by(size)} takes back what the head's key signed",
                 Position(source=head.name),
             )
     return None

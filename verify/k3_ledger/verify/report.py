@@ -13,7 +13,7 @@ from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import ExitCode, Outcome
 
 if TYPE_CHECKING:
-    from k3_ledger.ledger.core.keyring import Disowned
+    from k3_ledger.ledger.core.keylife import Disowned
     from k3_ledger.schemas.findings import Finding
     from k3_ledger.verify.timestamps import ArtifactBound
     from k3_ledger.verify.witnesses import TimeBound

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from k3_ledger.ledger.core import strict_base64
 from k3_ledger.ledger.core.ed25519 import check_public_key, check_signature
 from k3_ledger.ledger.core.endorsement import format_statement, plain_body
+from k3_ledger.ledger.core.keylife import FOREVER, Disowned, KeyLife
 from k3_ledger.schemas.envelope import SIGNING_ROLES
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
-from k3_ledger.schemas.outcomes import Position
+from k3_ledger.schemas.outcomes import Position, Severity
 
 if TYPE_CHECKING:
     from array import array
@@ -25,75 +26,11 @@ if TYPE_CHECKING:
     _Taken = dict[str, tuple[tuple[int, int], ...]]
     """By key id, every revocation that takes something back: (from, its own position)."""
 
-FOREVER = 2**63
 EARLIER_STATES = 64
 """Earlier states of the keys that a refused endorsement is tried against, to say that it is stale."""
 
 
-class Disowned(NamedTuple):
-    """Consecutive positions that one revocation takes back: ``first`` to ``last``, both included, ``by`` its own."""
-
-    first: int
-    last: int
-    by: int
-
-
-@dataclass(slots=True)
-class KeyLife:
-    """One key and the span of positions in which its signatures count.
-
-    Attributes:
-        public_key: raw 32 bytes.
-        role: what it may sign, see SIGNING_ROLES.
-        enrolled: position of the entry that enrolled it; its entries count after that.
-        retired: position of the entry that rotated or revoked it; its entries count up to there, for a root key
-            signs the very entry that retires it.
-        disowned_from: first position that a compromise revocation takes back, at most ``retired``.
-        disowned_by: position of the revocation that says so; behind ``retired`` where the key was rotated out before.
-        taken_back: position of the revocation that took back the very entry that enrolled it; its entries never count.
-        replaced_by: id of the key that a rotation put in its place.
-    """
-
-    public_key: bytes
-    role: str
-    enrolled: int
-    retired: int = FOREVER
-    disowned_from: int = FOREVER
-    disowned_by: int = FOREVER
-    taken_back: int = FOREVER
-    replaced_by: str | None = None
-
-    @property
-    def ended(self) -> Literal["rotated", "revoked", "disowned", "taken back"] | None:
-        """How the key ended; None while it is valid. A key whose signatures were taken back is ``disowned``."""
-        if self.taken_back < FOREVER:
-            return "taken back"
-        if self.disowned_from < FOREVER:
-            return "disowned"
-        if self.replaced_by is not None:
-            return "rotated"
-        return "revoked" if self.retired < FOREVER else None
-
-    def valid_at(self, position: int) -> bool:
-        """Whether a signature at this position could count when it was made."""
-        return self.enrolled < position <= self.retired
-
-    @property
-    def lost_to(self) -> int:
-        """Position of the revocation that took back what the key signed, or its enrolment."""
-        return min(self.disowned_by, self.taken_back)
-
-    def vouches_at(self, size: int) -> bool:
-        """Whether a signed head over ``size`` entries counts that this key, a log key, signed."""
-        return self.taken_back == FOREVER and self.enrolled < size <= min(self.retired, self.disowned_from)
-
-    def lost_at(self, size: int) -> bool:
-        """Whether such a head counted until a revocation took it back."""
-        return self.disowned_from < size <= self.retired or self.enrolled < size <= self.taken_back < FOREVER
-
-
-@dataclass(frozen=True, slots=True)
-class _Action:
+class _Action(NamedTuple):
     """A root action that counted when it was appended.
 
     ``endorsers`` are the root keys beside ``signer`` whose endorsement was good.
@@ -104,6 +41,14 @@ class _Action:
     kind: str
     body: Any
     endorsers: tuple[str, ...]
+
+
+class _State(NamedTuple):
+    """What the root actions come to: keys that count or counted, keys never enrolled after all, and the threshold."""
+
+    lives: dict[str, KeyLife]
+    taken_back: dict[str, KeyLife]
+    threshold: int
 
 
 @dataclass(slots=True)
@@ -117,6 +62,9 @@ class Keyring:
     endorser once. A compromise revocation takes back what the key signed or endorsed from a position on, root actions
     included: keys that a thief enrolled were never enrolled, keys that he retired live on, a threshold that he lowered
     stands. So the actions are gone through again after each.
+
+    What a key signed while it counted, in any of these states, is never held against it: where it counts no more, it
+    was taken back. Only what never counted is an error, so no root action that counts makes a good log a bad one.
 
     Attributes:
         lives: keys that count, or counted once, by key id.
@@ -148,16 +96,18 @@ class Keyring:
         acted = {key for action in self._actions for key in (action.signer, *action.endorsers)}
         return acted | {sha256(self._genesis[0]).hexdigest()}
 
-    def roots_after(self, position: int) -> int:
-        """How many root keys can stand behind an action right behind ``position``."""
-        return sum(life.role == "root" and life.valid_at(position + 1) for life in self.lives.values())
+    def roots_after(self, position: int, lives: dict[str, KeyLife] | None = None) -> int:
+        """How many root keys can stand behind an action right behind ``position``, of all keys or of ``lives``."""
+        known = self.lives if lives is None else lives
+        return sum(life.role == "root" and life.valid_at(position + 1) for life in known.values())
 
     def apply_genesis(self, position: int, identity: str, body: Any) -> list[Finding]:
         """Pin the root key that genesis names. Genesis itself is signed by it."""
         raw = bytes.fromhex(body.root_public_key)
         self._genesis, self._origin = (raw, position), body.origin
         self._seen.append(identity)
-        self._replay()
+        root = KeyLife(raw, "root", enrolled=position - 1)
+        self.lives = {sha256(raw).hexdigest(): root}
         return list(_weakness(raw, position, "body.root_public_key"))
 
     def apply_action(self, position: int, identity: str, kind: str, signer: str, body: Any) -> list[Finding]:
@@ -169,9 +119,42 @@ class Keyring:
         life = self.lives.get(signer)
         if life is None or life.role != "root" or not life.valid_at(position):
             return []  # reported by check_use: this key could not sign a root action here
-        fault = self._faults if kind == "key" else self._threshold_faults
-        found = list(fault(position, signer, body))
+        found: list[Finding] = []
         endorsers = self._endorsers(position, kind, signer, body, found)
+        action = _Action(position, signer, kind, body, endorsers)
+        state, found = self._judge(action, found)
+        if state is not None:
+            for key, new in (*state.lives.items(), *state.taken_back.items()):
+                new.succeed(self.lives.get(key) or self.taken_back.get(key), position)
+            self._actions.append(action)
+            self.lives, self.taken_back, self.threshold = state
+            self.endorsements += len(endorsers)
+        return found
+
+    def check_possible(self, position: int, kind: str, body: Any) -> list[Finding]:
+        """Why no root key could sign this action at ``position``, if all the others endorsed it; nothing is taken.
+
+        Of several root keys, those findings that keep the action from counting least. A root key that the action
+        retires is the last to be asked: another may do what it cannot do to itself.
+        """
+        roots = [key for key, life in self.lives.items() if life.role == "root" and life.valid_at(position)]
+        roots.sort(key=lambda key: kind == "key" and key == body.key_id)
+        tried: list[list[Finding]] = []
+        for signer in roots:
+            others = tuple(key for key in roots if key != signer)
+            tried.append(self._judge(_Action(position, signer, kind, body, others), [])[1])
+        return min(tried, key=lambda found: sum(finding.severity is Severity.ERROR for finding in found), default=[])
+
+    def _judge(self, action: _Action, found: list[Finding]) -> tuple[_State | None, list[Finding]]:
+        """What an action by a valid root comes to, None where it cannot count, and what there is to say about it.
+
+        Args:
+            action: the action, newer than every other.
+            found: what is wrong with its endorsements.
+        """
+        position, signer, kind, body, endorsers = action
+        fault = self._faults if kind == "key" else self._threshold_faults
+        found = [*fault(position, signer, body), *found]
         if len(endorsers) + 1 < self.threshold:
             found.append(_finding(
                 Code.THRESHOLD_NOT_MET, position, "body.endorsements",
@@ -179,12 +162,10 @@ class Keyring:
                 expected=f"{self.threshold} root keys, the signer among them", found=str(len(endorsers) + 1),
             ))  # fmt: skip
         if found:
-            return found
-        self._actions.append(_Action(position, signer, kind, body, endorsers))
-        if not self._replay():
-            self._actions.pop()
-            self._replay()
-            return [_finding(
+            return None, found
+        state = self._rest([*self._actions, action])
+        if state is None:
+            return None, [_finding(
                 Code.REVOCATION_CIRCULAR, position, "body.revoked_from",
                 "what this revocation takes back is what it rests on, so it cannot count",
                 expected="a signer and endorsers that are root keys whatever is taken back",
@@ -192,16 +173,15 @@ class Keyring:
                 hint="have a root key sign it that was enrolled before, by another key than the one revoked; where "
                 "there is none, leave --from out and revoke the keys that should not have been enrolled one by one",
             )]  # fmt: skip
-        self.endorsements += len(endorsers)
-        roots = self.roots_after(position)
-        if roots < self.threshold:
+        roots = self.roots_after(position, state.lives)
+        if roots < state.threshold:
             left = "1 root key is left" if roots == 1 else f"{roots or 'no'} root keys are left"
-            return [_finding(
+            return state, [_finding(
                 Code.ROOTS_TOO_FEW, position, "body",
-                f"{left} and the threshold is {self.threshold}: no root action can follow",
-                expected=f"at least {self.threshold}", found=str(roots),
+                f"{left} and the threshold is {state.threshold}: no root action can follow",
+                expected=f"at least {state.threshold}", found=str(roots),
             )]  # fmt: skip
-        return []
+        return state, []
 
     def _endorsers(self, position: int, kind: str, signer: str, body: Any, found: list[Finding]) -> tuple[str, ...]:
         """Root keys whose endorsement of an action counts; what is wrong with the others goes into ``found``."""
@@ -313,63 +293,26 @@ class Keyring:
                     "a rotation names a valid key of the same role", found=str(body.replaces),
                 )  # fmt: skip
 
-    def _replay(self) -> bool:
+    def _rest(self, actions: list[_Action]) -> _State | None:
         """Go through the actions in order, leaving out those that a revocation takes back, until nothing changes.
 
-        False when that never comes to rest: then the newest action undoes what it rests on.
+        None when that never comes to rest, or rests without the newest: then that one undoes what it rests on.
         """
         taken: _Taken = {}
         assert self._genesis is not None, "no key is enrolled before genesis"
         raw, genesis = self._genesis
-        for _ in range(len(self._actions) + 2):
-            self.lives, self.taken_back = {sha256(raw).hexdigest(): KeyLife(raw, "root", enrolled=genesis - 1)}, {}
-            self.threshold = 1
+        for _ in range(len(actions) + 2):
+            state = _State({sha256(raw).hexdigest(): KeyLife(raw, "root", enrolled=genesis - 1)}, {}, 1)
             found: _Taken = {}
-            for action in self._actions:
-                self._apply(action, taken, found)
+            stands = False
+            for action in actions:
+                state, stands = _apply(state, action, taken, found)
             for key, revocations in found.items():
-                life = self.lives[key]
-                life.retired = min(life.retired, *(at for _, at in revocations))
-                life.disowned_from, life.disowned_by = min(revocations)
+                state.lives[key].disowned_from = _start(revocations)
             if found == taken:
-                return True
+                return state if stands else None
             taken = found
-        return False
-
-    def _apply(self, action: _Action, taken: _Taken, found: _Taken) -> None:
-        """The effect of one action, unless it was taken back."""
-        position, body = action.position, action.body
-        standing = [key for key in (action.signer, *action.endorsers) if self._stands(key, position, taken)]
-        if action.signer not in standing or len(standing) < self.threshold:
-            if action.kind == "key" and body.action != "revoke":
-                raw = bytes.fromhex(body.public_key)
-                self.taken_back[body.key_id] = KeyLife(raw, body.role, position, taken_back=self._lost(action, taken))
-        elif action.kind == "threshold":
-            self.threshold = body.threshold
-        elif body.action == "revoke":
-            life = self.lives.get(body.key_id)
-            if life is not None:
-                life.retired = min(life.retired, position)
-                if body.revoked_from not in (None, position):
-                    found[body.key_id] = (*found.get(body.key_id, ()), (body.revoked_from, position))
-        else:
-            if body.action == "rotate" and body.replaces in self.lives:
-                self.lives[body.replaces].retired = position
-                self.lives[body.replaces].replaced_by = body.key_id
-            self.lives[body.key_id] = KeyLife(bytes.fromhex(body.public_key), body.role, enrolled=position)
-
-    def _stands(self, key: str, position: int, taken: _Taken) -> bool:
-        """Whether a root key counts behind an action at ``position``, now that what was taken back is known."""
-        life = self.lives.get(key)
-        return life is not None and life.valid_at(position) and position < _start(taken.get(key, ()))
-
-    def _lost(self, action: _Action, taken: _Taken) -> int:
-        """Position of the revocation that took an action back."""
-        behind = (action.signer, *action.endorsers)
-        direct = [at for key in behind for start, at in taken.get(key, ()) if start <= action.position]
-        direct += [self.taken_back[key].taken_back for key in behind if key in self.taken_back]
-        # Else a lower threshold or a retirement was taken back, and the newest revocation is what did it.
-        return min(direct) if direct else max(at for found in taken.values() for _, at in found)
+        return None
 
     def used(self, key: str, kind: str, positions: array[int]) -> None:
         """Remember that ``key`` signed entries of ``kind`` at these positions."""
@@ -403,18 +346,18 @@ class Keyring:
                     Code.KEY_NOT_YET, early, f"key {key[:16]}… signed before it was enrolled",
                     f"after entry {life.enrolled}", None,
                 )  # fmt: skip
-            end = min(life.retired, life.taken_back)
-            late = [p for p in positions if p > end] if positions[-1] > end else []
+            beyond = [p for p in positions if p > life.last] if positions[-1] > life.last else []
+            lost = [p for p in beyond if life.lost_by(p) is not None]
+            late = [p for p in beyond if p > life.enrolled and life.lost_by(p) is None]
             if late:
                 yield _first(
                     Code.KEY_RETIRED, late, f"key {key[:16]}… signed after it was retired or its enrolment taken back",
-                    f"before entry {end}", None,
+                    f"before entry {min(life.retired, life.taken_back)}", None,
                 )  # fmt: skip
-            disowned = [p for p in positions if _is_disowned(life, p)]
-            if disowned:
+            if lost:
                 yield _first(
-                    Code.KEY_DISOWNED, disowned,
-                    f"entry {life.lost_to} takes back what key {key[:16]}… signed from entry {disowned[0]} on",
+                    Code.KEY_DISOWNED, lost,
+                    f"entry {life.lost_by(lost[0])} takes back what key {key[:16]}… signed from entry {lost[0]} on",
                     None, None,
                 )  # fmt: skip
 
@@ -435,14 +378,14 @@ class Keyring:
     def disowned_by(self, key: str, position: int) -> int | None:
         """Position of the revocation that took back what ``key`` signed at ``position``; None where none did."""
         life = self.lives.get(key) or self.taken_back.get(key)
-        return None if life is None or not _is_disowned(life, position) else life.lost_to
+        return None if life is None else life.lost_by(position)
 
     def _taken_back(self) -> Iterator[tuple[int, int]]:
         """(position, that of the revocation) of every use that was taken back."""
         for (key, _), positions in self.uses.items():
             life = self.lives.get(key) or self.taken_back.get(key)
-            if life is not None and life.ended in ("disowned", "taken back"):  # few are, and there may be many uses
-                yield from ((position, life.lost_to) for position in positions if _is_disowned(life, position))
+            if life is not None and life.lost:  # few have, and there may be many uses
+                yield from ((p, by) for p in positions if (by := life.lost_by(p)) is not None)
 
 
 def _start(revocations: tuple[tuple[int, int], ...]) -> int:
@@ -450,10 +393,35 @@ def _start(revocations: tuple[tuple[int, int], ...]) -> int:
     return min((start for start, _ in revocations), default=FOREVER)
 
 
-def _is_disowned(life: KeyLife, position: int) -> bool:
-    if life.taken_back < FOREVER:
-        return life.enrolled < position < life.taken_back
-    return life.disowned_from <= position < life.retired
+def _apply(state: _State, action: _Action, taken: _Taken, found: _Taken) -> tuple[_State, bool]:
+    """The state behind one action, and whether the action stands or was taken back."""
+    position, signer, kind, body, endorsers = action
+    lives = state.lives
+    standing = [key for key in (signer, *endorsers) if _stands(lives.get(key), position, taken.get(key, ()))]
+    if signer not in standing or len(standing) < state.threshold:
+        if kind == "key" and body.action != "revoke":
+            raw = bytes.fromhex(body.public_key)
+            state.taken_back[body.key_id] = KeyLife(raw, body.role, position, taken_back=position)
+        return state, False
+    if kind == "threshold":
+        return state._replace(threshold=body.threshold), True
+    if body.action == "revoke":
+        life = lives.get(body.key_id)
+        if life is not None:
+            life.retired = min(life.retired, position)
+            if body.revoked_from not in (None, position):
+                found[body.key_id] = (*found.get(body.key_id, ()), (body.revoked_from, position))
+        return state, True
+    old = lives.get(body.replaces) if body.action == "rotate" else None
+    if old is not None and old.retired > position:
+        old.retired, old.replaced_by = position, body.key_id
+    lives[body.key_id] = KeyLife(bytes.fromhex(body.public_key), body.role, enrolled=position)
+    return state, True
+
+
+def _stands(life: KeyLife | None, position: int, revocations: tuple[tuple[int, int], ...]) -> bool:
+    """Whether a root key counts behind an action at ``position``, now that what was taken back is known."""
+    return life is not None and life.valid_at(position) and position < _start(revocations)
 
 
 def _weakness(public_key: bytes, position: int, where: str) -> Iterator[Finding]:

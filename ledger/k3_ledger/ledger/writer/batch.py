@@ -26,7 +26,7 @@ from k3_ledger.schemas.outcomes import Position
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from k3_ledger.ledger.core.keyring import KeyLife
+    from k3_ledger.ledger.core.keylife import KeyLife
     from k3_ledger.ledger.writer.keys import Signer
     from k3_ledger.schemas.findings import Finding
 

@@ -97,12 +97,12 @@ def check_proposal(ledger: Ledger, proposal: Proposal, *, endorser: str | None =
     if endorser is not None:
         check_key(keyring.lives.get(endorser), endorser, proposal.kind, index)
     signer = next((key for key, life in keyring.lives.items() if life.role == "root" and life.valid_at(index)), None)
-    if signer is None:
+    if signer is None:  # any will do: the form of an entry does not depend on who signs it
         raise LedgerError(Code.KEY_RETIRED, "the ledger has no valid root key left", position=place)
     bare = {**proposal.body, "endorsements": []}
     _, typed = encode(proposal.kind, bare, index=index, key=signer, prev=proposal.after, time=_ANY_TIME)
-    for finding in keyring.apply_action(index, proposal.after, proposal.kind, signer, typed.body):
-        if finding.code is not Code.THRESHOLD_NOT_MET and not (last_root and finding.code is Code.ROOTS_TOO_FEW):
+    for finding in keyring.check_possible(index, proposal.kind, typed.body):
+        if not (last_root and finding.code is Code.ROOTS_TOO_FEW):
             raise refusal(finding)
 
 

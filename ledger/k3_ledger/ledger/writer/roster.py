@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from k3_ledger.ledger.core.framing import parse_line
-from k3_ledger.ledger.core.keyring import FOREVER
+from k3_ledger.ledger.core.keylife import FOREVER
 from k3_ledger.ledger.writer.disk import storage_errors
 from k3_ledger.ledger.writer.keys import load_public_key
 from k3_ledger.ledger.writer.state import KEY_MARK, find_lines, read_line, scan_to_tail
@@ -16,7 +16,7 @@ from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
-    from k3_ledger.ledger.core.keyring import KeyLife
+    from k3_ledger.ledger.core.keylife import KeyLife
     from k3_ledger.ledger.writer.state import LogState
     from k3_ledger.ledger.writer.store import Ledger
 
