@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -305,11 +306,15 @@ def test_only_a_rule_that_is_known_publishes_anything() -> None:
     assert sweep(verified(builder), HOUSE).changes == {"unchanged": 1}
 
 
-def test_a_rule_that_the_ledger_published_is_known() -> None:
+def test_a_rule_that_the_ledger_published_is_known_and_its_first_verdict_stays() -> None:
     builder, _ = house_ledger()
-    strict = replace(HOUSE, name="strict")
+    bars = (("XL", Fraction("0.3")), *HOUSE.tiers.steps[1:])
+    strict = replace(HOUSE, name="strict", tiers=replace(HOUSE.tiers, steps=bars))
     builder.add("rule", rule_body(strict), JUDGE)
-    seal(builder, strict)
+    (first,) = seal(builder, strict)
     seal(builder)
+    assert gather(verified(builder)).candidates[0].published == "L"
+    assert sweep(verified(builder), HOUSE).changes == {"higher": 1}
+    take_back(builder, first)
     assert gather(verified(builder)).candidates[0].published == "XL"
     assert sweep(verified(builder), HOUSE).changes == {"unchanged": 1}
