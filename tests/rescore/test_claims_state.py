@@ -70,6 +70,15 @@ def test_a_reference_that_was_superseded_gives_way_to_the_one_before() -> None:
     assert why(of(builder, text)) == "61.00 / 40 is 1.5250, not 3.05"
 
 
+def test_a_multiple_is_of_the_reference_that_was_there_by_then() -> None:
+    builder, _ = house_ledger()
+    builder.add("run", receipt(20.0, 300.0, role="reference"), RUNNER, time="2020-01-01T00:00:00Z")
+    assert of(builder, speed("60.0", RATIO)).status is Status.SUPPORTED
+    assert why(of(builder, speed("60.0", RATIO.replace("1.50", "3.00")))) == "60.00 / 40 is 1.5000, not 3"
+    alone = claim("ratio", f'track = "{DECODE}"\nratio = 1.50\nagainst = "reference"\ntolerance = "rounding"\n')
+    assert of(builder, alone).status is Status.SUPPORTED
+
+
 # --------------------------------------------------------------------------------------------- what was published
 
 
