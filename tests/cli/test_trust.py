@@ -7,6 +7,7 @@ import stat
 import tomllib
 
 import pytest
+from docs.examples.made_up_intel import World
 
 from k3_ledger.ledger.core.note import KeyType, Verifier, format_verifier_key
 from k3_ledger.schemas.errors import StoreError
@@ -309,12 +310,13 @@ def test_what_cannot_be_changed_in_place_is_left_to_its_owner(run, mine, monkeyp
 # ------------------------------------------------------------------------------------------------- attestations
 
 PIN = "ab" * 48
+CERTIFICATES = dict(World().anchors())
 WORDS = ("trust", "add", "attestation")
 
 
 def test_demands_on_attestations_are_added_to_a_table(run, mine, tmp_path):
     (tmp_path / "certs").mkdir()
-    (tmp_path / "certs" / "root.pem").write_bytes(b"certificate")
+    (tmp_path / "certs" / "root.pem").write_bytes(CERTIFICATES["root.pem"])
     assert run("trust", "add", "witness", WITNESS, "--quorum", 1).code == 0
     done = run(*WORDS, "--kind", "tdx", "--at", "now", "--trust-dir", "certs", "--pin", f"mrtd={PIN}")
     assert (done.code, done.err) == (0, "")
@@ -353,12 +355,12 @@ def test_a_demand_that_is_none_changes_nothing(run, mine, words):
 def test_the_id_of_a_policy_covers_the_certificates_and_not_where_they_are(run, mine, tmp_path):
     for name in ("certs", "other"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "root.pem").write_bytes(b"certificate")
+        (tmp_path / name / "root.pem").write_bytes(CERTIFICATES["root.pem"])
     first = run(*WORDS, "--trust-dir", "certs", "--json").json["policy_sha256"]
     assert run("trust", "show", "--json").json["policy_sha256"] == first
     second = run(*WORDS, "--trust-dir", "other", "--replace", "--json").json["policy_sha256"]
     assert second == first
-    (tmp_path / "other" / "root.pem").write_bytes(b"another certificate")
+    (tmp_path / "other" / "root.pem").write_bytes(CERTIFICATES["tcb_signing.pem"])
     assert run("trust", "show", "--json").json["policy_sha256"] != first
 
 
@@ -370,7 +372,7 @@ def test_a_trust_directory_that_is_not_there_yet_is_said(run, mine):
 
 def test_reports_carry_the_id_that_trust_show_prints(run, speed, tmp_path):
     (tmp_path / "certs").mkdir()
-    (tmp_path / "certs" / "root.pem").write_bytes(b"certificate")
+    (tmp_path / "certs" / "root.pem").write_bytes(CERTIFICATES["root.pem"])
     assert run("trust", "init", "speed").code == 0
     assert run(*WORDS, "--trust-dir", "certs", "--at", "now").code == 0
     shown = run("trust", "show", "--json").json["policy_sha256"]

@@ -31,6 +31,7 @@ _COLOUR = {
 _VERDICT = {
     ExitCode.VERIFIED: "verified",
     ExitCode.FALSE: "NOT VERIFIED",
+    ExitCode.USAGE: "not verified: what the reader gave cannot be used",
     ExitCode.UNREADABLE: "unreadable",
     ExitCode.NOT_CHECKED: "not fully checked, and the trust policy requires it",
     ExitCode.TORN_TAIL: "torn tail; everything before it was checked",

@@ -27,7 +27,7 @@ def read_trust_dir(folder: Path) -> tuple[tuple[str, bytes], ...]:
     """Name and contents of every certificate and key set of a folder, in order of name.
 
     Raises:
-        PolicyError: none is there, or far too many are.
+        PolicyError: none is there, or far too many are, or one cannot be used; whether or not a receipt needs it.
         StoreError: one cannot be read.
     """
     try:
@@ -42,7 +42,19 @@ def read_trust_dir(folder: Path) -> tuple[tuple[str, bytes], ...]:
             expected=f"1 to {MAX_FILES} files that end in {' or '.join(SUFFIXES)}",
             found=str(len(paths)),
         )
-    return tuple((path.name, read_small(path)) for path in paths)
+    files = tuple((path.name, read_small(path)) for path in paths)
+    _check_usable(files)
+    return files
+
+
+def _check_usable(files: tuple[tuple[str, bytes], ...]) -> None:
+    from k3_ledger.verify.tee.certificates import load_anchors
+    from k3_ledger.verify.tee.tokens import KEY_SET, load_keys
+
+    load_anchors((name, data) for name, data in files if name.endswith(".pem"))
+    for name, data in files:
+        if name == KEY_SET:
+            load_keys(data)
 
 
 def complete(policy: AttestationPolicy, base: Path, now: int | None = None) -> AttestationPolicy:
