@@ -201,3 +201,25 @@ def test_a_rule_is_published_as_it_is_shown(command: Callable[..., Done]) -> Non
     both = command("rules", "show", "v0.2.1", "--body", "--toml")
     assert both.code == 2
     assert "choose one form" in both.err
+
+
+@pytest.mark.parametrize(
+    ("rules", "spec", "says"),
+    [
+        (("v0.2.2",), "decode@131=56", "no rule that is linted knows decode@131, only prefill@32768, decode@131072"),
+        (("v0.2.1",), "decod@131072=56", "no rule that is linted knows decod@131072, only decode@131072"),
+        (("v0.2.1",), "prefill@32768=56", "no rule that is linted knows prefill@32768"),
+        ((), "decode=56", "no rule that is linted knows decode, only"),
+    ],
+)
+def test_a_value_that_no_rule_asks_for_is_refused(
+    command: Callable[..., Done], rules: tuple[str, ...], spec: str, says: str
+) -> None:
+    done = command("rules", "lint", *rules, "--measured", spec)
+    assert (done.code, done.out) == (2, "")
+    assert says in " ".join(done.err.split())
+
+
+def test_a_value_that_some_rule_asks_for_is_taken(command: Callable[..., Done]) -> None:
+    assert command("rules", "lint", "v0.2.1", "v0.2.2", "--measured", "prefill@32768=500").code == 1
+    assert command("rules", "lint", "house-3.prefill", "--measured", "decode@131072=56.8").code == 0

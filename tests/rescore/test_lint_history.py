@@ -63,7 +63,7 @@ def test_a_fault_is_found_up_to_its_fix_and_not_after(fault: Fault, before: str,
         ("v0.2.2", Fault.CEILING_ABOVE_CROSSOVER, "claim >= 512 tok/s and <= 719.4 tok/s", Reach.LIVE),
         ("v0.2.2", Fault.CEILING_OF_OTHER_METRIC, "claim <= 719.4 tok/s", Reach.LIVE),
         ("v0.2.0", Fault.CEILING_EXPIRES, "frontier >= 54.25 tok/s", Reach.REACHABLE),
-        ("v0.2.1", Fault.CEILING_EXPIRES, "frontier >= 90.41 tok/s", Reach.REACHABLE),
+        ("v0.2.1", Fault.CEILING_EXPIRES, "frontier >= 90.42 tok/s", Reach.REACHABLE),
         ("v0.2.2", Fault.GUARD_PIN_FIXED, "guarded >= 57.38 tok/s", Reach.REACHABLE),
         ("v0.2.2@f561299", Fault.ANCHOR_DISCOUNT, "frontier <= 143.87 tok/s", Reach.LIVE),
         ("v0.2.1", Fault.ANCHOR_INERT, "frontier >= 18.45 tok/s", Reach.LIVE),
@@ -101,6 +101,19 @@ def test_the_ceiling_was_about_to_refuse_main_itself() -> None:
     now = Settings(measured={"decode@131072": Fraction("56.76")})
     assert finding("v0.2.1@e6a1043", Fault.CEILING_EXPIRES, now).reach is Reach.LIVE
     assert finding("v0.2.1", Fault.CEILING_EXPIRES, now).reach is Reach.REACHABLE
+
+
+@pytest.mark.parametrize(("frontier", "tier"), [("90.41", "XS"), ("90.42", "none")])
+def test_the_ceiling_expires_at_the_very_frontier_that_is_named(frontier: str, tier: str) -> None:
+    """The ceiling holds the claim, 92.2175; what is scored is 92.22, which is 2 % more than 90.41 and a bit."""
+    found = finding("v0.2.1", Fault.CEILING_EXPIRES)
+    assert found.region.covers(Fraction(frontier)) == (tier == "none")
+    highest = run("92.2175", frontier, "18.4435")
+    assert gate("v0.2.1", highest, "ceiling").outcome is Outcome.PASS
+    assert gate("v0.2.1", run("92.2176", frontier, "18.4435"), "ceiling").outcome is Outcome.FAIL
+    result = apply_arithmetic(find_rule("v0.2.1"), highest)
+    assert isinstance(result, Verdict)
+    assert result.tier == tier
 
 
 def test_the_house_rules_have_no_finding_at_all() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from k3_ledger.rescore.exact import quantize
 from k3_ledger.rescore.inputs import ClockReading, Figure, RunInputs
 from k3_ledger.rescore.lint.findings import Fault
 from k3_ledger.rescore.lint.rule import lint
@@ -235,7 +236,10 @@ def test_a_ceiling_under_which_nothing_can_gain_enough_was_reported(rule: Rule, 
     assert reference
     best = max(frontier, reference) if rule.ceiling.basis == "own-best" else reference
     significant = frontier * (1 + rule.tiers.significance)
-    possible = significant < rule.ceiling.multiple * best
+    highest = rule.ceiling.multiple * best
+    if rule.ceiling.basis != "own-best":
+        highest = quantize(highest, rule.precision.speed)  # the greatest that is scored of what is admitted
+    possible = significant < highest
     reported = covering(rule, {Fault.CEILING_EXPIRES}, frontier)
     if rule.ceiling.basis == "own-best" and frontier < reference:
         return  # the lint speaks of the frontier once it leads

@@ -273,6 +273,7 @@ def test_the_rate_that_two_roundings_promoted() -> None:
     )
     builder = ledger_of(COUNT, [exact] * 3, "20.62")
     assert tier_of(builder) == "none"
+    assert sweep(verified(builder), RULE).tiers == {"none": 1, "not scorable": 1}
     run = gather(verified(builder)).candidates[-2].run
     assert run.speed == Fraction("21.035")
     assert run.exact == Fraction(COUNT * 10**9, exact)

@@ -10,11 +10,11 @@ import typer
 from k3_ledger.cli.keys import JsonOption, print_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from fractions import Fraction
 
     from k3_ledger.rescore.lint.findings import LintFinding, LintReport
-    from k3_ledger.rescore.rules.parameters import Rule
+    from k3_ledger.rescore.rules.parameters import Rule, Scope
 
 NameArgument = Annotated[
     str, typer.Argument(metavar="RULE", help="Release tag, interim id, or a rule file (*.toml).", show_default=False)
@@ -264,6 +264,7 @@ def lint_rules(
         measured=dict(_measured(spec) for spec in measured or ()),
     )
     rules = [load_rule(name) for name in names] if names else list(RULES.values())
+    _check_measured(settings.measured, rules)
     reports = [lint(rule, settings) for rule in rules]
     if as_json:
         print_json([_report(report) for report in reports])
@@ -274,7 +275,11 @@ def lint_rules(
 
 
 def _scope(rule: Rule) -> str:
-    return rule.scope.metric if rule.scope.context is None else f"{rule.scope.metric}@{rule.scope.context}"
+    return _short(rule.scope)
+
+
+def _short(scope: Scope) -> str:
+    return scope.metric if scope.context is None else f"{scope.metric}@{scope.context}"
 
 
 def _amount(text: str, option: str) -> Fraction:
@@ -295,6 +300,18 @@ def _measured(spec: str) -> tuple[str, Fraction]:
     if not mark or not name:
         raise typer.BadParameter(f"{spec!r} is not METRIC@CONTEXT=VALUE", param_hint="--measured")
     return name, _amount(value, "--measured")
+
+
+def _check_measured(measured: Mapping[str, Fraction], rules: Sequence[Rule]) -> None:
+    """Refuse a value that no rule asks for: it would be taken and change nothing."""
+    from k3_ledger.rescore.rules.parameters import Scope
+
+    parts = [part for rule in rules for part in (rule.scope, rule.guard) if part is not None]
+    known = dict.fromkeys(_short(Scope(part.metric, part.context)) for part in parts)
+    for name in measured:
+        if name not in known:
+            said = f"no rule that is linted knows {name}, only {', '.join(known)}"
+            raise typer.BadParameter(said, param_hint="--measured")
 
 
 def _report(report: LintReport) -> dict[str, Any]:

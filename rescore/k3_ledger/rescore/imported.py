@@ -112,7 +112,11 @@ def list_unreadable(foreign_id: str, fields: Mapping[str, str]) -> list[Finding]
             except RescoreError as error:
                 found.append(error.finding)
                 continue
-            if number is not None and fact in _WHOLE and not text.isdecimal():
+            if number is not None and number < 0:  # no speed, divergence or share is
+                message = f"{name}: {text[:40]!r} is below zero"
+                place = Position(source=foreign_id, field=name)
+                found.append(Finding(Code.NUMBER, message, place, expected="a number from 0", found=text[:60]))
+            elif number is not None and fact in _WHOLE and not text.isdecimal():
                 place = Position(source=foreign_id, field=name)
                 message = f"{name}: {text[:40]!r} is not a whole number"
                 found.append(Finding(Code.NUMBER, message, place, expected="a whole number", found=text[:60]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from k3_ledger.rescore.exact import format_exact, format_rounded
+from k3_ledger.rescore.exact import format_exact, format_rounded, quantize
 from k3_ledger.rescore.lint.findings import Fault, LintFinding, Reach
 
 if TYPE_CHECKING:
@@ -152,6 +152,8 @@ def _ceiling(context: Context) -> Iterator[LintFinding]:
                 f"the ceiling on {metric} is {format_exact(ceiling.multiple)}x the reference of {context.metric}{shown}"
             )
             yield LintFinding(Fault.CEILING_OF_OTHER_METRIC, Reach.LIVE, context.region("claim", most=bound), message)
+        if metric != context.metric:
+            yield from _below_guarded(context, metric)
     if context.metric not in ceiling.metrics:
         return
     needed = 1 + context.rule.tiers.significance
@@ -164,7 +166,9 @@ def _ceiling(context: Context) -> Iterator[LintFinding]:
     bound = context.ceiling(context.metric)
     if bound is None:
         return
-    region = context.region("frontier", bound / needed)
+    # The ceiling holds the claim as it is, the tier the claim as it is rounded: that much may still be significant.
+    highest = quantize(bound, context.rule.precision.speed)
+    region = context.region("frontier", highest / needed)
     best = context.rule.tiers.steps[0] if context.rule.tiers.steps else None
     first = "" if best is None else f"; {best[0]} is out of reach from {format_rounded(bound / (1 + best[1]), 2)}"
     assert region.first is not None
@@ -177,6 +181,20 @@ def _ceiling(context: Context) -> Iterator[LintFinding]:
     yield LintFinding(
         Fault.CEILING_EXPIRES, reach, region, message, witness, "no speed is both significant and admitted"
     )
+
+
+def _below_guarded(context: Context, metric: str) -> Iterator[LintFinding]:
+    """A guarded metric that is above its ceiling where it stands, as measured or pinned."""
+    guard, bound = context.rule.guard, context.ceiling(metric)
+    if guard is None or guard.metric != metric or bound is None:
+        return
+    now = context.value_of(metric, guard.context) or context.pinned("guard", metric, guard.context)
+    if now is None or now <= bound:
+        return
+    region = context.region("guarded", bound, above=True)
+    message = f"the ceiling on {metric} is {format_rounded(bound, 2)}, and {metric} is at {format_exact(now)}"
+    witness = (("guarded", format_exact(now)), ("ceiling", format_exact(bound)))
+    yield LintFinding(Fault.CEILING_BELOW_GUARDED, Reach.LIVE, region, message, witness, "refused")
 
 
 def _greatest(context: Context, clock: Clock) -> Fraction | None:

@@ -6,12 +6,15 @@ Everything follows from the ratio of credit to gain, which depends on the fronti
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from k3_ledger.rescore.exact import format_exact, format_percent
 from k3_ledger.rescore.lint.findings import Fault, LintFinding, Reach
+from k3_ledger.rescore.rules.reading import TIERS
 from k3_ledger.rescore.rules.tiers import grade, tier_of
+from k3_ledger.rescore.rules.verdict import BASELINE, NONE, REJECT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +36,7 @@ def check_credit(context: Context) -> Iterator[LintFinding]:
         yield from _over(context)
         yield from _under(context)
     yield from _unreachable(context, anchored=anchored)
+    yield from _names(context)
 
 
 def _over(context: Context) -> Iterator[LintFinding]:
@@ -113,6 +117,25 @@ def _unreachable(context: Context, *, anchored: bool) -> Iterator[LintFinding]:
             yield LintFinding(Fault.TIER_UNREACHABLE, Reach.LIVE, context.region("frontier"), message)
         elif anchored and bar <= tiers.significance * cap:
             yield _skipped(context, name, bar / tiers.significance)
+
+
+def _names(context: Context) -> Iterator[LintFinding]:
+    """Tiers whose names say something else than their bars: taken ones, and known ones out of their order."""
+    tiers, region = context.rule.tiers, context.region("frontier")
+    names = [name for name, _ in tiers.steps] + [tiers.floor]
+    for name in dict.fromkeys(names):
+        if name in {BASELINE, NONE, REJECT}:
+            message = f"{name} is no tier, and a run of this one reads as if it had none"
+            yield LintFinding(Fault.TIER_NAME_TAKEN, Reach.LIVE, region, message)
+        elif names.count(name) > 1:
+            message = f"{name} is the name of {names.count(name)} tiers"
+            yield LintFinding(Fault.TIER_NAME_TAKEN, Reach.LIVE, region, message)
+    known = [name for name in dict.fromkeys(names) if name in TIERS]
+    for better, worse in itertools.pairwise(known):
+        if TIERS.index(better) > TIERS.index(worse):
+            message = f"{better} asks for more than {worse}, and everybody knows {worse} as the better one"
+            yield LintFinding(Fault.TIER_ORDER, Reach.LIVE, region, message)
+            return
 
 
 def _skipped(context: Context, name: str, ratio: Fraction) -> LintFinding:

@@ -30,6 +30,8 @@ class Fault(enum.StrEnum):
     CREDIT_NOT_MONOTONE = "credit-not-monotone"
     LOSS_IS_CREDITED = "loss-is-credited"
     TIER_UNREACHABLE = "tier-unreachable"
+    TIER_NAME_TAKEN = "tier-name-taken"
+    TIER_ORDER = "tier-order"
     NO_CLOCK = "no-clock"
     ONE_SIDED_CLOCK = "one-sided-clock"
     CLOCK_REFUSES_HONEST = "clock-refuses-honest"
@@ -38,17 +40,22 @@ class Fault(enum.StrEnum):
     CEILING_ABOVE_CROSSOVER = "ceiling-above-crossover"
     CEILING_OF_OTHER_METRIC = "ceiling-of-other-metric"
     CEILING_EXPIRES = "ceiling-expires"
+    CEILING_BELOW_GUARDED = "ceiling-below-guarded"
     TOP1_BAR_INERT = "top1-bar-inert"
     BAR_REFUSES_ALL = "bar-refuses-all"
+    KL_BAR_INERT = "kl-bar-inert"
     SOFT_BAR_INERT = "soft-bar-inert"
+    SOFT_BAR_ALWAYS = "soft-bar-always"
     SUITE_OF_ONE_DEPTH = "suite-of-one-depth"
     NO_RATCHET = "no-ratchet"
     RATCHET_INERT = "ratchet-inert"
+    RATCHET_LAX = "ratchet-lax"
     RATCHET_ON_NOISE = "ratchet-on-noise"
     RATCHET_REFUSES_EQUAL = "ratchet-refuses-equal"
     GUARD_PIN_FIXED = "guard-pin-fixed"
     GUARD_PIN_UNRECONCILED = "guard-pin-unreconciled"
     GUARD_REFUSES_PIN = "guard-refuses-pin"
+    GUARD_ADMITS_COLLAPSE = "guard-admits-collapse"
     GUARD_INERT = "guard-inert"
     COUNTEREXAMPLE = "counterexample"
 
@@ -61,6 +68,8 @@ MEANINGS: Final[Mapping[Fault, str]] = {
     Fault.CREDIT_NOT_MONOTONE: "more speed does not earn more credit",
     Fault.LOSS_IS_CREDITED: "a run slower than the frontier earns a tier",
     Fault.TIER_UNREACHABLE: "no significant gain can end in this tier",
+    Fault.TIER_NAME_TAKEN: "a tier is called like another one, or like what is no tier",
+    Fault.TIER_ORDER: "of two tiers that readers know, the lesser one asks for more",
     Fault.NO_CLOCK: "nothing outside the program bounds the number it prints",
     Fault.ONE_SIDED_CLOCK: "a program that does the same work whatever it is asked passes",
     Fault.CLOCK_REFUSES_HONEST: "a claim that equals the clock is refused, or jitter within the rule refuses it",
@@ -69,17 +78,22 @@ MEANINGS: Final[Mapping[Fault, str]] = {
     Fault.CEILING_ABOVE_CROSSOVER: "from the crossover to the ceiling jitter alone passes for work",
     Fault.CEILING_OF_OTHER_METRIC: "the ceiling of one metric is taken from the reference of another",
     Fault.CEILING_EXPIRES: "from this frontier on no run can both gain enough and be admitted",
+    Fault.CEILING_BELOW_GUARDED: "the guarded metric is above its own ceiling already: every run is refused",
     Fault.TOP1_BAR_INERT: "over so few rows no input tells this bar from another",
     Fault.BAR_REFUSES_ALL: "no input passes the bar",
+    Fault.KL_BAR_INERT: "the bar on divergence refuses nothing that could be a model of the same text",
+    Fault.SOFT_BAR_ALWAYS: "every run is warned of, one that agrees exactly too",
     Fault.SOFT_BAR_INERT: "the warning can never be seen: what it would warn of is refused",
     Fault.SUITE_OF_ONE_DEPTH: "one prompt length decides, so the cache is never graded",
     Fault.NO_RATCHET: "divergence may creep up to the bar, merge by merge, in silence",
     Fault.RATCHET_INERT: "the ratchet can refuse nothing that the bar does not refuse",
+    Fault.RATCHET_LAX: "from the least divergence that the ratchet looks at, one step reaches the bar",
     Fault.RATCHET_ON_NOISE: "the ratchet refuses ratios of numbers far beneath the bar",
     Fault.RATCHET_REFUSES_EQUAL: "a build that agrees exactly as well as the frontier is refused or warned of",
     Fault.GUARD_PIN_FIXED: "the guarded metric may fall by all that it rose since the pin was written",
     Fault.GUARD_PIN_UNRECONCILED: "any pin entry passes for a reconciled one, however stale it is",
     Fault.GUARD_REFUSES_PIN: "the pinned value itself is refused",
+    Fault.GUARD_ADMITS_COLLAPSE: "the guarded metric may lose half or more",
     Fault.GUARD_INERT: "the guard passes whatever is measured",
     Fault.COUNTEREXAMPLE: "a search found an input that no other finding accounts for",
 }

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 NOISE_SHARE: Final = Fraction(1, 100)
 """A divergence beneath this share of the bar is noise: a ratio of two such numbers says nothing."""
+COLLAPSE: Final = Fraction(1, 2)
+"""A guard that admits a loss of this share, by its own word, guards nothing."""
+KL_OF_A_GUESS: Final = Fraction(693_147, 1_000_000)
+"""Divergence in nats of a model that is sure from one that cannot tell two tokens apart: the logarithm of 2."""
 GUARD_GROWTH: Final = 2
 """A fixed guard has gone stale once it admits this many times the loss it states."""
 
@@ -44,7 +48,15 @@ def check_agreement(context: Context) -> Iterator[LintFinding]:
     if rule.kl < 0:
         message = f"kl must not pass {format_exact(rule.kl)}, and is never below 0"
         yield LintFinding(Fault.BAR_REFUSES_ALL, Reach.LIVE, Region("kl", unit="nats"), message)
-    if rule.kl_soft >= rule.kl:
+    elif rule.kl >= KL_OF_A_GUESS:
+        message = (
+            f"kl may reach {format_exact(rule.kl)}, and {format_exact(KL_OF_A_GUESS)} is a guess between two tokens"
+        )
+        yield LintFinding(Fault.KL_BAR_INERT, Reach.LIVE, Region("kl", unit="nats"), message)
+    if rule.kl_soft < 0 <= rule.kl:
+        message = f"a warning above {format_exact(rule.kl_soft)}, and no divergence is below 0"
+        yield LintFinding(Fault.SOFT_BAR_ALWAYS, Reach.LIVE, Region("kl", unit="nats"), message)
+    elif rule.kl_soft >= rule.kl:
         message = (
             f"a warning above {format_exact(rule.kl_soft)} is never seen: above {format_exact(rule.kl)} is refused"
         )
@@ -75,6 +87,12 @@ def check_ratchet(context: Context) -> Iterator[LintFinding]:
             f"under {format_percent(NOISE_SHARE, 0)} % of the bar {format_exact(bar)}"
         )
         yield LintFinding(Fault.RATCHET_ON_NOISE, Reach.LIVE, region, message)
+    if from_kl < bar <= rule.block * from_kl:
+        message = (
+            f"{format_exact(rule.block)}x a frontier's kl of {format_exact(from_kl)} is not below the bar "
+            f"{format_exact(bar)}"
+        )
+        yield LintFinding(Fault.RATCHET_LAX, Reach.LIVE, region, message)
     if min(rule.block, rule.warn) < 1:
         message = f"a build equal to the frontier is {'blocked' if rule.block < 1 else 'warned of'}"
         yield LintFinding(Fault.RATCHET_REFUSES_EQUAL, Reach.LIVE, region, message)
@@ -96,6 +114,11 @@ def check_guard(context: Context) -> Iterator[LintFinding]:
     if rule.least <= 0:
         message = f"{rule.metric} must be {format_exact(rule.least)} of its pin, which everything is"
         yield LintFinding(Fault.GUARD_INERT, Reach.LIVE, context.region("guarded"), message)
+    if 0 < rule.least <= 1 - COLLAPSE:
+        share = format_exact(rule.least)
+        message = f"{rule.metric} must keep {share} of its pin: the rule itself admits a loss of "
+        message += f"{format_percent(1 - rule.least)} %"
+        yield LintFinding(Fault.GUARD_ADMITS_COLLAPSE, Reach.LIVE, context.region("guarded"), message)
     pin = context.pinned("guard", rule.metric, rule.context)
     if rule.pin == "reconciled":
         if not context.rule.reconciles:
