@@ -219,6 +219,8 @@ def test_what_is_recorded_twice_was_merged_once() -> None:
     assert len(distinct_merges([entry, replace(file, commit="d" * 7)])) == 2, "another commit"
     assert len(distinct_merges([entry, replace(file, pull_request=128)])) == 2, "another pull request"
     assert len(distinct_merges([entry, replace(file, run="e" * 32)])) == 2, "another run"
+    numbered = replace(file, commit=None)
+    assert distinct_merges([numbered, entry, replace(file, pull_request=None)]) == [entry], "the entry knows more"
     bare = replace(file, commit=None, pull_request=None)
     assert len(distinct_merges([bare, bare])) == 2, "nothing says that they are one"
     assert len(distinct_merges([entry, replace(entry, track=PREFILL_32K)])) == 2, "another slot"

@@ -28,7 +28,8 @@ UNITS: Final[Mapping[str, str]] = {"decode": "tok/s", "prefill": "tok/s"}
 """Unit of the pins of each metric that a rule can score."""
 
 _IDENTITY: Final = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}")
-_COMMIT: Final = re.compile(r"[0-9a-f]{7,64}")
+_SHORTEST_COMMIT: Final = 7
+_COMMIT: Final = re.compile(rf"[0-9a-f]{{{_SHORTEST_COMMIT},64}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +181,19 @@ def read_merges(data: bytes, *, source: str, receipts: Mapping[str, Fraction]) -
 def distinct_merges(merges: Iterable[Merge]) -> list[Merge]:
     """Each merge once, in the order given; of two records of one, the entry counts, else the first."""
     found: list[Merge] = []
+    places: dict[tuple[str, object, Track], list[int]] = {}
     for merge in merges:
-        same = next((place for place, other in enumerate(found) if merge.is_same(other)), None)
+        commit = merge.commit and merge.commit[:_SHORTEST_COMMIT]
+        named = (("pull_request", merge.pull_request), ("run", merge.run), ("commit", commit))
+        keys = [(name, value, merge.track) for name, value in named if value is not None]
+        like = sorted({place for key in keys for place in places.get(key, ())})
+        same = next((place for place in like if merge.is_same(found[place])), None)
         if same is None:
             found.append(merge)
         elif found[same].index is None and merge.index is not None:
             found[same] = merge
+        for key in keys:
+            places.setdefault(key, []).append(len(found) - 1 if same is None else same)
     return found
 
 
