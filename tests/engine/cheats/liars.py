@@ -97,11 +97,15 @@ class IdlesThenClaimsLess(Engine):
 
 
 class WorksTwiceClaimsOnce(Engine):
+    """Once more, and again where that was the faster, so that no load on the machine makes the claim nearly true."""
+
     def decode(self, request: Json) -> Json:
-        memory = self.memory
-        super().decode(request)
+        reply = super().decode(request)
+        memory, end = self.memory, time.monotonic_ns() + reply["self_ns"]
+        while time.monotonic_ns() < end:
+            super().decode(request)
         self.memory = memory
-        return super().decode(request)
+        return reply
 
 
 class AlwaysDoesTheLongRun(Engine):

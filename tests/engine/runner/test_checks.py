@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,11 +27,13 @@ from k3_ledger.engine.runner.measure import (
 from k3_ledger.engine.runner.outputs import (
     LEAST,
     LOOKED,
+    LUCK,
     SHARE,
     Looked,
     Tolerance,
     _draw,
     allowed,
+    allowed_of_one,
     check_outputs,
     tolerance,
 )
@@ -185,14 +188,32 @@ def test_what_the_extra_tokens_are_worth_is_what_a_rule_will_reckon() -> None:
     assert codes(found) == set()
 
 
-@pytest.mark.parametrize(("late", "grows"), [(9, False), (11, True)])
+@pytest.mark.parametrize(("late", "grows"), [(9, False), (10, False), (11, True)])
 def test_what_is_enough_does_not_grow(late: int, grows: bool) -> None:
+    """A millisecond of jitter apart from ten times, on either side, and ten times to the nanosecond."""
     found = rounds_held_up(0, 0, 0, 5, late, late, 900)
+    for one in found.rounds:
+        one["short"] = claim(1)(one["short"])
+        one["long-decode"] = replace(
+            one["long-decode"], decode=timed(100, one["long-decode"].decode.outer_ns, 200 * MS)
+        )
+    assert late != 10 or found.margin("decode") == Plan().signal_to_jitter
     observer = Observer(None, Plan(), range(64))  # type: ignore[arg-type]
     observer.found = found
     assert observer.lengthen(1e9) == grows
     assert (len(found.shorter), len(found.rounds)) == ((7, 0) if grows else (0, 7))
     assert found.extra["prefill"] == 64, "its margin is met"
+
+
+@pytest.mark.parametrize("extra", [1, 2, 3, 50])
+def test_rounds_that_begin_again_have_more_tokens(extra: int) -> None:
+    """Were so few extra tokens to grow by a third of one, rounds would begin again without end."""
+    found = rounds_held_up(0, 0, 0, 5, 10, 10, 900)
+    found.extra["decode"] = extra
+    observer = Observer(None, Plan(signal_to_jitter=int(found.margin("decode")) + 1), range(64))  # type: ignore[arg-type]
+    observer.found = found
+    assert observer.lengthen(1e9)
+    assert found.extra["decode"] > extra
 
 
 class Slow(VirtualChannel):
@@ -279,6 +300,22 @@ def test_prompts_are_fresh_and_resembling_ones_differ_at_both_ends_only() -> Non
     assert Prompts(range(100), 7).next(50) == first
 
 
+def test_a_prompt_resembles_one_of_its_length_whatever_came_between() -> None:
+    """A round's order is drawn: behind the longer prompt, an answer that is kept by resemblance was a right one."""
+    prompts = Prompts(range(100), 7)
+    first = prompts.next(50)
+    prompts.next(90)
+    assert prompts.next(50, resembling=True)[1:-1] == first[1:-1]
+
+
+def test_no_prompt_is_given_twice_while_there_are_others() -> None:
+    prompts = Prompts(range(5), 7)
+    prompts.next(2)
+    assert len({prompts.next(2, resembling=at % 2 == 0) for at in range(16)}) == 16
+    assert {len(Prompts([3], 7).next(length)) for length in (1, 2)} == {1, 2}
+    assert len({prompts.next(1) for _ in range(9)}) == 5, "and where there are none, again"
+
+
 class Flat:
     """A reference whose answer is ``best``, by ``gap`` nats."""
 
@@ -297,10 +334,10 @@ class Flat:
 
 
 def answers(
-    reference: Flat, off: float = 0.0, wrong: Callable[[int, int], bool] = lambda _walk, _at: False
+    reference: Flat, off: float = 0.0, wrong: Callable[[int, int], bool] = lambda _walk, _at: False, walks: int = 20
 ) -> list[Walk]:
     made = []
-    for number in range(20):
+    for number in range(walks):
         one = walk("short", number, lambda made: replace(made, output=()))
         output: list[int] = []
         for at in range(LENGTH):
@@ -391,6 +428,43 @@ def test_long_prompts_and_a_small_wish_are_looked_at_less() -> None:
     assert sum(count for count, _, _ in check_outputs(walks, reference, outputs=40).counts.values()) == 40
     long = [replace(one, prompt=one.prompt * 10) for one in walks]
     assert [count for count, _, _ in check_outputs(long, reference).counts.values()] == [20, 100]
+
+
+@pytest.mark.parametrize(("outputs", "each"), [(1000, 6), (LOOKED, 6), (LOOKED - 1, 6), (200, 5), (40, 1), (1, 1)])
+def test_many_walks_are_looked_at_no_less_each(outputs: int, each: int) -> None:
+    reference = Flat(3.0, lambda ids: (len(ids) + ids[0]) % V)
+    walks = answers(reference, walks=75)
+    decode = max(1, each - 1)
+    assert [count for count, _, _ in check_outputs(walks, reference, outputs=outputs).counts.values()] == [
+        75, 75 * decode,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [0, 40, 74])
+def test_one_walk_of_as_many_as_there_may_be_did_no_work(number: int) -> None:
+    """Five wrong ids of 375: fewer than the rate allows, were they anywhere."""
+    reference = Flat(3.0, lambda ids: (len(ids) + ids[0]) % V)
+    looked = check_outputs(answers(reference, wrong=lambda one, _at: one == number, walks=75), reference)
+    assert looked.counts["decode"] == (375, 5, 7)
+    assert [finding.position.field for finding in looked.findings if finding.position] == [f"walk {number}, decode"]
+    assert looked.findings[0].message.startswith(f"walk {number}, decode: 5 of 5 outputs")
+    scattered = answers(reference, wrong=lambda one, at: one % 15 == 0 and at == LENGTH - 1, walks=75)
+    assert check_outputs(scattered, reference).counts["decode"] == (375, 5, 7)
+    assert refused(check_outputs(scattered, reference)) == set()
+
+
+@pytest.mark.parametrize(
+    ("looked", "share", "walks", "may"),
+    [(11, SHARE, 21, 5), (5, SHARE, 75, 2), (5, 0.05, 75, 4), (3, SHARE, 21, 2), (1, SHARE, 21, 1)],
+)
+def test_of_one_walk_half_may_miss_or_what_chance_makes_of_one_in_so_many(
+    looked: int, share: float, walks: int, may: int
+) -> None:
+    assert allowed_of_one(looked, share, walks) == may
+    odds = sum(
+        math.comb(looked, many) * share**many * (1 - share) ** (looked - many) for many in range(may + 1, looked + 1)
+    )
+    assert odds * walks <= LUCK
 
 
 def test_the_last_output_is_always_looked_at() -> None:

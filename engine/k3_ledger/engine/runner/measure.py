@@ -4,10 +4,10 @@ One repetition is a *walk*: reset, prefill, decode. Nothing in a walk goes untim
 clock runs. Three kinds of walk differ in one length each, and their differences are what extra tokens cost, whatever a
 call costs by itself. They run in rounds, in an order drawn for each round.
 
-What an engine could know beforehand is taken from it: prompts are fresh, and every third one differs from the one
-before in two tokens only, so that an answer kept by address or by resemblance is a wrong answer; decode starts from a
-token that the controller draws after prefill has answered, so that nothing can be decoded ahead; lengths of decode are
-drawn for each run; and every reset asks for the same capacity.
+What an engine could know beforehand is taken from it: prompts are fresh, and every third one differs from the one of
+its length before in two tokens only, so that an answer kept by address or by resemblance is a wrong answer; decode
+starts from a token that the controller draws after prefill has answered, so that nothing can be decoded ahead; lengths
+of decode are drawn for each run; and every reset asks for the same capacity.
 
 A rule asks that the extra tokens be worth many times the jitter. Where the machine turns out noisier than the first
 walks said, the lengths grow and the rounds begin again, while there is time; what was measured with shorter lengths is
@@ -54,6 +54,8 @@ WORTH: Final = 0.5
 """Share by which the extra tokens must grow to be worth beginning again, where time or room is too short for all."""
 MOST_GROWTH: Final = 8
 """Largest growth in one step."""
+TRIES: Final = 100
+"""How often a prompt is drawn until it is one that was not given before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,28 +256,43 @@ def standard_error(values: Sequence[int]) -> int:
 
 
 class Prompts:
-    """Fresh random prompts of ordinary tokens, and prompts that resemble the one before."""
+    """Fresh random prompts of ordinary tokens, and prompts that resemble the one before of their length."""
 
     def __init__(self, usable: Sequence[int], seed: int) -> None:
         self._pool = np.asarray(usable)
         self._generator = np.random.Generator(np.random.Philox(seed))
-        self._last: np.ndarray[tuple[int], np.dtype[np.int64]] | None = None
+        self._last: dict[int, np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
+        self._given: set[tuple[int, ...]] = set()
 
     def token(self) -> int:
         """One token."""
         return int(self._pool[self._generator.integers(0, len(self._pool))])
 
     def next(self, length: int, *, resembling: bool = False) -> tuple[int, ...]:
-        """A prompt of ``length`` ids; a resembling one differs from the last in its first and its last token only."""
-        if resembling and self._last is not None and len(self._last) == length:
-            ids = self._last.copy()
-            for at in {0, length - 1}:
-                others = self._pool[self._pool != ids[at]]
-                ids[at] = others[self._generator.integers(0, len(others))]
-        else:
-            ids = self._pool[self._generator.integers(0, len(self._pool), length)]
-        self._last = ids
-        return tuple(int(token) for token in ids)
+        """A prompt of ``length`` ids that was not given before, unless nearly all of that length were.
+
+        Args:
+            length: number of ids.
+            resembling: differ from the last prompt of this length in the first and the last token only.
+        """
+        drawn = self._draw(length, resembling=resembling)
+        for _ in range(TRIES):
+            if tuple(drawn.tolist()) not in self._given:
+                break
+            drawn = self._draw(length, resembling=resembling)
+        ids = tuple(int(token) for token in drawn)
+        self._last[length] = drawn
+        self._given.add(ids)
+        return ids
+
+    def _draw(self, length: int, *, resembling: bool) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        if not resembling or length not in self._last:
+            return self._pool[self._generator.integers(0, len(self._pool), length)]
+        ids = self._last[length].copy()
+        for at in {0, length - 1}:
+            others = self._pool[self._pool != ids[at]]
+            ids[at] = others[self._generator.integers(0, len(others))]
+        return ids
 
 
 class Observer:
@@ -324,7 +341,7 @@ class Observer:
         for metric in METRICS:
             growth = min(MOST_GROWTH, SPARE * plan.signal_to_jitter / max(found.margin(metric), 1e-9))
             if growth > SPARE:
-                more[metric] = int(found.extra[metric] * (growth - 1))
+                more[metric] = math.ceil(found.extra[metric] * (growth - 1))
         cost = rounds * sum(each[metric] * more[metric] for metric in more)
         fits = min(1.0, (left_s - same) / cost) if cost else 0.0
         grown = {metric: min(plan.most_extra, found.extra[metric] + int(fits * more[metric])) for metric in more}

@@ -5,9 +5,10 @@ exactly the ids in front of it, and the log-probability that the engine gave wit
 positions are looked at is drawn after the run.
 
 A rate, as top-1 has one: where the router's choice hangs on the last bit, an honest engine takes another expert once
-in a while, and one output is far off. How many may be is a rule, see :func:`allowed`. Bound and rate both follow from
-what parity measured on rows of logits: an engine that is right when it is asked for logits must be as right when it is
-timed, and one that widens either by being wrong there has a parity record that says so.
+in a while, and one output is far off. How many may be is a rule, see :func:`allowed`; it is never most of one walk, for
+each must have done its work, however many there are. Bound and rate both follow from what parity measured on rows of
+logits: an engine that is right when it is asked for logits must be as right when it is timed, and one that widens
+either by being wrong there has a parity record that says so.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ LUCK: Final = 0.001
 LOOKED: Final = 240
 """Outputs that are looked at, at least, where the walks have as many."""
 ANYWAY: Final = 6
-"""Outputs of each walk that are looked at however long the prompts are, unless fewer are asked for."""
+"""Outputs of each walk that are looked at however long the prompts are and however many walks, unless fewer are asked
+for."""
 TOKENS: Final = 40_000
 """Tokens that the reference is given for more than these: it takes every prefix from its beginning."""
 CONSTANT_SHARE: Final = 0.9
@@ -90,17 +92,25 @@ def tolerance(differences: Sequence[float]) -> Tolerance:
     return Tolerance(bound, max(SHARE, sum(one > bound for one in ordered) / len(ordered)))
 
 
-def allowed(looked: int, share: float) -> int:
+def allowed(looked: int, share: float, luck: float = LUCK) -> int:
     """How many of ``looked`` outputs may miss: more than that happen by chance once in a thousand runs or less.
 
-    The least count that a binomial variable of ``looked`` trials and this share passes with odds of at most
-    :data:`LUCK`.
+    The least count that a binomial variable of ``looked`` trials and this share passes with odds of at most ``luck``.
     """
     beyond, count = 1.0, -1
-    while beyond > LUCK:
+    while beyond > luck:
         count += 1
         beyond -= math.comb(looked, count) * share**count * (1 - share) ** (looked - count)
     return count
+
+
+def allowed_of_one(looked: int, share: float, walks: int) -> int:
+    """How many of the ``looked`` outputs of one walk may miss: half of them, or what chance makes of one of so many.
+
+    What a router's choice puts into a walk's state can be off for several outputs behind it, so half of them prove
+    nothing yet; a walk that did no work misses all.
+    """
+    return max(looked // 2, allowed(looked, share, LUCK / walks))
 
 
 def check_outputs(
@@ -112,16 +122,19 @@ def check_outputs(
         walks: the walks that count.
         reference: the engine taken as right.
         given: what may be missed, see :func:`tolerance`.
-        outputs: how many to look at, of all walks together; the first and the last of each are looked at anyway.
+        outputs: how many to look at, of all walks together; the first and the last of each are looked at anyway, and
+            :data:`ANYWAY` of each where these are :data:`LOOKED` or more.
     """
     given = given or Tolerance()
     chosen: Counter[int] = Counter()
     misses: dict[Op, list[Finding]] = {"prefill": [], "decode": []}
     looked: dict[Op, int] = {"prefill": 0, "decode": 0}
     foreign: list[Finding] = []
+    idle: list[Finding] = []
     each = _of_each(walks, outputs)
     for number, walk in enumerate(walks):
-        places: list[tuple[Op, int]] = [("prefill", 0), *(("decode", at) for at in _draw(len(walk.output), each - 1))]
+        drawn, before = _draw(len(walk.output), each - 1), len(misses["decode"])
+        places: list[tuple[Op, int]] = [("prefill", 0), *(("decode", at) for at in drawn)]
         for op, at in places:
             token, logprob = (walk.next, walk.next_logprob) if op == "prefill" else (walk.output[at], walk.logprobs[at])
             ids = walk.prompt if op == "prefill" else (*walk.prompt, walk.start, *walk.output[:at])
@@ -133,17 +146,21 @@ def check_outputs(
                 foreign.append(_miss(reference, place, "a token of the vocabulary", f"token {token}"))
             else:
                 misses[op] += _check_one(reference.name, row, (token, logprob), given.bound, place)
+        most = allowed_of_one(len(drawn), given.share, len(walks))
+        if len(misses["decode"]) - before > most:
+            idle.append(_too_many(f"walk {number}, decode", len(misses["decode"]) - before, len(drawn), most))
     may = {op: allowed(looked[op], given.share) for op in looked}
     findings = [*foreign[:_NAMED], *_degenerate(chosen)]
     for op, found in misses.items():
         if len(found) > may[op]:
             findings += [_too_many(op, len(found), looked[op], may[op]), *found[:_NAMED]]
-    return Looked(tuple(findings), {op: (looked[op], len(misses[op]), may[op]) for op in looked})
+    return Looked((*findings, *idle[:_NAMED]), {op: (looked[op], len(misses[op]), may[op]) for op in looked})
 
 
 def _of_each(walks: Sequence[Walk], outputs: int) -> int:
     """Outputs of each walk to look at."""
-    wanted = -(-outputs // max(1, len(walks)))
+    least = min(ANYWAY, -(-outputs * ANYWAY // LOOKED))
+    wanted = max(least, -(-outputs // max(1, len(walks))))
     tokens = sum(len(walk.prompt) + 1 + len(walk.output) for walk in walks)
     return min(wanted, max(ANYWAY, TOKENS // max(1, tokens)))
 
@@ -207,7 +224,7 @@ def _miss(reference: LogitSource, place: Position, expected: str, found: str) ->
     return Finding(Code.RUN_OUTPUT, message, place, expected, found)
 
 
-def _too_many(op: Op, missed: int, looked: int, may: int) -> Finding:
+def _too_many(op: str, missed: int, looked: int, may: int) -> Finding:
     return Finding(
         Code.RUN_OUTPUT,
         f"{op}: {missed} of {looked} outputs that were looked at are not what the reference gives",
