@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from k3_ledger.rescore.imported import list_unreadable
 from k3_ledger.rescore.inputs import Figure
 from k3_ledger.rescore.pins import PinRecord, read_pins
 from k3_ledger.rescore.replay import gather
@@ -278,6 +279,19 @@ def test_the_rate_that_two_roundings_promoted() -> None:
     assert run.speed == Fraction("21.035")
     assert run.exact == Fraction(COUNT * 10**9, exact)
     assert Figure(Fraction("20.62"), "file").value * Fraction(102, 100) > Fraction("21.03")
+
+
+def test_the_table_rounds_once_too(command: Callable[..., Done], tmp_path: Path) -> None:
+    ledger_of(COUNT, [97361540289993] * 3, "20.62").write(tmp_path)
+    done = command("rescore", ".", "--rule", "v0.2.1", "--metric", "decode", "--all", "--processes", "1")
+    assert done.out.splitlines()[1].split()[3] == "21.03"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("-45.38", ["sealed.tps: '-45.38' is below zero"]), ("0", []), ("-0.0", [])]
+)
+def test_a_copy_of_a_figure_below_zero_is_named(text: str, said: list[str]) -> None:
+    assert [finding.message for finding in list_unreadable("id", {"sealed.tps": text, "ledger.tps": "45"})] == said
 
 
 @settings(max_examples=30)

@@ -274,7 +274,7 @@ def _cells(row: Rescored) -> tuple[str, ...]:
         row.candidate.label + ("*" if row.candidate.superseded else ""),
         "-" if run.pull_request is None else f"#{run.pull_request}",
         run.track.short,
-        "-" if run.speed is None else format_rounded(run.speed, 2),
+        "-" if run.speed is None else format_rounded(run.speed if run.exact is None else run.exact, 2),
         "-" if frontier is None else format_rounded(frontier.value, 2),
         "-" if frontier is None else _origin(frontier),
         "-" if verdict is None or verdict.gain is None else format_percent(verdict.gain, 2),
