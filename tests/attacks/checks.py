@@ -242,6 +242,10 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "verify.heads.head_faults": ((f"{VERIFY}.heads.head_faults", _nothing), (f"{VERIFY}.proof.head_faults", _nothing)),
     "verify.heads.check_size": ((f"{VERIFY}.heads.check_size", _none), (f"{VERIFY}.proof.check_size", _none)),
     "verify.heads.read_heads": ((f"{VERIFY}.log.read_heads", _unread),),
+    "verify.heads.foreign_head": (
+        (f"{VERIFY}.heads.foreign_head", _none),
+        (f"{VERIFY}.proof.foreign_head", _none),
+    ),
     "verify.heads._taken_back": ((f"{VERIFY}.heads._taken_back", _none),),
     "verify.heads.check_freshness": ((f"{VERIFY}.heads.check_freshness", _none),),
     "cli.memory._held_now": (("k3_ledger.cli.memory._held_now", lambda _: _Everybody()),),

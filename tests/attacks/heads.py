@@ -274,7 +274,7 @@ def damage_the_remembered_head(world: World) -> LogTrial:
 
 @attack
 def forge_the_remembered_head(world: World) -> LogTrial:
-    """Who can write the reader's memory can make an honest log look forked; the memory is the reader's to guard."""
+    """Who can write the reader's memory makes no honest log look forked, unless he has a log key as well."""
     return world.sealed(memory=(("head", _forked(world).ledger.head(key=THIEF)),))
 
 

@@ -169,6 +169,8 @@ def test_a_remembered_head_of_either_size_is_compared() -> None:
         seen = (("seen", sign_head(LEDGER.lines[:size])),)
         assert (check(FILE, seen=seen).exit_code, step(check(FILE, seen=seen), "memory").outcome) == (0, Outcome.PASS)
         assert set(check(FILE, seen=(("seen", sign_head(FORK.lines[:size])),)).counts) == {Code.FORK}
+        forged = sign_head(FORK.lines[:size], Key("stranger"))
+        assert set(check(FILE, seen=(("seen", forged),)).counts) == {Code.MEMORY_FOREIGN}
     other = check(FILE, seen=(("seen", sign_head(LEDGER.lines[:7])),))
     assert other.exit_code == ExitCode.NOT_CHECKED
     assert other.findings[0].expected == "a head of 5 or 9 entries"

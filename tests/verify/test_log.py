@@ -547,6 +547,60 @@ def test_a_damaged_memory_accuses_nobody_and_is_never_a_first_visit(note: bytes)
     assert (codes(report), report.exit_code) == ({Code.MEMORY_UNREADABLE}, ExitCode.UNREADABLE)
 
 
+def forged(ledger: Builder, size: int, key: Key) -> bytes:
+    """A head over as many entries, with a root of nothing."""
+    other = Builder(list(ledger.lines)).runs(1)
+    return sign_head([*other.lines[1:], *other.lines][:size], key, size=size)
+
+
+@pytest.mark.parametrize("size", [3, 8, 10, 99_999])
+@pytest.mark.parametrize("key", [Key("stranger"), RUNNER, ROOT], ids=lambda key: key.seed)
+def test_a_head_by_no_log_key_of_this_log_accuses_nobody(size: int, key: Key) -> None:
+    report = check(small_ledger(6), expected_heads=(("handed over", forged(small_ledger(6), size, key)),))
+    assert (codes(report), report.exit_code) == ({Code.MEMORY_FOREIGN}, ExitCode.UNREADABLE)
+
+
+def test_a_head_of_the_true_tree_by_a_stranger_is_none_either() -> None:
+    ledger = small_ledger(6)
+    head = ledger.head(key=Key("stranger"))
+    assert codes(check(ledger, expected_heads=(("handed over", head),))) == {Code.MEMORY_FOREIGN}
+    older = Builder(ledger.lines[:6]).head()
+    report = check_log(
+        MemorySource(ledger.data, checkpoint=older), None, Options(processes=1, expected_heads=(("handed over", head),))
+    )
+    assert Code.CHECKPOINT_BEHIND not in codes(report)
+
+
+def test_a_size_or_a_signature_that_was_edited_in_the_memory_accuses_nobody() -> None:
+    ledger = small_ledger(6)
+    head = ledger.head()
+    for edited in (head.replace(b"\n10\n", b"\n99999\n"), head.replace(b"\n10\n", b"\n9\n")):
+        assert edited != head
+        assert codes(check(ledger, expected_heads=(("memory", edited),))) == {Code.MEMORY_FOREIGN}
+
+
+@pytest.mark.parametrize("ended", ["rotated", "revoked", "taken back"])
+def test_a_head_by_a_log_key_that_ended_since_still_accuses(ended: str) -> None:
+    ledger = small_ledger(2)
+    seen = (("seen", Builder(list(ledger.lines)).runs(1).head()),)  # of a history that was replaced
+    new = Key("log-2")
+    if ended == "rotated":
+        ledger.add("key", key_body(new, "log", "rotate", replaces=LOG.id), ROOT)
+    else:
+        ledger.add("key", key_body(LOG, "log", "revoke", revoked_from=4 if ended == "taken back" else None), ROOT)
+    ledger.runs(2)
+    assert Code.FORK in codes(check(ledger, expected_heads=seen))
+
+
+def test_where_line_one_is_damaged_whose_a_remembered_head_is_cannot_be_told() -> None:
+    ledger = small_ledger(2)
+    seen = (("seen", forged(ledger, 4, Key("stranger"))),)
+    ledger.lines[0] = ledger.lines[0].replace(b"example.org", b"exampl3.org")
+    report = check(ledger, expected_heads=seen)
+    assert codes(report) & {Code.FORK, Code.ROLLBACK, Code.MEMORY_FOREIGN} == set()
+    assert (outcome(report, "memory"), report.exit_code) == (Outcome.NOT_CHECKED, ExitCode.FALSE)
+
+
 # ------------------------------------------------------------------------------------------------------ the end
 
 

@@ -1,8 +1,8 @@
 """Steps 6 to 8: what signed tree heads commit to, and whether this log is still the one that they saw.
 
 Three kinds of heads are checked alike. The newest checkpoint and the kept ones are the log's own word: they must be
-signed by a log key of this ledger. A remembered head is the auditor's own: he kept it from an earlier visit, so it
-needs no signature to be believed, and this log has to extend it.
+signed by a log key of this ledger. A remembered head is the auditor's own, kept from an earlier visit, and this log has
+to extend it; but it accuses nobody unless a log key signed it that this log enrolled once, whatever came of the key.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from k3_ledger.verify.source import LogSource
 
 
+_NOT_THIS_LOGS = frozenset({Code.CHECKPOINT_ORIGIN, Code.MEMORY_FOREIGN})
 _KEPT_NAME = re.compile(r"checkpoints/([0-9]{1,20})\.note")
 
 
@@ -138,9 +139,8 @@ def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None, clock: Clo
     reported: set[tuple[str, Checkpoint, Code]] = set()
     for head in heads.heads:
         tally = scan.tallies[head.step]
-        if head.step == "checkpoint" and not head.newest and (taken_back := _taken_back(scan, head)) is not None:
+        if _is_passed_over(scan, head):
             tally.not_checked += 1
-            scan.findings.add(taken_back)
             continue
         tally.checked += 1
         found = list(head_faults(scan, head))
@@ -148,7 +148,7 @@ def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None, clock: Clo
         if unsigned:  # that no key of this log signed it cannot be said, nor that one did
             found = [finding for finding in found if finding.code is not Code.CHECKPOINT_SIGNATURE]
             tally.not_checked += 1
-        if not any(finding.code is Code.CHECKPOINT_ORIGIN for finding in found):
+        if not any(finding.code in _NOT_THIS_LOGS for finding in found):
             found += _root_faults(scan, head)
         tally.failed += bool(found)
         for finding in found:
@@ -164,7 +164,7 @@ def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None, clock: Clo
     _report_coverage(scan, scan.tallies["checkpoint"], covered, policy)
     if not scan.tallies["memory"].failed:
         _report_behind(scan, covered, remembered)
-    if not scan.tallies["memory"].checked:
+    if not (scan.tallies["memory"].checked or scan.tallies["memory"].not_checked):
         scan.tallies["memory"].detail = "no head of this log was remembered: a rollback would not be noticed"
     scan.good_heads = tuple(good)
     check_witnesses(scan, heads.heads, good, policy)
@@ -198,6 +198,8 @@ def head_faults(scan: Scan, head: SignedHead) -> Iterator[Finding]:
             head.checkpoint.origin,
         )
         return  # then this log's keys did not sign it, of course
+    elif head.step == "memory" and scan.genesis is not None and (foreign := foreign_head(scan, head)) is not None:
+        yield foreign
     if head.step == "checkpoint" and (fault := _signature_fault(scan, head)) is not None:
         lost = _taken_back(scan, head)
         yield fault if lost is None else replace(fault, message=lost.message, hint=_cure(scan))
@@ -248,6 +250,36 @@ def _taken_back(scan: Scan, head: SignedHead) -> Finding | None:
                 Position(source=head.name),
             )
     return None
+
+
+def _is_passed_over(scan: Scan, head: SignedHead) -> bool:
+    """Whether a head vouches for nothing and accuses nobody: a kept one was taken back, or whose it is cannot be told.
+
+    The latter is so of a remembered head where the entry that says whose log this is was damaged. Where not one entry
+    is left, such a head is held against that: there is no honest log without entries.
+    """
+    if head.step == "memory":
+        return scan.genesis is None and scan.lines > 0
+    lost = None if head.newest else _taken_back(scan, head)
+    if lost is not None:
+        scan.findings.add(lost)
+    return lost is not None
+
+
+def foreign_head(scan: Scan, head: SignedHead) -> Finding | None:
+    """Says so when no log key that this log enrolled once signed a remembered head: then it proves nothing."""
+    known = (*scan.keyring.lives.values(), *scan.keyring.taken_back.values())
+    for life in (life for life in known if life.role == "log"):
+        try:
+            open_note(head.raw, [Verifier(head.checkpoint.origin, life.public_key)])
+        except LedgerError:
+            continue
+        return None
+    return Finding(
+        Code.MEMORY_FOREIGN,
+        "no log key that this log ever enrolled signed the head: it proves nothing against the log",
+        Position(source=head.name),
+    )
 
 
 def _cure(scan: Scan) -> str:

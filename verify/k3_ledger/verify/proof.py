@@ -31,7 +31,7 @@ from k3_ledger.schemas.outcomes import Position, Severity
 from k3_ledger.verify.artifacts import check_artifacts
 from k3_ledger.verify.attested import is_attested, read_attested
 from k3_ledger.verify.freshness import check_freshness
-from k3_ledger.verify.heads import SignedHead, check_size, head_faults, signed_head
+from k3_ledger.verify.heads import SignedHead, check_size, foreign_head, head_faults, signed_head
 from k3_ledger.verify.receipts import check_artifact_names, check_bundle, check_import, check_run
 from k3_ledger.verify.report import FindingLog, Head, Report, VerificationError
 from k3_ledger.verify.scan import Scan
@@ -221,7 +221,8 @@ def check_memory(scan: Scan, expected_heads: tuple[tuple[str, bytes], ...], head
     roots = {head.checkpoint.size: head.checkpoint.root for head in heads}
     for where, raw in expected_heads:
         try:
-            seen = signed_head(where, raw, step="memory").checkpoint
+            held = signed_head(where, raw, step="memory")
+            seen = held.checkpoint
         except LedgerError as error:
             tally.checked += 1
             tally.failed += 1
@@ -245,7 +246,8 @@ def check_memory(scan: Scan, expected_heads: tuple[tuple[str, bytes], ...], head
         if seen.root != root:
             tally.failed += 1
             scan.findings.add(
-                Finding(
+                foreign_head(scan, held)
+                or Finding(
                     Code.FORK,
                     f"the first {seen.size} entries are not those that were seen before",
                     Position(source=where, line=3),

@@ -149,6 +149,7 @@ class Code(enum.Enum):
     CHECKPOINT_BEHIND = enum.auto()
     HEAD_TOO_SMALL = enum.auto()
     MEMORY_UNREADABLE = enum.auto()
+    MEMORY_FOREIGN = enum.auto()
     ROLLBACK = enum.auto()
     FORK = enum.auto()
     HEAD_FROZEN = enum.auto()

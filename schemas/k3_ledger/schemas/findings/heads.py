@@ -103,6 +103,14 @@ ROWS: Final = {
         " again",
         ExitCode.UNREADABLE,
     ),
+    "MEMORY_FOREIGN": CodeInfo(
+        Area.CHECKPOINT, E, "remembered head is by no key of this log",
+        "A head that the reader remembers or hands over has no signature by a log key that this log ever enrolled. So "
+        "it proves nothing against the log: the head was forged or damaged, or the log shown is another one, in which "
+        "the key that signed it does not exist.",
+        "compare the head with where it came from; if it is genuine, the log shown lacks its key: do not trust it",
+        ExitCode.UNREADABLE,
+    ),
     "ROLLBACK": CodeInfo(
         Area.CHECKPOINT, E, "log is shorter than it was",
         "The log holds fewer entries than when it was last seen: it was rolled back or cut.",
