@@ -47,3 +47,18 @@ def test_a_key_that_was_revoked_is_refused_whatever_there_is_to_do(run, done, co
     assert run("key", "revoke", right, "-k", "root.pem", "-l", "ledger").code == 0
     refused = run(*SIGNING[command], f"{right}.pem", stdin=b'{"text":"x"}')
     assert (refused.code, "[K3L-KEY-RETIRED]" in refused.err) == (1, True)
+
+
+@pytest.mark.parametrize("command", ["seal", "import"])
+def test_what_was_taken_back_can_be_added_again_by_a_key_that_counts(run, done, command):
+    before = len((done / "ledger.jsonl").read_bytes().splitlines())
+    right = RIGHT[command]
+    assert run("key", "revoke", right, "--from", "4", "-k", "root.pem", "-l", "ledger").code == 0
+    assert run("key", "enrol", right, "spare.pub.pem", "-k", "root.pem", "-l", "ledger").code == 0
+    for added in (True, False):
+        again = run(*SIGNING[command], "spare.pem")
+        size = len((done / "ledger.jsonl").read_bytes().splitlines())
+        assert (again.code, size > before + 2) == (0, added), again
+        before = size - 2
+    assert run("checkpoint", "-k", {"seal": "log.pem", "import": "spare.pem"}[command], "-l", "ledger").code == 0
+    assert run("verify", "ledger", "--root-key", "root.pub.pem").code == 0

@@ -186,8 +186,9 @@ class Writer:
             check_key(state.keyring.lives.get(self._signer.key_id), self._signer.key_id, kind, state.entries)
 
     def find(self, mark: bytes) -> Iterator[tuple[Receipt, Any]]:
-        """Entries whose line holds ``mark``, typed, in log order; for use inside :meth:`exclusive`.
+        """Entries that count and whose line holds ``mark``, typed, in log order; for use inside :meth:`exclusive`.
 
+        What a revocation took back does not count: the same thing can be sealed again, by a key that was not stolen.
         Searching costs one read of the log at memory speed; only lines with the mark are parsed.
         """
         with self.exclusive() as state:
@@ -195,7 +196,9 @@ class Writer:
                 entry = parse_line(raw, place).entry
                 assert place.index is not None
                 assert place.byte_offset is not None
-                yield Receipt(place.index, entry_identity(entry).hex(), place.byte_offset), decode(entry, place)
+                typed = decode(entry, place)
+                if state.keyring.disowned_by(typed.key, place.index) is None:
+                    yield Receipt(place.index, entry_identity(entry).hex(), place.byte_offset), typed
 
     def _prepare(self, drafts: Iterable[Draft], state: LogState) -> Batch:
         batch = Batch(state, self._signer, self._clock, self._check)

@@ -173,7 +173,7 @@ ROWS: Final = {
         Area.KEYS, W, "entries disowned by a revocation",
         "A compromise revocation takes back what the key signed from an earlier position on. Those "
         "entries stand in the log and count for nothing.",
-        "measure again and seal with the new key",
+        "seal the bundle, import the log or append the entry again, with a key that counts; it is added a second time",
     ),
     "THRESHOLD_NOT_MET": CodeInfo(
         Area.KEYS, E, "too few root keys behind a root action",
@@ -278,7 +278,7 @@ ROWS: Final = {
     "PROOF_DISOWNED": CodeInfo(
         Area.PROOF, E, "proved entry was taken back",
         "The proof carries a revocation that takes back the entry it is about: the entry counts for nothing.",
-        "measure again and seal with a key that counts",
+        "seal the bundle, import the log or append the entry again, with a key that counts; then prove that entry",
     ),
     "PROOF_INCOMPLETE": CodeInfo(
         Area.PROOF, E, "proof lacks an entry",
