@@ -207,13 +207,25 @@ def test_what_is_enough_does_not_grow(late: int, grows: bool) -> None:
 
 @pytest.mark.parametrize("extra", [1, 2, 3, 50])
 def test_rounds_that_begin_again_have_more_tokens(extra: int) -> None:
-    """Were so few extra tokens to grow by a third of one, rounds would begin again without end."""
-    found = rounds_held_up(0, 0, 0, 5, 10, 10, 900)
+    """Were so few extra tokens to grow by a quarter of them, rounded down, rounds would begin again without end."""
+    found = rounds_held_up(0, 0, 0, 1, 1, 1, 900)
     found.extra["decode"] = extra
-    observer = Observer(None, Plan(signal_to_jitter=int(found.margin("decode")) + 1), range(64))  # type: ignore[arg-type]
+    observer = Observer(None, Plan(signal_to_jitter=2 * extra), range(64))  # type: ignore[arg-type]
     observer.found = found
+    assert 0 < observer.plan.signal_to_jitter - found.margin("decode") < 0.1, "just too few"
     assert observer.lengthen(1e9)
     assert found.extra["decode"] > extra
+
+
+@pytest.mark.parametrize(
+    ("warmup", "left_s", "fits"), [(1, 5.2, False), (1, 5.6, True), (0, 4.5, False), (0, 4.9, True), (3, 5.6, False)]
+)
+def test_the_warm_up_of_rounds_that_begin_again_is_part_of_the_time(warmup: int, left_s: float, fits: bool) -> None:
+    """A round is 0.66 s, longer ones 0.69 s; there are seven and the warm-up."""
+    found = rounds_held_up(0, 0, 0, 5, 10, 10, 900)
+    observer = Observer(None, Plan(warmup=warmup), range(64))  # type: ignore[arg-type]
+    observer.found = found
+    assert observer.lengthen(left_s) == fits
 
 
 class Slow(VirtualChannel):
