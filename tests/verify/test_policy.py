@@ -16,7 +16,7 @@ from k3_ledger.verify.attestation import AttestationPolicy
 from k3_ledger.verify.policy import TrustPolicy, parse_policy
 from tests.ledgers import LOG, ROOT, canonical
 
-KEY = "ab" * 32
+KEY = ROOT.public.hex()
 
 
 def test_a_policy_is_read_from_toml() -> None:
@@ -101,3 +101,14 @@ def test_misuse_is_a_value_error() -> None:
     for arguments in ({"root_public_key": b"short"}, {"minimum_size": -1}, {"require": frozenset({"nothing"})}):
         with pytest.raises(ValueError, match=r"bytes|negative|unknown step"):
             TrustPolicy(**arguments)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['origin = "example.org/speed\\n"', 'origin = "a\\u0007b"', 'origin = ""', f'root_public_key = "{"00" * 32}"',
+     f'root_public_key = "01{"00" * 31}"', f'root_public_key = "{"ff" * 32}"'],
+)  # fmt: skip
+def test_a_name_or_a_key_that_no_log_can_have_is_refused(line: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        parse_policy(line.encode(), name="trust.toml")
+    assert caught.value.code is Code.POLICY_MALFORMED

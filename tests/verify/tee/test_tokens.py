@@ -58,12 +58,33 @@ def test_a_token_without_a_beginning_begins_when_it_was_issued() -> None:
         ({"device": {"exp": "never"}}, Code.TOKEN_EXPIRED),
         ({"device": {"nbf": None}}, Code.TOKEN_EXPIRED),
         ({"signer": key(32, ec.SECP384R1())}, Code.TOKEN_SIGNATURE),
+        ({"device": {"exp": 10**400}}, Code.TOKEN_EXPIRED),
+        ({"device": {"exp": 253_402_300_800}}, Code.TOKEN_EXPIRED),
+        ({"device": {"nbf": True}}, Code.TOKEN_EXPIRED),
+        ({"overall": {"nbf": -1}}, Code.TOKEN_EXPIRED),
+        ({"crit": ["exp"]}, Code.TOKEN_MALFORMED),
+        ({"crit": []}, Code.TOKEN_MALFORMED),
         ({"alg": "none"}, Code.TOKEN_MALFORMED),
         ({"alg": "HS256"}, Code.TOKEN_MALFORMED),
     ],
 )
 def test_tokens_that_do_not_hold_fail(how: dict[str, Any], code: Code) -> None:
     assert checked(answer(DIGEST, **how)) == (Outcome.FAIL, {code})
+
+
+@pytest.mark.parametrize("where", [0, 1])
+def test_a_name_that_stands_twice_in_a_token_is_malformed(where: int) -> None:
+    """The second one counts for this reader, the first for others."""
+    parts = GOOD.split(".")
+    twice = base64.urlsafe_b64decode(parts[where] + "==").replace(b"{", b'{"alg":"none","exp":1,', 1)
+    parts[where] = b64url(twice)
+    data = json.dumps([["JWT", ".".join(parts)], {"GPU-0": GOOD}]).encode()
+    assert checked(data) == (Outcome.FAIL, {Code.TOKEN_MALFORMED})
+    [_, [overall], devices] = [0, [answer(DIGEST)[0][1]], answer(DIGEST)[1]]
+    name, value = next(iter(devices.items()))
+    doubled = json.dumps([["JWT", overall], devices]).replace(f'"{name}": ', f'"{name}": "x", "{name}": ', 1)
+    assert value in doubled
+    assert checked(doubled.encode()) == (Outcome.FAIL, {Code.TOKEN_MALFORMED})
 
 
 def test_tokens_of_another_receipt_fail() -> None:

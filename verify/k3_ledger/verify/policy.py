@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from k3_ledger.ledger.core.cosignature import Witness
+from k3_ledger.ledger.core.ed25519 import check_public_key
 from k3_ledger.ledger.core.note import KeyType, format_verifier_key, parse_verifier_key
 from k3_ledger.schemas import canonical
 from k3_ledger.schemas.errors import LedgerError, PolicyError
@@ -169,7 +170,7 @@ def parse_policy(data: bytes, name: str = "trust.toml") -> TrustPolicy:
     try:
         return TrustPolicy(
             root_public_key=_root_key(table, name),
-            origin=_typed(table, "origin", str, name),
+            origin=_origin(table, name),
             minimum_size=_typed(table, "minimum_size", int, name) or 0,
             maximum_head_age_seconds=_typed(table, "maximum_head_age_seconds", int, name),
             require=_require(table, name),
@@ -201,13 +202,27 @@ def _typed(table: Mapping[str, object], key: str, kind: type[_T], name: str) -> 
     return value
 
 
+def _origin(table: Mapping[str, object], name: str) -> str | None:
+    text = _typed(table, "origin", str, name)
+    if text is not None and (not text or not text.isprintable()):
+        raise _wrong(name, "origin", "the name of a log, in one line", repr(text))
+    return text
+
+
 def _root_key(table: Mapping[str, object], name: str) -> bytes | None:
     text = _typed(table, "root_public_key", str, name)
     if text is None:
         return None
     if len(text) != 64 or not set(text) <= _HEX:
         raise _wrong(name, "root_public_key", "64 lower-case hexadecimal digits", repr(text))
-    return bytes.fromhex(text)
+    raw = bytes.fromhex(text)
+    try:
+        check_public_key(raw)
+    except LedgerError as error:
+        raise _wrong(
+            name, "root_public_key", "a key that can sign: a point of the prime-order subgroup", str(error)
+        ) from None
+    return raw
 
 
 def _require(table: Mapping[str, object], name: str) -> frozenset[str]:

@@ -115,6 +115,14 @@ def check_heads(file: ConsistencyFile, old: Checkpoint, new: Checkpoint, *, posi
     Raises:
         ProofError: with ``PROOF_SHAPE`` or ``CONSISTENCY_MISMATCH``.
     """
+    if not 0 < old.size < new.size:
+        raise ProofError(
+            Code.PROOF_SHAPE,
+            "the older of two heads is the smaller one",
+            position=position,
+            expected=f"1 to {new.size - 1} entries",
+            found=f"{old.size} entries",
+        )
     check_consistency(old.size, new.size, old.root, new.root, file.hashes, position=position)
 
 

@@ -58,6 +58,10 @@ _UNUSABLE: Final = (
 """What reading a key set can raise: members of another kind, and certificates that nobody can use."""
 
 
+_LAST_SECOND = 253_402_300_799
+"""The end of the year 9999: a token that says it holds for longer says nothing."""
+
+
 def load_keys(data: bytes) -> Keys:
     """Keys on P-384 of a key set, by name; others are left out.
 
@@ -137,7 +141,7 @@ def stated_nonces(data: bytes) -> dict[str, str]:
 
 def _split(data: bytes) -> tuple[str, dict[str, str]]:
     try:
-        value = json.loads(data) if len(data) <= MAX_BYTES else None
+        value = _load(data) if len(data) <= MAX_BYTES else None
     except (ValueError, RecursionError):
         value = None
     match value:
@@ -155,7 +159,7 @@ def _check(overall: str, devices: Mapping[str, str], keys: Keys, at: int, digest
         yield Finding(Code.TOKEN_SIGNATURE, "the devices' tokens are not those that the overall token names")
     for name, claims in opened:
         first, last = claims.get("nbf", claims.get("iat")), claims.get("exp")
-        if not isinstance(first, int) or not isinstance(last, int) or not first <= at <= last:
+        if not (_is_second(first) and _is_second(last) and first <= at <= last):
             message, period = f"token {name} is not valid then", f"{first} to {last}"[:80]
             yield Finding(Code.TOKEN_EXPIRED, message, expected=period, found=show_time(at))
         held = claims.get("x-nvidia-overall-att-result") is True if claims is top else claims.get("measres") in _HELD
@@ -165,6 +169,27 @@ def _check(overall: str, devices: Mapping[str, str], keys: Keys, at: int, digest
         if found != digest.hex():
             message = f"the nonce of token {name} is not the receipt's digest"
             yield Finding(Code.TOKEN_BINDING, message, expected=digest.hex(), found=found)
+
+
+def _is_second(value: Any) -> bool:
+    """Whether a claim is a whole second from 1970 to the year 9999."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LAST_SECOND
+
+
+def _load(data: bytes) -> Any:
+    """JSON in which no object has a name twice: readers differ about which of two counts.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return json.loads(data, object_pairs_hook=_once)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands twice in an object")
+    return found
 
 
 def _nonce(claims: Mapping[str, Any]) -> str:
@@ -196,11 +221,13 @@ def _parse(token: str) -> tuple[bytes, dict[str, Any], bytes, str]:
     """
     try:
         head, body, signature = token.split(".")
-        header, claims, raw = json.loads(_decode(head)), json.loads(_decode(body)), _decode(signature)
+        header, claims, raw = _load(_decode(head)), _load(_decode(body)), _decode(signature)
         algorithm, name = header["alg"], str(header["kid"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise AttestationError(Code.TOKEN_MALFORMED, f"no token: {type(error).__name__} {error}"[:200]) from None
     if algorithm != "ES384" or len(raw) != 2 * _COORDINATE or not isinstance(claims, dict):
         found = f"{algorithm}, {len(raw)} bytes"[:80]
         raise AttestationError(Code.TOKEN_MALFORMED, "no ES384 token", expected="ES384, 96 bytes", found=found)
+    if "crit" in header:  # RFC 7515, section 4.1.11: what it names has to be understood, and no extension is
+        raise AttestationError(Code.TOKEN_MALFORMED, "a token with critical extensions", found=str(header["crit"])[:80])
     return f"{head}.{body}".encode(), claims, raw, name
