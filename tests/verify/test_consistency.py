@@ -200,7 +200,7 @@ def test_cosignatures_on_both_heads_bound_times() -> None:
 def test_a_head_that_is_not_kept_is_not_proved(old: int, new: int) -> None:
     with pytest.raises(ProofError) as caught:
         prove_heads(source(LEDGER, 5, 9), old, new)
-    assert (caught.value.code, caught.value.finding.expected) == (Code.NOT_CHECKPOINTED, "one of 5, 9")
+    assert (caught.value.code, caught.value.finding.expected) == (Code.NO_SUCH_HEAD, "one of 5, 9")
 
 
 def test_a_ledger_without_heads_proves_nothing() -> None:

@@ -286,9 +286,9 @@ def test_a_log_of_unknown_length_asks_for_other_processes_only_when_it_is_long(
     used: list[int] = []
     parallel = scan._parallel
 
-    def watched(chunker: Any, joiner: Any, processes: int) -> Any:
+    def watched(chunker: Any, joiner: Any, start: Any, processes: int) -> Any:
         used.append(processes)
-        return parallel(chunker, joiner, processes)
+        return parallel(chunker, joiner, start, processes)
 
     monkeypatch.setattr(scan, "_parallel", watched)
     plain = check_log(source(ledger), POLICY)
