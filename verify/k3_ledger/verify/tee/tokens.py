@@ -17,7 +17,7 @@ import base64
 import json
 import re
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -171,7 +171,7 @@ def _check(overall: str, devices: Mapping[str, str], keys: Keys, at: int, digest
             yield Finding(Code.TOKEN_BINDING, message, expected=digest.hex(), found=found)
 
 
-def _is_second(value: Any) -> bool:
+def _is_second(value: object) -> TypeGuard[int]:
     """Whether a claim is a whole second from 1970 to the year 9999."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LAST_SECOND
 
