@@ -48,8 +48,9 @@ OVER_NOISE: Final = 20
 """How many times the cost of pipe and scheduler a timed region is made to take."""
 LESS: Final = 2
 """The pilot's range is wide, being of all walks: this part of what a rule asks for is enough to begin with."""
-SPARE: Final = 1.25
-"""How much more than what a rule asks for the extra tokens are made to take when they are made more."""
+SPARE: Final = 2
+"""How much more than what a rule asks for the extra tokens are made to take when they are made more: the spread of
+seven is a rough estimate, and one that comes out higher the next time costs all rounds."""
 WORTH: Final = 0.5
 """Share by which the extra tokens must grow to be worth beginning again, where time or room is too short for all."""
 MOST_GROWTH: Final = 8
