@@ -229,6 +229,8 @@ def test_an_entry_that_verdicts_rest_on_and_that_is_none_is_found(broken: str) -
     assert (finding.code, finding.position.index) == (Code.JUDGEMENT_UNREADABLE, 9)
     assert report.exit_code is ExitCode.FALSE
     assert step(report, "pins").outcome is Outcome.FAIL
+    said = "an entry of these kinds cannot be read, so none was judged"
+    assert {step(report, name).detail for name in ("pins", "verdicts")} == {said}
 
 
 def test_a_policy_may_demand_what_is_checked_here() -> None:

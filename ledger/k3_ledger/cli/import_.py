@@ -27,7 +27,8 @@ HELP = """Import a run log of the polaris family into a ledger.
 Each run becomes one entry of kind `import`: its figures as exact text, the codes of what the audit found, and its
 original bytes as artifacts; so does each round that published nothing and each recorded advance of the frontier.
 Nothing is corrected or left out because of what the audit finds. What the ledger already holds is not added again; if
-the log holds other bytes for it now, that is said, nothing at all is added, and the exit code is 1.
+the log holds other evidence for it now, that is said, nothing at all is added, and the exit code is 1. A receipt that
+was itself changed since is another entry: what tells runs apart is the digest of their receipts.
 
 The key must be enrolled with the role `log`.
 """

@@ -71,7 +71,7 @@ def _lines(report: Report) -> Iterator[tuple[str, Outcome | Severity | None]]:
             counts += f", {step.failed} failed"
         if step.not_checked:
             counts += f", {step.not_checked} not checked"
-        if not step.checked and not step.not_checked:
+        if not step.checked and not step.not_checked and not step.failed:
             counts = "nothing to check"
         detail = f"; {step.detail}" if step.detail else ""
         yield f"{step.number:>2} {step.name:<13}{_MARK[step.outcome]:<13}{counts}{detail}", step.outcome

@@ -64,6 +64,8 @@ def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Re
         tallies["pins"].failed = tallies["verdicts"].failed = 1
         findings.add(dataclasses.replace(error.finding, code=Code.JUDGEMENT_UNREADABLE))
         material = Material("nothing that can be judged")
+        for tally in tallies.values():
+            tally.detail = _NOT_JUDGED
     for name, found in (("verdicts", check_verdicts(log, material, lost)), ("pins", trace_pins(material, lost))):
         tally = tallies[name]
         for outcome in found:
@@ -76,7 +78,7 @@ def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Re
                 tally.failed += 1
             else:
                 tally.not_checked += 1
-        tally.detail = _counted(name, tally.checked, tally.not_checked)
+        tally.detail = tally.detail or _counted(name, tally.checked, tally.not_checked)
     # Gathering compared each rule with its digest, and found that each winner claims more than nothing.
     for name, read, what in (("verdicts", material.rules, "rules"), ("pins", material.merges, "merges")):
         if read:
@@ -117,6 +119,7 @@ def _rests_on_what_was_taken_back(
     return Finding(Code.JUDGEMENT_DISOWNED, f"the {what} rests on entry {at}, which was taken back later", place)
 
 
+_NOT_JUDGED = "an entry of these kinds cannot be read, so none was judged"
 _WORDS = {"verdicts": "derived again", "pins": "traced to the entry they were measured in"}
 
 
