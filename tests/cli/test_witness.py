@@ -229,7 +229,7 @@ def test_a_request_in_a_file_is_cosigned_offline(tmp_path: Path, ledger: Ledger,
     request.write_bytes(b"old x")
     assert code(sign(tmp_path, request)) is Code.WITNESS_REQUEST
     request.write_bytes(b"")
-    assert code(sign(tmp_path, request)) is Code.NOT_CHECKPOINTED
+    assert code(sign(tmp_path, request)) is Code.EMPTY_LEDGER
 
 
 def test_a_mirror_and_a_tar_are_cosigned_by_who_fetches_them(tmp_path: Path, ledger: Ledger, key: str) -> None:

@@ -28,10 +28,12 @@ def attest(
     as_json: JsonOption = False,
 ) -> None:
     """Print the nonce, or attach the answer to it."""
+    from k3_ledger.cli.given import BUNDLE, given
     from k3_ledger.ledger.writer.seal import read_bundle
     from k3_ledger.schemas.attested import bare_digest
 
-    read = read_bundle(bundle)
+    with given(bundle, BUNDLE):
+        read = read_bundle(bundle)
     nonce = bare_digest(read.kind, read.body).hex()
     if token is None:
         said = {"nonce": nonce}
@@ -56,9 +58,10 @@ def _attach(path: Path, bundle: Bundle, token: Path, nonce: str) -> str:
         BundleError: it is answered already, or a tar.
         AttestationError: the answer is none, or is about something else.
     """
+    from k3_ledger.cli.given import TOKEN, given
     from k3_ledger.ledger.regular import read_small
     from k3_ledger.schemas import canonical
-    from k3_ledger.schemas.attested import TOKEN
+    from k3_ledger.schemas.attested import TOKEN as TOKEN_NAME
     from k3_ledger.schemas.errors import AttestationError, BundleError, handed_in
     from k3_ledger.schemas.findings import Code
     from k3_ledger.schemas.outcomes import Position
@@ -73,15 +76,15 @@ def _attach(path: Path, bundle: Bundle, token: Path, nonce: str) -> str:
         )
     artifacts = bundle.body["artifacts"]
     assert isinstance(artifacts, list)
-    if any(artifact["name"] == TOKEN for artifact in artifacts):
+    if any(artifact["name"] == TOKEN_NAME for artifact in artifacts):
         raise BundleError(
             Code.ATTESTATION_REPEATED,
-            f"the bundle holds {TOKEN} already",
+            f"the bundle holds {TOKEN_NAME} already",
             position=Position(source=str(path / "bundle.json")),
             hint="an answer to another nonce is of no use, and one to the same nonce is there",
         )
-    data = read_small(token, MAX_BYTES)
-    with handed_in(str(token)):
+    with given(token, TOKEN), handed_in(str(token)):
+        data = read_small(token, MAX_BYTES)
         nonces = stated_nonces(data)
     for name, stated in nonces.items():
         if stated != nonce:
@@ -94,7 +97,7 @@ def _attach(path: Path, bundle: Bundle, token: Path, nonce: str) -> str:
                 hint="ask the service with the nonce that `k3-ledger bundle attest` prints for this very bundle",
             )
     digest = hashlib.sha256(data).hexdigest()
-    entry = {"media_type": "application/json", "name": TOKEN, "sha256": digest, "size": len(data)}
+    entry = {"media_type": "application/json", "name": TOKEN_NAME, "sha256": digest, "size": len(data)}
     body = {name: value for name, value in bundle.body.items() if name != "bundle"}
     described = canonical.format(
         {"body": {**body, "artifacts": [*artifacts, entry]}, "kind": bundle.kind, "schema": "k3-ledger/bundle/1"}

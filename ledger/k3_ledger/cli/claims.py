@@ -54,13 +54,15 @@ def check(
     as_json: JsonOption = False,
 ) -> None:
     """Check claims."""
+    from k3_ledger.cli.given import CLAIMS, given
     from k3_ledger.ledger.regular import read_small
     from k3_ledger.rescore.claims.check import check_claims
     from k3_ledger.rescore.claims.reading import read_claims
     from k3_ledger.rescore.claims.status import Status
 
     limit = read_share(tolerance_limit, "--tolerance-limit", below=1)
-    claims = read_claims(read_small(file), source=str(file), tolerance_limit=limit)
+    with given(file, CLAIMS):
+        claims = read_claims(read_small(file), source=str(file), tolerance_limit=limit)
     material, native = load_material(against, processes)
     if proofs is not None and not native:
         said = "only what is sealed in a ledger can be proved: import the log first (k3-ledger import polaris)"

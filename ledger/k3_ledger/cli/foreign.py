@@ -97,6 +97,13 @@ def signer_key(text: str) -> bytes:
         KeyFileError: a file cannot be read or holds no Ed25519 public key.
         LedgerError: the key is one that no signature should be accepted from.
     """
+    from k3_ledger.cli.given import PUBLIC_KEY, given
+
+    with given(text, PUBLIC_KEY):
+        return _signer_key(text)
+
+
+def _signer_key(text: str) -> bytes:
     from k3_ledger.ledger.writer.keys import PublicKey, load_public_key
 
     for spelled in (text, read_small(Path(text)).decode(errors="replace").strip() if Path(text).is_file() else ""):

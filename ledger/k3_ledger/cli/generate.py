@@ -35,6 +35,7 @@ def generate(
     import tempfile
     from pathlib import Path
 
+    from k3_ledger.cli.given import MODEL, given
     from k3_ledger.engine.linear import Numerics, dtype_named
     from k3_ledger.engine.model import Model, Options
     from k3_ledger.engine.sampling import Greedy, Seeded
@@ -56,7 +57,9 @@ def generate(
             path = materialise(model, Path(folder))
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="MODEL") from error
-        with open_weights(path) as weights:
+        with given(path, MODEL):
+            weights = open_weights(path)
+        with weights:
             tokenizer = weights.tokenizer()
             loaded = Model(weights, options)
     for piece in stream_text(loaded, tokenizer, text, tokens, sampler=sampler, chunk=chunk):

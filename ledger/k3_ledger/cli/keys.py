@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from k3_ledger.ledger.writer.roster import EnrolledKey
     from k3_ledger.ledger.writer.store import Ledger
 
+MAX_PASSPHRASE = 1023
+"""Longest passphrase, in bytes, that the library of key files takes."""
 ROLES = ("root", "log", "runner", "judge", "witness")
 
 LedgerOption = Annotated[Path, typer.Option("--ledger", "-l", help="Ledger directory.")]
@@ -100,18 +103,20 @@ def load_key(path: Path, passphrase_file: Path | None) -> Signer:
     Raises:
         KeyFileError: the file cannot be used as it is.
     """
+    from k3_ledger.cli.given import PRIVATE_KEY, given
     from k3_ledger.ledger.writer.keys import load_signer
     from k3_ledger.schemas.errors import KeyFileError
     from k3_ledger.schemas.findings import Code
 
-    if passphrase_file is not None:
-        return load_signer(path, read_passphrase(passphrase_file))
-    try:
-        return load_signer(path)
-    except KeyFileError as error:
-        if error.code is not Code.KEY_FILE_PASSPHRASE or sys.stdin is None or not sys.stdin.isatty():
-            raise
-    return load_signer(path, typer.prompt(f"passphrase of {path}", hide_input=True, err=True).encode())
+    passphrase = None if passphrase_file is None else read_passphrase(passphrase_file)
+    with given(path, PRIVATE_KEY):
+        try:
+            return load_signer(path, passphrase)
+        except KeyFileError as error:
+            asked = passphrase is None and error.code is Code.KEY_FILE_PASSPHRASE
+            if not asked or sys.stdin is None or not sys.stdin.isatty():
+                raise
+        return load_signer(path, typer.prompt(f"passphrase of {path}", hide_input=True, err=True).encode())
 
 
 def read_passphrase(path: Path) -> bytes:
@@ -120,9 +125,15 @@ def read_passphrase(path: Path) -> bytes:
     Raises:
         StoreError: it cannot be read.
     """
+    from k3_ledger.cli.given import PASSPHRASE, given
     from k3_ledger.ledger.regular import read_small
 
-    return read_small(path, 4096).split(b"\n")[0].removesuffix(b"\r")
+    with given(path, PASSPHRASE):
+        line = read_small(path, 4096).split(b"\n")[0].removesuffix(b"\r")
+    if len(line) > MAX_PASSPHRASE:
+        said = f"the first line of {path} is longer than {MAX_PASSPHRASE} bytes, so it is no passphrase"
+        raise typer.BadParameter(said, param_hint="--passphrase-file")
+    return line
 
 
 def print_json(value: Any) -> None:
@@ -232,11 +243,10 @@ def rotate(
     as_json: JsonOption = False,
 ) -> None:
     """Append the entry that replaces a key."""
-    from k3_ledger.ledger.writer.roster import find_key
     from k3_ledger.ledger.writer.store import Ledger, enrolment
 
     opened = Ledger.open(ledger)
-    replaced = find_key(opened, old)
+    replaced = named_key(opened, old)
     body = {**enrolment(new_key(replaced.role, public_key, name)), "action": "rotate", "replaces": replaced.key_id}
     shown = None if unproven else shown_by(new_key_file)
     act(opened, "key", body, key, propose, passphrase_file, time=time, wait=wait, as_json=as_json, shown=shown)
@@ -259,11 +269,11 @@ def revoke(
     as_json: JsonOption = False,
 ) -> None:
     """Append the entry that revokes a key."""
-    from k3_ledger.ledger.writer.roster import enrolled_keys, find_key
+    from k3_ledger.ledger.writer.roster import enrolled_keys
     from k3_ledger.ledger.writer.store import Ledger
 
     opened = Ledger.open(ledger)
-    revoked = find_key(opened, old, ended=since is not None)
+    revoked = named_key(opened, old, ended=since is not None)
     if since is not None and revoked.retired is not None:
         _check_reaches_further(revoked, since)
     body: dict[str, object] = {
@@ -287,6 +297,19 @@ def revoke(
     ):
         cure = "" if revoked.role == "root" else f": `k3-ledger key enrol {revoked.role} FILE` enrols one"
         typer.echo(f"note: no {revoked.role} key is left{cure}", err=True)
+
+
+def named_key(ledger: Ledger, spec: str, *, ended: bool = False) -> EnrolledKey:
+    """The key of a ledger that words on a command line name.
+
+    Raises:
+        LedgerError: see :func:`~k3_ledger.ledger.writer.roster.find_key`.
+    """
+    from k3_ledger.cli.given import PUBLIC_KEY, given
+    from k3_ledger.ledger.writer.roster import find_key
+
+    with given(spec, PUBLIC_KEY) if Path(spec).suffix == ".pem" else contextlib.nullcontext():
+        return find_key(ledger, spec, ended=ended)
 
 
 def shown_by(path: Path | None) -> tuple[str, ...]:
@@ -325,14 +348,16 @@ def new_key(role: str, spec: str, name: str | None) -> Any:
     Raises:
         KeyFileError: the public key cannot be read.
     """
+    from k3_ledger.cli.given import PUBLIC_KEY, given
     from k3_ledger.ledger.writer.keys import load_public_key
     from k3_ledger.ledger.writer.store import NewKey
 
     if role not in ROLES:
         raise typer.BadParameter(f"{role!r} is not one of {', '.join(ROLES)}", param_hint="ROLE")
-    public = load_public_key(spec)
-    given = name or (f"{role}-{public.key_id[:8]}" if spec == public.hex else Path(spec).name.split(".")[0])
-    return NewKey(role, given, public)  # type: ignore[arg-type] # checked above
+    with given(spec, PUBLIC_KEY):
+        public = load_public_key(spec)
+    called = name or (f"{role}-{public.key_id[:8]}" if spec == public.hex else Path(spec).name.split(".")[0])
+    return NewKey(role, called, public)  # type: ignore[arg-type] # checked above
 
 
 def act(

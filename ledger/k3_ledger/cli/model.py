@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from k3_ledger.engine.fit import Needs
+    from k3_ledger.engine.weights import Weights
 
 GIB = 1 << 30
 MEASURED_BYTES = 64 << 20
@@ -39,6 +41,19 @@ def register(app: typer.Typer) -> None:
     group.command("check")(check)
     group.command("parity")(parity)
     app.add_typer(group, name="model")
+
+
+@contextlib.contextmanager
+def _opened(path: Path, allow_missing: list[str] | None, allow_unknown: list[str] | None) -> Iterator[Weights]:
+    from k3_ledger.cli.given import MODEL, given
+    from k3_ledger.engine.weights import open_weights
+
+    with given(path, MODEL):
+        weights = open_weights(
+            path, allow_missing=frozenset(allow_missing or ()), allow_unknown=frozenset(allow_unknown or ())
+        )
+    with weights:
+        yield weights
 
 
 def _print(data: dict[str, Any], *, as_json: bool) -> None:
@@ -127,11 +142,8 @@ def inspect(
 ) -> None:
     """Print what a model file holds. A file that is not a whole K3 model is refused."""
     from k3_ledger.engine.describe import describe
-    from k3_ledger.engine.weights import open_weights
 
-    with open_weights(
-        path, allow_missing=frozenset(allow_missing or ()), allow_unknown=frozenset(allow_unknown or ())
-    ) as weights:
+    with _opened(path, allow_missing, allow_unknown) as weights:
         answer = describe(weights)
         if digest:
             answer["sha256"] = weights.digest()
@@ -197,9 +209,11 @@ def parity(
 
     The record is printed as JSON. Graded against our own float64 it is marked and can never earn a tier.
     """
+    from k3_ledger.cli.given import MODEL, given
     from k3_ledger.engine.grading import grade_file
 
-    graded = grade_file(path, depths=tuple(depth or (4, 16, 64)), rows=rows, chunk=chunk, fast=fast, own=own)
+    with given(path, MODEL):
+        graded = grade_file(path, depths=tuple(depth or (4, 16, 64)), rows=rows, chunk=chunk, fast=fast, own=own)
     typer.echo(graded.record.model_dump_json(indent=2))
     for finding in graded.findings:
         typer.echo(f"{finding.severity}: {finding.message} [{finding.code.id}]", err=True)

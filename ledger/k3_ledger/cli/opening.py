@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, TypeGuard
 
+from k3_ledger.cli.given import LEDGER_FILE, explain, refuse, standing
+from k3_ledger.cli.kinds import ENOUGH, Kind, looks_like
 from k3_ledger.cli.sources import LOG_NAME, DirectorySource, is_stream, limited, open_stream, read_start
 from k3_ledger.ledger.regular import open_regular, read_stream
-from k3_ledger.schemas.errors import MalformedError, StoreError
+from k3_ledger.schemas.errors import LedgerError, MalformedError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
@@ -24,20 +26,13 @@ MAX_PROOF = 12_000_000
 """Longest proof file that is read, in bytes."""
 CONSISTENCY_START = b'{"consistency":'
 PROOF_STARTS = (b'{"checkpoint":', CONSISTENCY_START)
-_PACKED = (
-    (b"\x1f\x8b", "gzip", "gunzip"),
-    (b"\xfd7zXZ\x00", "xz", "unxz"),
-    (b"\x28\xb5\x2f\xfd", "zstd", "unzstd"),
-    (b"BZh", "bzip2", "bunzip2"),
-    (b"PK\x03\x04", "zip", "unzip"),
+_LEFT_TO_THE_VERIFIER = frozenset(
+    {*LEDGER_FILE.fits, Kind.TEXT, Kind.JSON, Kind.BINARY, Kind.BLANK, Kind.NOTE, Kind.TOML, Kind.HTML}
 )
-"""How packed files begin, what they are, and what unpacks them. Nothing is unpacked here: it could be without end."""
+"""What a log may look like that was damaged; whether it is one is for the verifier to say."""
 _TOPS_NAMED = 5
 _TAR_MAGIC = b"ustar"
 _TAR_MAGIC_AT = 257
-_HEAD_LINES = 3
-_ROOT_LENGTH = 44
-"""Characters of a root's base64 in a signed tree head, whose third line it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +74,26 @@ def opened(text: str, cache: Path | None = None) -> Iterator[Named]:
     from k3_ledger.cli.remote import is_address
 
     with contextlib.ExitStack() as stack:
+        if not is_address(text):
+            stack.enter_context(_naming(text))
         if is_address(text):
             yield _open_address(text, cache, stack)
         elif is_stream(text):
             yield _open_path(_spooled(text, stack), stack, bare=True)
         else:
             yield _open_path(Path(text), stack)
+
+
+@contextlib.contextmanager
+def _naming(text: str) -> Iterator[None]:
+    """Say of a file that turns out to be no log, while it is used, what it is."""
+    found = None if is_stream(text) else standing(Path(text))
+    try:
+        yield
+    except LedgerError as error:
+        if error.code in (Code.NOT_A_LEDGER, Code.EMPTY_LEDGER, Code.UNREADABLE):
+            explain(error, text, found, LEDGER_FILE)
+        raise
 
 
 @contextlib.contextmanager
@@ -96,7 +105,16 @@ def opened_ledger(text: str, cache: Path | None = None, *, tiles: bool = False) 
     """
     with opened(text, cache) as named:
         if not is_log(named):
-            raise StoreError(Code.UNREADABLE, "not a ledger or a mirror of one", position=Position(source=text))
+            kind = Kind.PROOF if isinstance(named, ProofNamed) else Kind.OFFLINE_BUNDLE
+            raise StoreError(
+                Code.UNREADABLE,
+                f"this is {kind}, not a ledger or a mirror of one",
+                position=Position(source=text),
+                hint="give the ledger itself, a mirror of it, or a tar of either",
+            )
+        if isinstance(named, DirectorySource) and named.name != LOG_NAME:
+            with named.log.open("rb") as file:
+                refuse(named.name if is_stream(text) else text, file.read(ENOUGH), LEDGER_FILE, Code.NOT_A_LEDGER)
         yield (_mirror_beside(named) or named) if tiles else named
 
 
@@ -144,35 +162,28 @@ def _open_path(path: Path, stack: contextlib.ExitStack, *, bare: bool = False) -
     if not is_file or path.name == LOG_NAME:  # whoever asks for the log is not answered by a proof in its place
         return DirectorySource(path)
     with open_regular(path) as stream:
-        start = read_start(stream, path, _TAR_MAGIC_AT + len(_TAR_MAGIC))
+        start = read_start(stream, path, ENOUGH)
     if _as_written(start).startswith(PROOF_STARTS):
         with open_regular(path) as stream:
             return ProofNamed(path.name, read_stream(stream, str(path), MAX_PROOF))
-    if start.endswith(_TAR_MAGIC, _TAR_MAGIC_AT):
+    if start[_TAR_MAGIC_AT:].startswith(_TAR_MAGIC):
         store = TarStore(path)
         stack.callback(store.close)
         return _in_archive(store)
-    if bare and not start:
-        raise MalformedError(Code.EMPTY_LEDGER, "nothing came in", position=Position(source=path.name))
-    _refuse_packed(path.name, start)
-    _refuse_a_head(path, start)
+    _refuse_other(path.name if bare else str(path), start)
     return DirectorySource(path)
 
 
-def _refuse_packed(name: str, start: bytes) -> None:
-    """Say so where a compressed file is taken for what is in it.
+def _refuse_other(name: str, start: bytes) -> None:
+    """Say so where a file is certainly of another kind than is read here.
 
     Raises:
-        MalformedError: the file begins like one.
+        MalformedError: it is.
     """
-    for magic, what, tool in _PACKED:
-        if start.startswith(magic):
-            raise MalformedError(
-                Code.NOT_A_LEDGER,
-                f"this is a {what} file, and compressed files are not read",
-                position=Position(source=name),
-                hint=f"decompress it first: {tool} {name}",
-            )
+    start = _as_written(start)
+    kind = looks_like(start)
+    if kind not in _LEFT_TO_THE_VERIFIER:
+        refuse(name, start, LEDGER_FILE, Code.EMPTY_LEDGER if kind is Kind.EMPTY else Code.NOT_A_LEDGER)
 
 
 def _as_written(start: bytes) -> bytes:
@@ -180,22 +191,6 @@ def _as_written(start: bytes) -> bytes:
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         return start.decode("utf-16", errors="replace").encode(errors="replace")
     return start.removeprefix(b"\xef\xbb\xbf")
-
-
-def _refuse_a_head(path: Path, start: bytes) -> None:
-    """Say so where a signed tree head is taken for a ledger.
-
-    Raises:
-        MalformedError: the file is one, perhaps not as it was written.
-    """
-    lines = _as_written(start).replace(b"\r\n", b"\n").split(b"\n")
-    if len(lines) > _HEAD_LINES and lines[1].isdigit() and len(lines[2]) == _ROOT_LENGTH:
-        raise MalformedError(
-            Code.NOT_A_LEDGER,
-            "this is a signed tree head (a checkpoint), not a ledger",
-            position=Position(source=path.name),
-            hint="give the ledger that it stands beside; --expect-head holds a ledger against a head that was kept",
-        )
 
 
 def _in_archive(store: TarStore) -> PackNamed | LogSource:
@@ -253,7 +248,7 @@ def _open_address(address: str, cache: Path | None, stack: contextlib.ExitStack)
         if start.startswith(PROOF_STARTS):
             data = start + read_stream(stream, address, MAX_PROOF)
             return ProofNamed(address.rpartition("/")[2], data)
-        _refuse_packed(address.rpartition("/")[2], start)
+        _refuse_other(address.rpartition("/")[2] or address, start)
         if not start.endswith(_TAR_MAGIC, _TAR_MAGIC_AT):
             raise StoreError(Code.UNREADABLE, "not a ledger, a proof or an archive", position=Position(source=address))
         # An archive is read in more than one place, so it is copied to disk first.

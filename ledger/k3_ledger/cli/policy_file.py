@@ -13,6 +13,7 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AoT
 
 from k3_ledger.cli.files import create_file, replace_file
+from k3_ledger.cli.given import POLICY, given
 from k3_ledger.ledger.regular import read_small
 from k3_ledger.schemas.errors import PolicyError
 from k3_ledger.schemas.findings import Code
@@ -58,7 +59,8 @@ def create(path: Path, data: bytes, *, replacing: bool) -> TrustPolicy | None:
             position=Position(source=str(path)),
             hint="give another --out, add to it with `k3-ledger trust add …`, or say --replace",
         )
-    old = parse_policy(read_small(path), path.name)
+    with given(path, POLICY):
+        old = parse_policy(read_small(path), path.name)
     replace_file(path, data)
     return old
 
@@ -77,8 +79,10 @@ def edit(
         PolicyError: the file, or what it would become, is no policy.
         StoreError: the file cannot be read or written.
     """
-    data = read_small(path)
-    policy = _allowed(meant, parse_policy(data, path.name), path)
+    with given(path, POLICY):
+        data = read_small(path)
+        before = parse_policy(data, path.name)
+    policy = _allowed(meant, before, path)
     try:
         document = tomlkit.parse(data.decode())
         change(document)

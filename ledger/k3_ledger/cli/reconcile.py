@@ -58,6 +58,7 @@ def reconcile(
     as_json: JsonOption = False,
 ) -> None:
     """Reconcile."""
+    from k3_ledger.cli.given import MERGES, PINS, given
     from k3_ledger.ledger.regular import read_small
     from k3_ledger.rescore.pins import read_merges, read_pins
     from k3_ledger.rescore.reconcile import reconcile_lock
@@ -69,12 +70,14 @@ def reconcile(
     material = load_material(source, processes)[0]
     records = list(material.pin_entries)
     if pins is not None:
-        held = read_pins(read_small(pins), source=str(pins))
+        with given(pins, PINS):
+            held = read_pins(read_small(pins), source=str(pins))
         note_empty(pins, held)
         records += held
     landed = list(material.merges)
     if merges is not None:
-        landed += read_merges(read_small(merges), source=str(merges), receipts=_receipts(material))
+        with given(merges, MERGES):
+            landed += read_merges(read_small(merges), source=str(merges), receipts=_receipts(material))
     report = reconcile_lock(
         records, material.measurements, merges=[] if bare else landed, sealed_only=sealed_only, threshold=share
     )

@@ -185,10 +185,12 @@ def _print_left_out(counts: Counter[str]) -> None:
 def _pins(text: str) -> Pins:
     if text in {"own", "tag"}:
         return text  # type: ignore[return-value]
+    from k3_ledger.cli.given import PINS, given
     from k3_ledger.ledger.regular import read_small
     from k3_ledger.rescore.pins import read_pins
 
-    pins = read_pins(read_small(Path(text)), source=text)
+    with given(text, PINS):
+        pins = read_pins(read_small(Path(text)), source=text)
     note_empty(Path(text), pins)
     return pins
 

@@ -57,10 +57,12 @@ def load_rule(name: str, also: Sequence[str] = ()) -> Rule:
         StoreError: the file cannot be read.
     """
     if name.endswith(".toml"):
+        from k3_ledger.cli.given import RULE, given
         from k3_ledger.ledger.regular import read_small
         from k3_ledger.rescore.rules.reading import read_rule_file
 
-        return read_rule_file(read_small(Path(name)), source=name)
+        with given(name, RULE):
+            return read_rule_file(read_small(Path(name)), source=name)
     from k3_ledger.rescore.rules.registry import find_rule
 
     return find_rule(name, also)

@@ -147,6 +147,7 @@ def run(
     """Measure, write the bundle, print rates; exit 1 when the run is refused."""
     import tempfile
 
+    from k3_ledger.cli.given import MODEL, given
     from k3_ledger.engine.runner.measure import Plan
     from k3_ledger.engine.runner.run import Request
     from k3_ledger.engine.runner.run import run as measure
@@ -160,8 +161,8 @@ def run(
         raise typer.BadParameter(f"{out} exists already", param_hint="--out")
     if not out.parent.is_dir():
         raise typer.BadParameter(f"{out.parent} is not a folder", param_hint="--out")
-    given = dict(_pair(text) for text in flag or ())
-    if len(given) != len(flag or ()):
+    flags = dict(_pair(text) for text in flag or ())
+    if len(flags) != len(flag or ()):
         raise typer.BadParameter("a flag is given twice", param_hint="--flag")
     plan = Plan(
         context=context,
@@ -186,7 +187,7 @@ def run(
                 word.replace("{model}", str(path.absolute())).replace("{here}", str(Path.cwd()))
                 for word in program or ()
             ),
-            flags=given,
+            flags=flags,
             plan=plan,
             depths=tuple(sorted(set(depth or (4, 16, 64, 128)))),
             rows=rows,
@@ -199,7 +200,8 @@ def run(
             outputs=outputs,
             collateral=collateral,
         )
-        outcome = measure(request, progress)
+        with given(path, MODEL):
+            outcome = measure(request, progress)
     _show(outcome, out, as_json=as_json)
     if outcome.kind == "failed":
         raise typer.Exit(1)
@@ -207,7 +209,7 @@ def run(
 
 def bundle_from(
     tool: Annotated[Tool, typer.Argument(help="Whose result it is.", show_default=False)],
-    file: Annotated[Path, typer.Argument(help="The result file.", exists=True, dir_okay=False, show_default=False)],
+    file: Annotated[Path, typer.Argument(help="The result file.", show_default=False)],
     out: OutOption,
     node: Annotated[
         str, typer.Option(help="What you call this machine: the one that the file was made on.", show_default=False)
@@ -230,15 +232,17 @@ def bundle_from(
     """Read the file, write the bundle, print rates."""
     import shlex
 
+    from k3_ledger.cli.given import MODEL, RESULT, given
     from k3_ledger.engine.adapters import READERS, Told
+    from k3_ledger.engine.adapters.reading import MAX_BYTES as MAX_RESULT
     from k3_ledger.engine.adapters.write import Origin, bundle_reading
     from k3_ledger.engine.digest import default_cache
     from k3_ledger.engine.runner.run import Outcome, weights_of
     from k3_ledger.engine.weights import open_weights
+    from k3_ledger.ledger.regular import read_small
 
     if out.exists():
         raise typer.BadParameter(f"{out} exists already", param_hint="--out")
-    data = file.read_bytes()
     told = Told(
         warmup=warmup,
         cache=None if cache is None else cache.value,
@@ -247,10 +251,14 @@ def bundle_from(
         input_tokens=input_tokens,
         output_tokens=output_tokens,
     )
-    reading = READERS[tool.value](data, told)
+    with given(file, RESULT):
+        data = read_small(file, MAX_RESULT)
+        reading = READERS[tool.value](data, told)
     weights = None
     if model is not None:
-        with open_weights(model) as opened:
+        with given(model, MODEL):
+            opened = open_weights(model)
+        with opened:
             weights = weights_of(opened, model.stem, opened.digests(default_cache()))
     origin = Origin(node, tuple(shlex.split(ran)), version, started, role.value, weights)
     bundle, measurement = bundle_reading(reading, data, f"{tool.value}.json", origin, out)

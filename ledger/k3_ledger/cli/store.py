@@ -121,6 +121,7 @@ def append(
 ) -> None:
     """Append one entry."""
     from k3_ledger.cli.admission import admission
+    from k3_ledger.cli.given import BODY, given
     from k3_ledger.ledger.writer.append import Draft
     from k3_ledger.ledger.writer.blobs import put_blob
     from k3_ledger.ledger.writer.store import Ledger
@@ -134,8 +135,9 @@ def append(
     opened = Ledger.open(ledger)
     signer = load_key(key, passphrase_file)
     check = admission(opened)
-    with handed_in("stdin" if body == "-" else body):
-        value = read_body(kind, _read_body(body)).model_dump(mode="json", by_alias=True)
+    with given(body, BODY) as seen, handed_in("stdin" if body == "-" else body):
+        seen.data = _read_body(body)
+        value = read_body(kind, seen.data).model_dump(mode="json", by_alias=True)
     with opened.writer(signer, lock_timeout_s=wait, check=check) as writer:
         writer.rehearse([Draft(kind, value, time)])
         _check_sizes(opened, value, artifact or [])
@@ -192,12 +194,11 @@ def _read_body(name: str) -> bytes:
 
 
 def _open_file(path: Path) -> Any:
-    from k3_ledger.ledger.regular import unreadable
+    from k3_ledger.cli.given import ARTIFACT, given
+    from k3_ledger.ledger.regular import open_regular
 
-    try:
-        return path.open("rb")
-    except OSError as error:
-        raise unreadable(path, error) from None
+    with given(path, ARTIFACT):
+        return open_regular(path)
 
 
 def seal(
@@ -211,6 +212,7 @@ def seal(
 ) -> None:
     """Seal bundles, one after the other."""
     from k3_ledger.cli.admission import faults
+    from k3_ledger.cli.given import BUNDLE, given
     from k3_ledger.ledger.writer.seal import seal as seal_bundle
     from k3_ledger.ledger.writer.store import Ledger
 
@@ -218,7 +220,8 @@ def seal(
     done = []
     with opened.writer(load_key(key, passphrase_file), lock_timeout_s=wait, check=faults) as writer:
         for path in bundles:
-            sealed = seal_bundle(opened, path, writer, time=time)
+            with given(path, BUNDLE):
+                sealed = seal_bundle(opened, path, writer, time=time)
             done.append(
                 {
                     "bundle": str(path),

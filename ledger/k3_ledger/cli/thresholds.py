@@ -94,10 +94,10 @@ def endorse(
     from k3_ledger.ledger.writer import proposal as proposals
     from k3_ledger.ledger.writer.store import Ledger
 
-    given, signer = read_proposal(proposal), load_key(key, passphrase_file)
+    proposed, signer = read_proposal(proposal), load_key(key, passphrase_file)
     if ledger is not None:
-        proposals.check_proposal(Ledger.open(ledger), given, endorser=signer.key_id, last_root=last_root)
-    endorsed = proposals.endorse(given, signer)
+        proposals.check_proposal(Ledger.open(ledger), proposed, endorser=signer.key_id, last_root=last_root)
+    endorsed = proposals.endorse(proposed, signer)
     replace_file(out or proposal, proposals.format_proposal(endorsed))
     _print(endorsed, out or proposal, as_json=as_json)
     if ledger is None and not as_json:
@@ -152,11 +152,12 @@ def read_proposal(path: Path) -> Proposal:
     Raises:
         LedgerError: it cannot be read, or is none.
     """
+    from k3_ledger.cli.given import PROPOSAL, given
     from k3_ledger.ledger.writer.proposal import parse_proposal
     from k3_ledger.schemas.errors import handed_in
     from k3_ledger.schemas.outcomes import Position
 
-    with handed_in(path.name):
+    with given(path, PROPOSAL), handed_in(path.name):
         return parse_proposal(read_small(path), position=Position(source=path.name))
 
 

@@ -65,6 +65,7 @@ def add(
     ] = None,
 ) -> None:
     """Keep the answer."""
+    from k3_ledger.cli.given import TIMESTAMP, given
     from k3_ledger.cli.sources import TOKEN_NAME
     from k3_ledger.cli.tokens import parse_token
     from k3_ledger.ledger.regular import read_if_there, read_small
@@ -76,8 +77,8 @@ def add(
     from k3_ledger.verify.timestamps import MAX_TOKEN
 
     opened = Ledger.open(ledger)
-    data = read_small(answer, MAX_TOKEN)
-    with handed_in(str(answer)):
+    with given(answer, TIMESTAMP), handed_in(str(answer)):
+        data = read_small(answer, MAX_TOKEN)
         digest = parse_token(data).tst_info.message_imprint.message
     size = _heads(opened).get(digest)
     if size is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from k3_ledger.cli.given import POLICY, PUBLIC_KEY, given
 from k3_ledger.ledger.regular import read_small
 from k3_ledger.schemas.errors import PolicyError
 from k3_ledger.schemas.findings import Code
@@ -29,11 +30,11 @@ def load_policy(
         PolicyError: the file or a flag is malformed, or both name a root key and they differ.
         StoreError: a file cannot be read.
     """
-    from k3_ledger.verify.policy import TrustPolicy, parse_policy
+    from k3_ledger.verify.policy import TrustPolicy
 
     if trust is None and root_key is None and not require:
         return None
-    policy = TrustPolicy() if trust is None else parse_policy(read_small(trust), trust.name)
+    policy = TrustPolicy() if trust is None else read_policy(trust)
     if root_key is not None:
         key = parse_root_key(root_key)
         if policy.root_public_key not in (None, key):
@@ -55,6 +56,18 @@ def load_policy(
         raise typer.BadParameter(str(error), param_hint="--require") from None
 
 
+def read_policy(path: Path) -> TrustPolicy:
+    """A trust policy from its file.
+
+    Raises:
+        PolicyError, StoreError: it cannot be read, or is none.
+    """
+    from k3_ledger.verify.policy import parse_policy
+
+    with given(path, POLICY):
+        return parse_policy(read_small(path), path.name)
+
+
 def parse_root_key(text: str, option: str = "--root-key") -> bytes:
     """A raw public key from 64 hexadecimal digits or from a PEM file; ``option`` is what gave it."""
     if len(text) == 64 and set(text) <= _HEX:
@@ -67,16 +80,17 @@ def parse_root_key(text: str, option: str = "--root-key") -> bytes:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
-    data = read_small(Path(text))
-    try:
-        key = load_pem_public_key(data)
-    except (ValueError, UnsupportedAlgorithm):
-        key = None
-    if not isinstance(key, Ed25519PublicKey):
-        raise PolicyError(
-            Code.POLICY_MALFORMED,
-            "the root key file holds no Ed25519 public key",
-            position=Position(source=text),
-            expected="a PEM file that begins with BEGIN PUBLIC KEY",
-        )
+    with given(text, PUBLIC_KEY):
+        data = read_small(Path(text))
+        try:
+            key = load_pem_public_key(data)
+        except (ValueError, UnsupportedAlgorithm):
+            key = None
+        if not isinstance(key, Ed25519PublicKey):
+            raise PolicyError(
+                Code.POLICY_MALFORMED,
+                "the root key file holds no Ed25519 public key",
+                position=Position(source=text),
+                expected="a PEM file that begins with BEGIN PUBLIC KEY",
+            )
     return key.public_bytes(Encoding.Raw, PublicFormat.Raw)

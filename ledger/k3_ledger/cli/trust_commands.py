@@ -102,10 +102,9 @@ def init(
 
 def show(trust: FileOption = Path("trust.toml"), as_json: JsonOption = False) -> None:
     """Print a policy."""
-    from k3_ledger.ledger.regular import read_small
-    from k3_ledger.verify.policy import parse_policy
+    from k3_ledger.cli.trust import read_policy
 
-    _print(trust, parse_policy(read_small(trust), trust.name), None, as_json=as_json)
+    _print(trust, read_policy(trust), None, as_json=as_json)
 
 
 def add_witness(
@@ -219,14 +218,19 @@ def add_timestamps(
     """Add a timestamp authority."""
     import tomlkit
 
+    from k3_ledger.cli.given import CERTIFICATE, given, standing
     from k3_ledger.cli.policy_file import edit, put
     from k3_ledger.ledger.regular import read_small
     from k3_ledger.verify.policy import parse_certificate
 
-    text = read_small(certificate, 1 << 16).decode("ascii", errors="replace").strip() + "\n"
+    with given(certificate, CERTIFICATE):
+        text = read_small(certificate, 1 << 16).decode("ascii", errors="replace").strip() + "\n"
     der = parse_certificate(text)
     if der is None:
-        raise typer.BadParameter(f"{certificate} does not hold one PEM certificate", param_hint="CERTIFICATE")
+        found = standing(certificate)
+        other = found is not None and found not in CERTIFICATE.fits
+        said = f"is {found}, not {CERTIFICATE.what}" if other else "does not hold one PEM certificate"
+        raise typer.BadParameter(f"{certificate} {said}", param_hint="CERTIFICATE")
 
     def change(document: Any) -> None:
         listed = [str(item) for item in document.get("timestamp_roots", [])]
@@ -257,20 +261,22 @@ def add_attestation(
     """Add to the table of attestations."""
     import tomllib
 
+    from k3_ledger.cli.given import POLICY, given
     from k3_ledger.cli.policy_file import edit, put_table
     from k3_ledger.ledger.regular import read_small
     from k3_ledger.verify.attestation import AttestationPolicy, read_table
     from k3_ledger.verify.policy import parse_policy
 
-    data = read_small(trust)
-    parse_policy(data, trust.name)
+    with given(trust, POLICY):
+        data = read_small(trust)
+        parse_policy(data, trust.name)
     before: dict[str, Any] = tomllib.loads(data.decode()).get("attestation", {})
     table = {**before}
     lists = {"kinds": kinds, "allow": allow, "tcb_status": tcb_status, "refuse_advisories": refuse_advisory}
-    for name, given in lists.items():
-        if given:
+    for name, more in lists.items():
+        if more:
             known = table.get(name, sorted(AttestationPolicy().tcb_status) if name == "tcb_status" else [])
-            table[name] = list(dict.fromkeys([*known, *given]))
+            table[name] = list(dict.fromkeys([*known, *more]))
     for name, value in (("at", at), ("trust_dir", trust_dir)):
         if value is None:
             continue

@@ -12,6 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from k3_ledger.cli.opening import Named
+    from k3_ledger.schemas.errors import LedgerError
     from k3_ledger.verify.freshness import Clock
     from k3_ledger.verify.log import Options
     from k3_ledger.verify.policy import TrustPolicy
@@ -98,7 +99,6 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
     from k3_ledger.cli.opening import is_log, opened
     from k3_ledger.cli.render import print_report
     from k3_ledger.cli.trust import load_policy
-    from k3_ledger.ledger.regular import read_small
     from k3_ledger.schemas.errors import LedgerError
     from k3_ledger.verify.log import Options
 
@@ -108,7 +108,7 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
         from k3_ledger.cli.trust_dir import judged_at
 
         policy = judged_at(policy, at, present)
-    heads = [(str(file), read_small(file)) for file in expect_head or ()]
+    heads = [(str(file), _read_head(file)) for file in expect_head or ()]
     if forget:
         if memory is None:
             raise typer.BadParameter("there is nothing to forget without --memory", param_hint="--forget")
@@ -130,6 +130,7 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
             clock = memories.clock_of(present, kept=known is not None or first, known=known)
             report = _check(named, policy, replace(options, expected_heads=tuple(held)), clock)
             shown = _shown(named) if is_log(named) else None
+            other = _other_kind(report, named, path)
             if memory is None or not is_log(named) or report.exit_code:
                 break
             try:
@@ -147,8 +148,20 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
     except LedgerError as error:
         refused = error
     print_report(report, as_json=as_json)
-    code = 0 if refused is None else fail(refused)
-    raise typer.Exit(int(report.exit_code) or code)
+    codes = [fail(said) for said in (other, refused) if said is not None]
+    raise typer.Exit(int(report.exit_code) or max(codes, default=0))
+
+
+def _read_head(path: Path) -> bytes:
+    """A head that the reader kept; what is damaged is for the verifier to say, what is something else is refused."""
+    from k3_ledger.cli.given import HEAD, given, refuse
+    from k3_ledger.ledger.regular import read_small
+    from k3_ledger.schemas.findings import Code
+
+    with given(path, HEAD):
+        data = read_small(path)
+    refuse(str(path), data, HEAD, Code.MEMORY_UNREADABLE)
+    return data
 
 
 def _check(named: Named, policy: TrustPolicy | None, options: Options, clock: Clock) -> Report:
@@ -166,6 +179,24 @@ def _check(named: Named, policy: TrustPolicy | None, options: Options, clock: Cl
         return check_pack(named.store, policy, replace(options, clock=clock), check_ledger)
     with progress_bar(named.size, "verifying") as progress:
         return check_ledger(named, policy, replace(options, progress=progress, clock=clock))
+
+
+def _other_kind(report: Report, named: Named, text: str) -> LedgerError | None:
+    """What to say of a bare file that the verifier found to be no log: what it is, if that can be told."""
+    from k3_ledger.cli.given import LEDGER_FILE, explain, standing
+    from k3_ledger.cli.sources import LOG_NAME, DirectorySource, is_stream
+    from k3_ledger.schemas.errors import MalformedError
+    from k3_ledger.schemas.findings import Code
+    from k3_ledger.schemas.outcomes import ExitCode
+
+    if report.exit_code != ExitCode.UNREADABLE or not isinstance(named, DirectorySource) or named.name == LOG_NAME:
+        return None
+    found = standing(named.log)
+    if found is None or found in LEDGER_FILE.fits:
+        return None
+    error = MalformedError(Code.NOT_A_LEDGER, "this is not a ledger")
+    explain(error, named.name if is_stream(text) else text, found, LEDGER_FILE)
+    return error
 
 
 def _keep_evidence(

@@ -234,13 +234,10 @@ def add_log(
     """Add a log."""
     from k3_ledger.ledger.core.note import Verifier, format_verifier_key, parse_verifier_key
     from k3_ledger.ledger.witness.state import WitnessState
-    from k3_ledger.ledger.writer.keys import load_public_key
 
     witness = WitnessState.open(state, lock_timeout_s=wait)
     try:
-        verifiers = [
-            parse_verifier_key(key) if "+" in key else Verifier(origin, load_public_key(key).raw) for key in keys
-        ]
+        verifiers = [parse_verifier_key(key) if "+" in key else Verifier(origin, _public(key)) for key in keys]
         log = witness.add_log(origin, verifiers)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
@@ -249,6 +246,14 @@ def add_log(
         print_json({"origin": origin, "keys": known, "size": log.head.size})
         return
     typer.echo(f"{origin}: {len(known)} keys, last cosigned {log.head.size} entries")
+
+
+def _public(spec: str) -> bytes:
+    from k3_ledger.cli.given import PUBLIC_KEY, given
+    from k3_ledger.ledger.writer.keys import load_public_key
+
+    with given(spec, PUBLIC_KEY):
+        return load_public_key(spec).raw
 
 
 def list_logs(state: StateOption, as_json: JsonOption = False) -> None:

@@ -274,7 +274,7 @@ def _refuse_what_is_no_ledger(source: LogSource, scan: Scan, heads: Heads) -> No
         MalformedError: the cause.
     """
     try:
-        check_is_ledger(source.blocks(), position=Position(source=LOG_NAME))
+        check_is_ledger(source.blocks(), position=Position(source=source.name))
     except LedgerError as error:
         if heads.there and is_remainder(scan):
             if error.code is Code.EMPTY_LEDGER:

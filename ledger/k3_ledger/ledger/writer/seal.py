@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from k3_ledger.ledger.core.framing import MAX_LINE
+from k3_ledger.ledger.regular import open_regular
 from k3_ledger.ledger.writer.batch import Draft
 from k3_ledger.ledger.writer.blobs import BLOCK, digest_of, put_blob
 from k3_ledger.ledger.writer.disk import storage_errors
@@ -142,8 +143,8 @@ class TarBundle:
     @contextlib.contextmanager
     def _file(self) -> Iterator[BinaryIO]:
         with storage_errors(self._path, "read the bundle"):
-            file = self._path.open("rb")
-        with file:
+            self._path.stat()
+        with open_regular(self._path) as file:
             yield file
 
     @contextlib.contextmanager
