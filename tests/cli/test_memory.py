@@ -142,6 +142,9 @@ DAMAGED = {
     "no day": GOOD.replace(EARLY, "2026-02-30T00:00:00Z").encode(),
     "no text": GOOD.replace(f'"{EARLY}"', "7").encode(),
     "list": b'{"schema": ["k3-ledger/memory/1"]}',
+    "two notes": GOOD.replace(
+        '{"schema"', f'{{"note": {json.dumps(small_ledger().head().decode())}, "schema"'
+    ).encode(),
     "deep": b'{"a":' * 100_000,
     "other head": GOOD.replace("\\u2014", "-").encode(),
 }

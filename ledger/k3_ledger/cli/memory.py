@@ -12,15 +12,17 @@ import fcntl
 import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from k3_ledger.cli.files import create_file, replace_file, unwritable
+from k3_ledger.ledger.core.note import MAX_NOTE
 from k3_ledger.ledger.regular import read_small
+from k3_ledger.schemas import canonical
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from k3_ledger.verify.report import Report
 
 SCHEMA: Final = "k3-ledger/memory/1"
+_LIMITS: Final = replace(canonical.DEFAULT_LIMITS, max_bytes=2 * MAX_NOTE, max_string=MAX_NOTE)
 _HINT: Final = "choose a --memory file in a directory that you may write to"
 EVIDENCE_OF: Final = frozenset(
     {
@@ -73,11 +76,11 @@ def read_memory(path: Path) -> Memory | None:
     if not data.startswith(b"{"):
         return Memory(data, None)
     try:
-        value = json.loads(data)
+        value: Any = canonical.parse_value(data, limits=_LIMITS)  # refuses a name that stands twice
         if value["schema"] != SCHEMA or set(value) != {"schema", "note", "unmoved_since"}:
             return Memory(data, None)
         return Memory(value["note"].encode(), parse_time(value["unmoved_since"]))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (LedgerError, ValueError, KeyError, TypeError, AttributeError):
         return Memory(data, None)
 
 

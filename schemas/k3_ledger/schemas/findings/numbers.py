@@ -114,7 +114,7 @@ ROWS: Final = {
     "JUDGEMENT_UNREADABLE": CodeInfo(
         Area.VERDICTS, E, "pin or rule entry that is none",
         "An entry that verdicts rest on holds no pin (zero, negative, an unknown slot) or no complete rule.",
-        "do not trust what was judged after it; append a right one",
+        "supersede the entry and append a right one; do not trust what was judged on it meanwhile",
     ),
     "JUDGEMENT_DISOWNED": CodeInfo(
         Area.VERDICTS, W, "judgement on an entry that was taken back",
