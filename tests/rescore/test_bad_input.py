@@ -350,7 +350,7 @@ def test_an_imported_receipt_is_proved(command: Callable[..., Done], imported: P
     assert done.out.count(f"  proof: kept/{proof.name}\n") == 4
     assert done.out.count("  no proof: it rests on no single entry of this ledger\n") == 1
     assert "(run 70e6a00a)" in done.out
-    first = command(*words, "--json").json[0]
+    first = command(*words, "--json", "--replace").json[0]
     assert (first["proofs"], f"entry-{first['parts'][0]['evidence'][0]['index']}.proof") == (
         [f"kept/{proof.name}"],
         proof.name,

@@ -613,7 +613,9 @@ def test_proofs_of_what_a_decision_rests_on_verify_alone(command: Callable[..., 
     assert [line for line in done.out.splitlines() if "proof" in line] == [
         "  proof: kept/entry-4.proof", "  proof: kept/entry-3.proof",
     ]  # fmt: skip
-    assert command(*words, "--json").json[0]["proofs"] == ["kept/entry-4.proof", "kept/entry-3.proof"]
+    assert (command(*words).code, "--replace" in command(*words).err) == (2, True)
+    again = command(*words, "--replace", "--json").json[0]
+    assert again["proofs"] == ["kept/entry-4.proof", "kept/entry-3.proof"]
     assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["entry-3.proof", "entry-4.proof"]
     (tmp_path / "own" / "ledger.jsonl").unlink()
     for proof in (tmp_path / "kept").iterdir():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from k3_ledger.cli.keys import JsonOption, print_json
+from k3_ledger.cli.keys import JsonOption, ReplaceOption, print_json
 from k3_ledger.cli.material import CORES, ProcessesOption, load_material, note_unread, read_share
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def check(
     tolerance_limit: Annotated[
         str, typer.Option(help="Refuse claims whose tolerance is more than this share of what they claim.")
     ] = "10%",
+    replace: ReplaceOption = False,
     processes: ProcessesOption = CORES,
     as_json: JsonOption = False,
 ) -> None:
@@ -68,7 +69,7 @@ def check(
         said = "only what is sealed in a ledger can be proved: import the log first (k3-ledger import polaris)"
         raise typer.BadParameter(said, param_hint="--proofs")
     report = check_claims(claims, material)
-    proved = {} if proofs is None else _prove(report, against, proofs)
+    proved = {} if proofs is None else _prove(report, against, proofs, replace=replace)
     if as_json:
         print_json([_decision(decision, proved) for decision in report.decisions])
     else:
@@ -82,19 +83,21 @@ def _indices(decision: Decision) -> list[int]:
     return list(dict.fromkeys(item.index for item in decision.evidence if item.index is not None))
 
 
-def _prove(report: ClaimsReport, ledger: Path, folder: Path) -> dict[int, Path]:
+def _prove(report: ClaimsReport, ledger: Path, folder: Path, *, replace: bool) -> dict[int, Path]:
     """Write a proof file for each receipt; its path by the receipt's position."""
-    from k3_ledger.cli.files import unwritable
+    from k3_ledger.cli.files import check_free, unwritable
     from k3_ledger.cli.proofs import write_proof
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(folder, error) from None
-    proved = {}
-    for index in sorted({index for decision in report.decisions for index in _indices(decision)}):
-        proved[index] = folder / f"entry-{index}.proof"
-        write_proof(ledger, index, proved[index])
+    wanted = sorted({index for decision in report.decisions for index in _indices(decision)})
+    proved = {index: folder / f"entry-{index}.proof" for index in wanted}
+    for path in proved.values():
+        check_free(path, replace=replace, option="--proofs")
+    for index, path in proved.items():
+        write_proof(ledger, index, path)
     return proved
 
 

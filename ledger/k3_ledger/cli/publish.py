@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from k3_ledger.cli.keys import JsonOption, print_json
+from k3_ledger.cli.keys import JsonOption, ReplaceOption, print_json
+
+if TYPE_CHECKING:
+    from k3_ledger.ledger.writer.store import Ledger
 
 TILES_HELP = """Rebuild tile/ from the log: the tree and its entries as C2SP tlog-tiles, for any static host.
 
@@ -27,14 +30,18 @@ def tiles(
     out: Annotated[
         Path | None, typer.Option(help="Directory for the mirror; the ledger's own when omitted.", show_default=False)
     ] = None,
+    replace: ReplaceOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write the tiles and say how many."""
+    from k3_ledger.cli.files import check_free
     from k3_ledger.cli.terminal import progress_bar
     from k3_ledger.ledger.writer.store import Ledger
     from k3_ledger.ledger.writer.tiles import write_tiles
 
     opened = Ledger.open(ledger)
+    if out is not None and not _is_ours(opened, out / "checkpoint"):
+        check_free(out / "checkpoint", replace=replace)
     with progress_bar(opened.log_path.stat().st_size, "hashing") as progress:
         done = write_tiles(opened, out, progress=progress)
     if as_json:
@@ -43,3 +50,18 @@ def tiles(
         return
     counts = f"{done.tiles} tiles, {done.added} added, {done.removed} removed"
     typer.echo(f"{out or ledger}: head of {done.checkpoint.size} entries, {counts}")
+
+
+def _is_ours(ledger: Ledger, place: Path) -> bool:
+    """Whether what stands there is a head of this very ledger, which a newer one of it replaces."""
+    from k3_ledger.ledger.core.note import parse_note
+    from k3_ledger.ledger.regular import read_if_there
+    from k3_ledger.ledger.writer.beside import read_heads
+    from k3_ledger.schemas.errors import LedgerError
+
+    try:
+        there = read_if_there(place)
+        texts = {parse_note(note).text for note in read_heads(ledger.root).values()}
+        return there is not None and parse_note(there).text in texts
+    except LedgerError:  # whatever it is, it is not to be lost by accident
+        return False
