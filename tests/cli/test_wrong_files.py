@@ -336,3 +336,13 @@ def test_a_kept_cause_is_not_covered_by_words_about_the_kind(run, ledger, tmp_pa
 def test_junk_on_standard_input_is_named_beside_the_report(run, ledger):
     done = run("verify", "-", stdin=b"hello")
     assert (done.code, "error: stdin: this is text of no known kind, not a ledger" in done.err) == (3, True)
+
+
+def test_a_log_whose_beginning_is_damaged_looks_like_one_still(ledger):
+    log = (ledger / "ledger.jsonl").read_bytes()
+    assert [looks_like(b"X" + log[1:]), looks_like(log[:40])] == [Kind.LOG, Kind.LOG]
+
+
+def test_no_report_is_made_of_a_private_key(run, ledger):
+    done = run("verify", "root.pem")
+    assert (done.code, done.out) == (3, "")
