@@ -126,6 +126,7 @@ def test_artifact_of_an_appended_entry_is_stored_first(run, ledger, tmp_path):
 
 
 PIN = b'{"slot":"decode","value":"1.0","unit":"tps","source":"' + b"0" * 64 + b'"}'
+SUPERSEDE = b'{"reason":"wrong","replacement":null,"target":"' + b"0" * 64 + b'"}'
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,8 @@ PIN = b'{"slot":"decode","value":"1.0","unit":"tps","source":"' + b"0" * 64 + b'
         ("note", b'{"text": "x", "title": "x"}', (3, "K3L-SCHEMA-UNKNOWN-FIELD")),
         ("genesis", b"{}", (2, "not one of")),
         ("receipt", b"{}", (2, "not one of")),
-        ("pin", PIN, (1, "K3L-REFERENCE-UNKNOWN")),
+        ("pin", PIN, (1, "K3L-JUDGEMENT-UNREADABLE")),
+        ("supersede", SUPERSEDE, (1, "K3L-REFERENCE-UNKNOWN")),
     ],
 )
 def test_bad_body_is_refused_with_words_and_nothing_is_appended(run, ledger, kind, stdin, says):

@@ -12,6 +12,7 @@ import pytest
 
 from k3_ledger.ledger.core.note import KeyType, Verifier
 from k3_ledger.ledger.core.tlog_witness import format_answer, parse_request
+from k3_ledger.ledger.witness import client
 from k3_ledger.ledger.witness.client import TRIES, ask_witness
 from tests.ledger.core.samples import code_of, refusal
 from tests.ledger.witness.support import NAME, NOW, STRANGER, WITNESS, A, B
@@ -121,6 +122,15 @@ def test_a_witness_that_is_not_there_is_said():
         port = free.getsockname()[1]
     error = refusal(ask, f"http://127.0.0.1:{port}")
     assert (error.code.name, "refused" in error.finding.found) == ("WITNESS_UNREACHABLE", True)
+
+
+def test_whatever_goes_wrong_on_the_way_is_no_answer(monkeypatch):
+    def encode() -> None:
+        raise UnicodeError("label too long")  # as of a name that no host can have
+
+    monkeypatch.setattr(client, "_opener", encode)
+    error = refusal(ask, "http://witness.example")
+    assert (error.code.name, error.finding.found) == ("WITNESS_UNREACHABLE", "label too long")
 
 
 def test_a_witness_that_speaks_no_http_is_said():

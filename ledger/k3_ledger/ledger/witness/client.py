@@ -154,10 +154,8 @@ def _post(url: str, body: bytes, timeout_s: float, place: Position) -> tuple[int
         found = outcome.get(timeout=timeout_s)
     except queue.Empty:
         raise _unreachable(place, f"no whole answer within {timeout_s:g} s") from None
-    if isinstance(found, OSError | http.client.HTTPException):
+    if isinstance(found, Exception):  # of the system, of HTTP, or about a name that no host can have
         raise _unreachable(place, str(getattr(found, "reason", None) or found) or type(found).__name__) from found
-    if isinstance(found, Exception):
-        raise found
     return found
 
 
