@@ -115,8 +115,9 @@ bench: $(TEST_ENV) ## measure again what published/ holds: raw samples go into b
 		benchmarks/$$name.py --node "$${NODE:-local}" --bundle bundles/$$name || exit 1; done
 
 PEERS := tests/ledger/core/test_peer.py tests/cli/test_s3.py
-peers: $(PEERS_ENV) | python ## Debian's Go and a store that speaks S3: do notes, proofs and mirrors agree with what they say?
+peers: | python ## Debian's Go and a store that speaks S3: do notes, proofs and mirrors agree with what they say?
 	@"$(PYTHON)" .ci/peers.py
+	@$(MAKE) $(PEERS_ENV)
 	@$(PEERS_BIN)/python $(PYTEST) -rs $(PEERS)
 
 fix: $(TEST_ENV) ## format, and repair what ruff can repair
