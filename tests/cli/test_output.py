@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import k3_ledger.cli
+from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
 
 FULL = Path("/dev/full")
@@ -48,14 +50,15 @@ def test_no_report_is_no_pass_and_no_accusation(run, ledger, tmp_path):
         assert code(tmp_path, "verify", "ledger", out=True, err=err) == 3
 
 
-def test_an_error_is_told_where_the_words_about_it_cannot_be_read_any_more(run, monkeypatch):
+def test_an_error_is_told_where_the_words_about_it_cannot_be_read_any_more(monkeypatch, capsys):
     """They are modules of this package, and the disk that they stand on may be the one that fails."""
 
     def gone(code: Code) -> None:
         raise OSError(5, "")
 
     monkeypatch.setattr(Code, "info", property(gone))
-    done = run("verify", "nothing")
-    assert (done.code, done.out) == (3, "")
-    assert done.err.splitlines()[0].endswith("No such file or directory: nothing [K3L-UNREADABLE]")
-    assert done.err.splitlines()[-1].startswith("hint: check the disk")
+    assert k3_ledger.cli.fail(LedgerError(Code.UNREADABLE, "no such file: nothing")) == 3
+    assert capsys.readouterr().err.splitlines() == [
+        "error: no such file: nothing [K3L-UNREADABLE]",
+        "hint: check the disk before anything else",
+    ]

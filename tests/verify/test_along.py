@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from k3_ledger.verify.along import ChunkReader, Companion
 from k3_ledger.verify.log import Options, check_log, verify_log
 from k3_ledger.verify.report import VerificationError
 from k3_ledger.verify.source import MemorySource
@@ -105,3 +106,8 @@ def test_a_report_without_a_verified_log_tells_nobody() -> None:
     listener = Listener()
     assert check_log(MemorySource(small_ledger(2).data), None, Options(companion=listener)).exit_code == 0
     assert listener.log is None
+
+
+@pytest.mark.parametrize(("role", "made"), [(ChunkReader, Indices), (Companion, Listener)])
+def test_whoever_reads_along_here_is_all_that_one_has_to_be(role: type, made: type) -> None:
+    assert {name for name in vars(role) if not name.startswith("_")} <= set(dir(made))

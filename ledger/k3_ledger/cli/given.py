@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from k3_ledger.cli.kinds import ENOUGH, KEYS, UNPACKED_WITH, Kind, looks_like
 from k3_ledger.cli.sources import is_stream
-from k3_ledger.ledger.regular import open_regular, read_up_to
+from k3_ledger.ledger.regular import NO_PIPES, open_regular, read_up_to
 from k3_ledger.schemas.errors import LedgerError, MalformedError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 NOTHING: Final = "no file at all"
 DIRECTORY: Final = "a directory"
+PIPE: Final = "a named pipe or a device"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def standing(path: Path) -> str | None:
     if stat.S_ISDIR(mode):
         return DIRECTORY
     if not stat.S_ISREG(mode):
-        return "a named pipe or a device"
+        return PIPE
     try:
         with open_regular(path) as stream:
             return looks_like(read_up_to(stream, ENOUGH))
@@ -198,6 +199,8 @@ def _cure(name: str, found: str, wanted: Wanted) -> str:
         return "save it again as UTF-8, without a byte order mark"
     if found in (Kind.EMPTY, Kind.BLANK):
         return f"restore it from a copy; {wanted.hint}"
+    if found == PIPE and wanted in (LEDGER_FILE, BODY):
+        return NO_PIPES
     if found == NOTHING:
         return f"check the path; {wanted.hint}"
     return wanted.hint
