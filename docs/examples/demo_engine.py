@@ -30,8 +30,9 @@ HOUSE = (
     " python $EXAMPLES/bodies.py rule | k3-ledger append rule --body - --ledger speed --key judge.pem; done"
 )
 PINS = (
-    "for metric in decode prefill; do k3-ledger frontier speed --metric $metric --json |"
-    " python $EXAMPLES/bodies.py pin | k3-ledger append pin --body - --ledger speed --key judge.pem; done"
+    "for role in frontier guard; do for metric in decode prefill; do"
+    " k3-ledger frontier speed --metric $metric --json | python $EXAMPLES/bodies.py pin $role |"
+    " k3-ledger append pin --body - --ledger speed --key judge.pem; done; done"
 )
 SCORE = (
     "for metric in decode prefill; do"
