@@ -9,8 +9,10 @@ import tomllib
 import pytest
 from docs.examples.made_up_intel import World
 
+from k3_ledger.cli.trust import read_policy
 from k3_ledger.ledger.core.note import KeyType, Verifier, format_verifier_key
-from k3_ledger.schemas.errors import StoreError
+from k3_ledger.schemas.errors import PolicyError, StoreError
+from k3_ledger.schemas.findings import Code
 from k3_ledger.verify.policy import TrustPolicy, parse_policy
 from tests.ledgers import LOG, ORIGIN, ROOT, RUNNER, small_ledger
 
@@ -173,7 +175,8 @@ def test_the_first_witness_makes_the_quorum_1_and_says_so(run, mine):
 @pytest.mark.parametrize(
     ("before", "words", "says"),
     [
-        ("", (WITNESS, "--quorum", 2), "of witnesses by 1 operators: at most 1, or add the other witnesses first"),
+        ("minimum_size = 1\n", (WITNESS, "--quorum", 2),
+         "of witnesses by 1 operators: at most 1, or add the other witnesses first"),
         (f'quorum = 1\n[[witness]]\nkey = "{WITNESS}"\n', (OTHER, "--operator", "w.example", "--quorum", 2),
          "by 1 operators: at most 1, or add the other witnesses first"),
         ("quorum = 2\n", (WITNESS,), "a quorum of 2 cannot be asked of witnesses by 0 operators: none, or add the"),
@@ -387,3 +390,12 @@ def test_a_root_key_of_another_length_is_told_what_one_is(run, speed, mine, spel
         assert (done.code, done.out) == (2, "")
         assert "is not 64 lower-case hexadecimal digits, nor a PEM file" in " ".join(done.err.split())
         assert ("ROOT_KEY" if words[0] == "trust" else "--root-key") in done.err
+
+
+@pytest.mark.parametrize("text", ["", "\n", "# root_public_key = ...\n", "require = []\n"])
+def test_a_policy_that_asks_for_nothing_is_none(tmp_path, text):
+    (tmp_path / "trust.toml").write_text(text)
+    with pytest.raises(PolicyError) as caught:
+        read_policy(tmp_path / "trust.toml")
+    assert caught.value.code is Code.POLICY_MALFORMED
+    assert "trust init" in caught.value.finding.advice

@@ -193,9 +193,9 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def workplace(tmp_path_factory):
+def desk(tmp_path_factory):
     """A ledger with keys, a witness, a policy and a proposal, and one file of every kind; tests work in copies."""
-    place = tmp_path_factory.mktemp("workplace")
+    place = tmp_path_factory.mktemp("desk")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         run = _silent(patch)
@@ -230,7 +230,7 @@ def _silent(patch):
 
 
 def wrong_files(place: Path) -> dict[str, bytes]:
-    """One file of every kind, those of the workplace included."""
+    """One file of every kind, those of the desk included."""
     there = {
         Kind.PRIVATE_KEY: "judge.pem",
         Kind.ENCRYPTED_KEY: "locked.pem",
@@ -242,8 +242,8 @@ def wrong_files(place: Path) -> dict[str, bytes]:
     return {**{kind: (place / name).read_bytes() for kind, name in there.items()}, **FILES}
 
 
-def test_every_kind_is_told_from_every_other(workplace):
-    files = wrong_files(workplace)
+def test_every_kind_is_told_from_every_other(desk):
+    files = wrong_files(desk)
     assert set(files) == set(Kind)
     assert {kind: looks_like(data) for kind, data in files.items()} == {kind: kind for kind in files}
 
@@ -268,10 +268,10 @@ def test_every_option_that_takes_a_file_is_here():
 
 
 @pytest.mark.parametrize("slot", SLOTS, ids=" ".join)
-def test_the_error_names_the_file_what_it_is_and_what_was_wanted(workplace, tmp_path, monkeypatch, capsys, slot):
+def test_the_error_names_the_file_what_it_is_and_what_was_wanted(desk, tmp_path, monkeypatch, capsys, slot):
     wanted, *words = SLOTS[slot]
     place = tmp_path / "here"
-    shutil.copytree(workplace, place)
+    shutil.copytree(desk, place)
     monkeypatch.chdir(place)
     run = runner(monkeypatch, capsys)
     if slot == ("trust add witness", "--trust"):

@@ -62,7 +62,7 @@ CERTIFICATE: Final = _wanted("a certificate (PEM)", "give the root certificate a
 PASSPHRASE: Final = _wanted(
     "a file with a passphrase in its first line", "write the passphrase into a file of its own, mode 0600", *Kind
 )
-POLICY: Final = _wanted("a trust policy (TOML)", "`k3-ledger trust init` writes one; see docs/verify.md", *_TOML)
+POLICY: Final = _wanted("a trust policy (TOML)", "`k3-ledger trust init` writes one; see docs/verify.md", Kind.TOML)
 CLAIMS: Final = _wanted(
     "a claims file (TOML) or a document with claims blocks",
     "see docs/claims.md for what a claims file says",

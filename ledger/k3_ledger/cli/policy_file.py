@@ -14,6 +14,7 @@ from tomlkit.items import AoT
 
 from k3_ledger.cli.files import create_file, replace_file
 from k3_ledger.cli.given import POLICY, given
+from k3_ledger.cli.trust import policy_in
 from k3_ledger.ledger.regular import read_small
 from k3_ledger.schemas.errors import PolicyError
 from k3_ledger.schemas.findings import Code
@@ -81,7 +82,7 @@ def edit(
     """
     with given(path, POLICY):
         data = read_small(path)
-        before = parse_policy(data, path.name)
+        before = policy_in(data, path)
     policy = _allowed(meant, before, path)
     try:
         document = tomlkit.parse(data.decode())

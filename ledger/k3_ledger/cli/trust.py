@@ -60,12 +60,29 @@ def read_policy(path: Path) -> TrustPolicy:
     """A trust policy from its file.
 
     Raises:
-        PolicyError, StoreError: it cannot be read, or is none.
+        PolicyError, StoreError: it cannot be read, is none, or asks for nothing.
     """
-    from k3_ledger.verify.policy import parse_policy
-
     with given(path, POLICY):
-        return parse_policy(read_small(path), path.name)
+        return policy_in(read_small(path), path)
+
+
+def policy_in(data: bytes, path: Path) -> TrustPolicy:
+    """The trust policy that a file holds.
+
+    Raises:
+        PolicyError: it is none, or asks for nothing: a file that was lost or cut short must not pass for a policy.
+    """
+    from k3_ledger.verify.policy import TrustPolicy, parse_policy
+
+    policy = parse_policy(data, path.name)
+    if policy == TrustPolicy():
+        raise PolicyError(
+            Code.POLICY_MALFORMED,
+            "the trust policy asks for nothing, so nobody would be authenticated",
+            position=Position(source=path.name),
+            hint="`k3-ledger trust init` writes one; leave --trust out to check integrity alone",
+        )
+    return policy
 
 
 def parse_root_key(text: str, option: str = "--root-key") -> bytes:
