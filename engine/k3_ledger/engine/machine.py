@@ -11,11 +11,12 @@ import os
 import platform
 import shutil
 import subprocess
-from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
+from time import time
 
 from k3_ledger.schemas.measurement import Accelerator, Machine, Node, Software, Source
+from k3_ledger.schemas.moments import format_time
 
 _TOOL_SECONDS = 30
 """How long a tool that describes the machine may take."""
@@ -33,7 +34,7 @@ def probe_machine(node: str, command: list[str], software: list[str]) -> Machine
         node=probe_node(node),
         software=tuple(probe_software(software)),
         command=tuple(command),
-        started=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        started=format_time(int(time())),
     )
 
 

@@ -11,9 +11,7 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +23,7 @@ from k3_ledger.ledger.regular import read_small
 from k3_ledger.schemas import canonical
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.moments import format_time, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,8 +46,6 @@ EVIDENCE_OF: Final = frozenset(
     }
 )
 """Findings for which the notes are kept: those that one of them proves together with the other, or with the log."""
-_TIME: Final = re.compile(r"2[0-9]{3}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-5][0-9]Z")
-_FORM: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,22 +196,6 @@ def keep_evidence(folder: Path, remembered: list[tuple[str, bytes]], shown: byte
     for name, data in files:
         create_file(place / name, data)
     typer.echo(f"note: evidence is kept in {place}: {', '.join(name for name, _ in files)}", err=True)
-
-
-def parse_time(text: str) -> int:
-    """Seconds since the Epoch of a time as entries spell it.
-
-    Raises:
-        ValueError: it is no such time.
-    """
-    if not _TIME.fullmatch(text):
-        raise ValueError(f"{text[:40]!r} is no time of the form YYYY-MM-DDTHH:MM:SSZ")
-    return int(datetime.strptime(text, _FORM).replace(tzinfo=UTC).timestamp())
-
-
-def format_time(seconds: int) -> str:
-    """The inverse of :func:`parse_time`."""
-    return datetime.fromtimestamp(seconds, UTC).strftime(_FORM)
 
 
 def tree_size(note: bytes) -> int:

@@ -88,6 +88,7 @@ def list_rules(
     from k3_ledger.cli.tables import print_table
     from k3_ledger.rescore.history.rules import CHANGES, RELEASES, released
     from k3_ledger.rescore.rules.house import HOUSE_RULES
+    from k3_ledger.schemas.moments import format_time
 
     rows: list[dict[str, Any]] = [
         {
@@ -128,7 +129,7 @@ def list_rules(
         for rule in HOUSE_RULES
     ]
     for row in rows:
-        row["since"] = row["since"].strftime("%Y-%m-%dT%H:%M:%SZ") if row["since"] else None
+        row["since"] = format_time(int(row["since"].timestamp())) if row["since"] else None
     if as_json:
         print_json(rows)
         return

@@ -212,7 +212,7 @@ def _keep_evidence(
 
 def _present(now: str | None) -> int:
     """The reader's clock, or what he gives in its place."""
-    from k3_ledger.cli.memory import parse_time
+    from k3_ledger.schemas.moments import parse_time
 
     try:
         return int(time.time()) if now is None else parse_time(now)

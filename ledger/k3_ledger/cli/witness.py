@@ -90,8 +90,8 @@ def cosign(
     from k3_ledger.ledger.witness.client import ask_witness
     from k3_ledger.ledger.writer.checkpoint import keep_cosignatures
     from k3_ledger.ledger.writer.store import Ledger
+    from k3_ledger.schemas.moments import format_time
     from k3_ledger.verify.prove import consistency_between
-    from k3_ledger.verify.witnesses import show_time
 
     asked = [_witness(spec) for spec in witness]
     opened = Ledger.open(ledger)
@@ -118,13 +118,13 @@ def cosign(
         rows.append(
             {
                 "witness": verifier.name,
-                "time": show_time(time) if time else None,
+                "time": format_time(time) if time else None,
                 "added": asking and not problem,
                 "problem": problem,
             }
         )
         if not as_json and not problem:
-            typer.echo(f"{verifier.name}: cosigned {'' if asking else 'already, '}at {show_time(time)}")
+            typer.echo(f"{verifier.name}: cosigned {'' if asking else 'already, '}at {format_time(time)}")
     if as_json:
         print_json({"cosignatures": rows})
     raise typer.Exit(1 if 1 in codes else max(codes, default=0))  # a refusal says more than a silence
@@ -260,7 +260,7 @@ def list_logs(state: StateOption, as_json: JsonOption = False) -> None:
     """List what a witness knows."""
     from k3_ledger.ledger.core.note import format_verifier_key
     from k3_ledger.ledger.witness.state import WitnessState
-    from k3_ledger.verify.witnesses import show_time
+    from k3_ledger.schemas.moments import format_time
 
     witness = WitnessState.open(state)
     logs = [witness.log(origin) for origin in witness.origins()]
@@ -270,14 +270,14 @@ def list_logs(state: StateOption, as_json: JsonOption = False) -> None:
                 "origin": log.origin,
                 "size": log.head.size,
                 "root": log.head.root.hex(),
-                "time": show_time(log.timestamp) if log.timestamp else None,
+                "time": format_time(log.timestamp) if log.timestamp else None,
             }
             for log in logs
         ]
         print_json({"verifier_key": format_verifier_key(witness.verifier), "logs": rows})
         return
     for log in logs:
-        when = f"cosigned at {show_time(log.timestamp)}" if log.timestamp else "never cosigned"
+        when = f"cosigned at {format_time(log.timestamp)}" if log.timestamp else "never cosigned"
         typer.echo(f"{log.head.size:>8}  {log.head.root.hex()[:16]}…  {when}  {log.origin}")
 
 
@@ -330,9 +330,9 @@ def _read_request(path: Path) -> AddCheckpoint | None:
 
 
 def _time(signature: NoteSignature) -> str:
-    from k3_ledger.verify.witnesses import show_time
+    from k3_ledger.schemas.moments import format_time
 
-    return show_time(int.from_bytes(signature.signature[:8], "big"))
+    return format_time(int.from_bytes(signature.signature[:8], "big"))
 
 
 def _request(source: str, cache: Path | None, witness: CosigningWitness) -> AddCheckpoint:

@@ -17,6 +17,7 @@ from k3_ledger.rescore.standing import Moment
 from k3_ledger.rescore.toml import Table, looks_misspelt, read_tables
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.moments import format_time
 from k3_ledger.schemas.outcomes import NOWHERE, Position
 
 if TYPE_CHECKING:
@@ -286,7 +287,7 @@ def _rewritten(block: list[str], pin: PinRecord) -> list[str]:
         "value": format_exact(pin.value),
         "source": None if pin.source is None else f'"{pin.source}"',
         "commit": None if pin.commit is None else f'"{pin.commit}"',
-        "time": None if pin.time is None else pin.time.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "time": None if pin.time is None else format_time(int(pin.time.timestamp())),
     }
     kept: list[str] = []
     for line in block:

@@ -6,9 +6,11 @@ Data only, so that a policy costs nothing where no receipt is attested; :mod:`k3
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal
+
+from k3_ledger.schemas.moments import LAST_SECOND, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,8 +30,6 @@ TCB_STATUSES: Final = (
     "OutOfDateConfigurationNeeded",
 )
 """Statuses that a policy can accept; ``Revoked`` is not among them."""
-LAST_SECOND: Final = 253_402_300_799
-"""End of the year 9999, in seconds since 1970."""
 _HEX: Final = frozenset("0123456789abcdef")
 
 
@@ -101,7 +101,7 @@ class AttestationPolicy:
     def sentence(self) -> str:
         """What a report says about it."""
         time = self.at if isinstance(self.at, int) else self.present
-        when = f"{self.at} time" if time is None else show_time(time)
+        when = f"{self.at} time" if time is None else format_time(time)
         parts = [f"attestations at {when}"]
         if self.kinds is not None:
             parts.append("kinds " + ", ".join(kind for kind in KINDS if kind in self.kinds))
@@ -134,11 +134,6 @@ class AttestationPolicy:
         """SHA-256 over name and SHA-256 of every file of the trust directory, hexadecimal."""
         lines = (f"{name}\t{sha256(data).hexdigest()}\n" for name, data in sorted(self.anchors))
         return sha256("".join(lines).encode()).hexdigest()
-
-
-def show_time(at: int) -> str:
-    """A time as people write it."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def read_time(text: str) -> int:

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.moments import format_time
 from k3_ledger.schemas.outcomes import Position
-from k3_ledger.verify.witnesses import show_time
 
 if TYPE_CHECKING:
     from k3_ledger.ledger.core.cosignature import Cosigned
@@ -63,7 +63,8 @@ def check_freshness(scan: Scan, policy: TrustPolicy | None, clock: Clock | None)
                 "no good head" if scan.newest_size is None
                 else "no clock" if clock is None
                 else "neither" if seen is None
-                else f"{show_time(seen[0])} according to {seen[1]}, and {show_time(clock.now)} by the reader's clock",
+                else f"{format_time(seen[0])} according to {seen[1]}, "
+                f"and {format_time(clock.now)} by the reader's clock",
                 hint="set this machine's clock" if seen is not None else "verify with --memory, or name witnesses",
             )
         )  # fmt: skip
@@ -71,7 +72,7 @@ def check_freshness(scan: Scan, policy: TrustPolicy | None, clock: Clock | None)
     time, source = seen
     age = clock.now - time
     tally.checked += 1
-    said = f"newest head of {show_time(time)} according to {source}, now {show_time(clock.now)}"
+    said = f"newest head of {format_time(time)} according to {source}, now {format_time(clock.now)}"
     tally.detail = f"{tally.detail}; {said}" if tally.detail else said
     if age > limit:
         tally.failed += 1
@@ -80,8 +81,8 @@ def check_freshness(scan: Scan, policy: TrustPolicy | None, clock: Clock | None)
                 Code.HEAD_FROZEN,
                 f"the newest head has not moved for {age} seconds, longer than the trust policy accepts",
                 Position(source="checkpoint"),
-                f"a sign of life within {limit} seconds of {show_time(clock.now)}",
-                f"{show_time(time)} according to {source}",
+                f"a sign of life within {limit} seconds of {format_time(clock.now)}",
+                f"{format_time(time)} according to {source}",
             )
         )
 

@@ -25,9 +25,10 @@ from k3_ledger.ledger.core.note import parse_note
 from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.moments import format_time
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.chunks import Chunker
-from k3_ledger.verify.witnesses import TimeBound, show_time
+from k3_ledger.verify.witnesses import TimeBound
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -70,7 +71,7 @@ class ArtifactBound:
         return {
             "entry": self.index,
             "artifact": self.name,
-            "at_or_before": show_time(self.timestamp),
+            "at_or_before": format_time(self.timestamp),
             "according_to": [self.authority],
         }
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from time import gmtime, strftime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from k3_ledger.ledger.core.cosignature import Cosigned, quorum_of, read_cosignatures
 from k3_ledger.ledger.core.note import key_hash, parse_note
 from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.moments import format_time
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.scan import Scan
 
-_LAST_SECOND: Final = 253_402_300_799
 """9999-12-31T23:59:59Z; what is later has no date."""
 
 
@@ -47,22 +46,15 @@ class TimeBound:
     @property
     def sentence(self) -> str:
         """One line for a reader."""
-        return f"entries below {self.size} by {show_time(self.timestamp)}, according to {', '.join(self.witnesses)}"
+        return f"entries below {self.size} by {format_time(self.timestamp)}, according to {', '.join(self.witnesses)}"
 
     def as_dict(self) -> dict[str, object]:
         """JSON form."""
         return {
             "entries_below": self.size,
-            "at_or_before": show_time(self.timestamp),
+            "at_or_before": format_time(self.timestamp),
             "according_to": list(self.witnesses),
         }
-
-
-def show_time(timestamp: int) -> str:
-    """Seconds since the Epoch as UTC."""
-    if timestamp > _LAST_SECOND:
-        return f"{timestamp} seconds after 1970"
-    return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(timestamp))
 
 
 def check_witnesses(

@@ -21,6 +21,7 @@ from k3_ledger.schemas.encode import encode
 from k3_ledger.schemas.envelope import REFERENCES, ROOT_ACTIONS, SIGNING_ROLES, may_name
 from k3_ledger.schemas.errors import LedgerError, SchemaError
 from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.moments import format_time
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Receipt:
 
 def utc_now() -> str:
     """The system's clock as entries claim it."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return format_time(int(time.time()))
 
 
 class Batch:

@@ -10,8 +10,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.moments import format_time
 from k3_ledger.schemas.outcomes import Outcome
-from k3_ledger.verify.attestation import REGISTERS, show_time
+from k3_ledger.verify.attestation import REGISTERS
 from k3_ledger.verify.polaris.hashes import Check
 from k3_ledger.verify.polaris.spelling import decode_base64
 
@@ -52,7 +53,7 @@ class Origin:
             return
         at_quote = receipt.at("tdx.quote_b64")
         if self._policy.at == "receipt":
-            message = f"{out.run.run_id}: judged at {show_time(at)}, which is the receipt's own word"
+            message = f"{out.run.run_id}: judged at {format_time(at)}, which is the receipt's own word"
             out.report(Code.QUOTE_TIME_UNBOUND, message, receipt.at(STATED))
         collateral = receipt.text("tdx.collateral_b64")
         report = check_quote(

@@ -19,8 +19,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from k3_ledger.schemas.errors import AttestationError, LedgerError
 from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.moments import format_time
 from k3_ledger.schemas.outcomes import NOWHERE, Outcome, Position, Severity
-from k3_ledger.verify.attestation import FLAGS, show_time
+from k3_ledger.verify.attestation import FLAGS
 from k3_ledger.verify.tee import certificates, levels, pck
 from k3_ledger.verify.tee.collateral import Collateral, parse_collateral, read_json
 from k3_ledger.verify.tee.quote import Quote, SignatureData, parse_quote, parse_signature
@@ -154,6 +155,10 @@ def _check_signed(given: Collateral, signer: x509.Certificate) -> None:
     key = certificates.public_key(signer)
     for what, signed in (("the TCB info", given.tcb_info), ("the QE identity", given.qe_identity)):
         certificates.check_p256(key, signed.signature, signed.text, what, Code.QUOTE_COLLATERAL)
+
+
+def _format(moment: datetime) -> str:
+    return format_time(int(moment.timestamp()))
 
 
 class _Open(Exception):  # noqa: N818 - not an error: a step that cannot be made
@@ -314,8 +319,8 @@ class _Run:
         for name, first, last in spans:
             if not first <= self.at <= last:
                 when = "not valid yet" if self.at < first else "expired"
-                shown = f"{first:%Y-%m-%dT%H:%M:%SZ} to {last:%Y-%m-%dT%H:%M:%SZ}"
-                self._report(Code.QUOTE_EXPIRED, f"{name} is {when}", shown, show_time(int(self.at.timestamp())))
+                shown = f"{_format(first)} to {_format(last)}"
+                self._report(Code.QUOTE_EXPIRED, f"{name} is {when}", shown, _format(self.at))
 
     def _second(self) -> str:
         if self._collateral is None or self._signer is None or self._root is None:

@@ -27,8 +27,8 @@ from cryptography.hazmat.primitives.hashes import SHA384
 
 from k3_ledger.schemas.errors import AttestationError, PolicyError
 from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.moments import LAST_SECOND, format_time
 from k3_ledger.schemas.outcomes import NOWHERE, Outcome, Position
-from k3_ledger.verify.attestation import show_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -56,10 +56,6 @@ _UNUSABLE: Final = (
     x509.InvalidVersion,
 )
 """What reading a key set can raise: members of another kind, and certificates that nobody can use."""
-
-
-_LAST_SECOND = 253_402_300_799
-"""The end of the year 9999: a token that says it holds for longer says nothing."""
 
 
 def load_keys(data: bytes) -> Keys:
@@ -161,7 +157,7 @@ def _check(overall: str, devices: Mapping[str, str], keys: Keys, at: int, digest
         first, last = claims.get("nbf", claims.get("iat")), claims.get("exp")
         if not (_is_second(first) and _is_second(last) and first <= at <= last):
             message, period = f"token {name} is not valid then", f"{first} to {last}"[:80]
-            yield Finding(Code.TOKEN_EXPIRED, message, expected=period, found=show_time(at))
+            yield Finding(Code.TOKEN_EXPIRED, message, expected=period, found=format_time(at))
         held = claims.get("x-nvidia-overall-att-result") is True if claims is top else claims.get("measres") in _HELD
         if not held:
             yield Finding(Code.TOKEN_REFUSED, f"token {name} says that the evidence did not hold")
@@ -173,7 +169,7 @@ def _check(overall: str, devices: Mapping[str, str], keys: Keys, at: int, digest
 
 def _is_second(value: object) -> TypeGuard[int]:
     """Whether a claim is a whole second from 1970 to the year 9999."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LAST_SECOND
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LAST_SECOND
 
 
 def _load(data: bytes) -> Any:
