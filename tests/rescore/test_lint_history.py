@@ -117,7 +117,7 @@ def test_the_ceiling_expires_at_the_very_frontier_that_is_named(frontier: str, t
 
 
 def test_the_house_rules_have_no_finding_at_all() -> None:
-    for name in ("house-3.decode", "house-3.prefill"):
+    for name in ("house-4.decode", "house-4.prefill"):
         report = lint(find_rule(name))
         assert report.findings == ()
         assert report.exit_code is ExitCode.VERIFIED
@@ -125,9 +125,8 @@ def test_the_house_rules_have_no_finding_at_all() -> None:
 
 @pytest.mark.parametrize("name", [name for name in RULES if name.startswith(("house-1", "house-2"))])
 def test_a_guard_that_takes_a_pin_entry_at_its_word_was_fixed_in_the_third(name: str) -> None:
-    report = lint(find_rule(name))
-    (found,) = report.findings
-    assert (found.fault, found.reach) == (Fault.GUARD_PIN_UNRECONCILED, Reach.LIVE)
+    found = finding(name, Fault.GUARD_PIN_UNRECONCILED)
+    assert found.reach is Reach.LIVE
     given = {key: Fraction(text) for key, text in found.witness}
     metric = find_rule(name).scope.metric
     inputs = native(
@@ -138,6 +137,19 @@ def test_a_guard_that_takes_a_pin_entry_at_its_word_was_fixed_in_the_third(name:
     )
     assert gate(name, inputs, "guard").outcome is Outcome.PASS
     assert gate(f"house-3.{metric}", inputs, "guard").outcome is Outcome.NOT_CHECKED
+
+
+@pytest.mark.parametrize("name", [name for name in RULES if name.startswith("house-") and "house-4" not in name])
+def test_a_clock_that_refuses_what_it_cannot_prove_was_fixed_in_the_fourth(name: str) -> None:
+    found = finding(name, Fault.CLOCK_REFUSES_UNPROVED)
+    assert (found.reach, str(found.region)) == (Reach.LIVE, "any claim")
+    given, metric = dict(found.witness), find_rule(name).scope.metric
+    assert given["claim"] == "1"
+    reading = clock(int(given["clock_tokens"]), given["clock_seconds"], given["jitter_seconds"])
+    inputs = native("1", metric=metric, clock=reading)
+    assert gate(name, inputs, "clock").outcome is Outcome.FAIL
+    assert gate(f"house-4.{metric}", inputs, "clock").outcome is Outcome.NOT_CHECKED
+    assert lint(find_rule(f"house-3.{metric}")).faults == {Fault.CLOCK_REFUSES_UNPROVED}
 
 
 def test_every_release_has_something_live() -> None:

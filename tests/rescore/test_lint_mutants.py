@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.rules.parameters import Rule
 
 F = Fraction
-CLEAN = find_rule("house-3.decode")
+CLEAN = find_rule("house-4.decode")
 REFERENCE = ("reference:decode@131072/m/q/n", F(20))
 FRONTIER = ("frontier:decode@131072/m/q/n", F(30))
 GUARD = ("guard:prefill@32768/m/q/n", F(100))
@@ -228,7 +228,37 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     ("a ratchet that reaches the bar", changed(ratchet={"block": F(100)}), {Fault.RATCHET_LAX}),
     ("a ratchet that just does not", changed(ratchet={"block": F("99.9")}), set()),
     ("no guard", changed(guard=None), set()),
-    ("a pin entry at its word", replace(CLEAN, arithmetic="measured-gain/2"), {Fault.GUARD_PIN_UNRECONCILED}),
+    (
+        "a pin entry at its word",
+        replace(CLEAN, arithmetic="measured-gain/2"),
+        {Fault.GUARD_PIN_UNRECONCILED, Fault.CLOCK_REFUSES_UNPROVED},
+    ),
+    ("short is a lie", replace(CLEAN, arithmetic="measured-gain/3"), {Fault.CLOCK_REFUSES_UNPROVED}),
+    (
+        "short is a lie, in tokens",
+        replace(changed(clock={"margin": 1000, "jitter_multiple": None, "jitter": F(0)}), arithmetic="measured-gain/3"),
+        {Fault.CLOCK_REFUSES_UNPROVED},
+    ),
+    (
+        "nothing can be too short",
+        replace(changed(clock={"margin": 1, "jitter_multiple": None, "jitter": F(0)}), arithmetic="measured-gain/3"),
+        set(),
+    ),
+    (
+        "short in two tokens",
+        replace(changed(clock={"margin": 2, "jitter_multiple": None, "jitter": F(0)}), arithmetic="measured-gain/3"),
+        {Fault.CLOCK_REFUSES_UNPROVED},
+    ),
+    (
+        "no clock for the scored metric",
+        replace(changed(clock={"metrics": ("prefill",)}), arithmetic="measured-gain/3"),
+        {Fault.NO_CLOCK},
+    ),
+    (
+        "gates that do not grade",
+        replace(CLEAN, arithmetic="anchored-gain/1", guard=None),
+        set(),
+    ),
     # Values that stand exactly on an edge are on the good side of it.
     (
         "claims up to the clock itself",
@@ -289,7 +319,11 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
         changed(ratchet={"floor": F("0.0005"), "block_from": F(0)}),
         set(),
     ),
-    ("no guard to reconcile", replace(CLEAN, arithmetic="measured-gain/2", guard=None), set()),
+    (
+        "no guard to reconcile",
+        replace(CLEAN, arithmetic="measured-gain/2", guard=None),
+        {Fault.CLOCK_REFUSES_UNPROVED},
+    ),
 ]
 
 

@@ -138,7 +138,9 @@ def test_a_superseded_or_refused_receipt_is_neither_newest_nor_a_source() -> Non
     assert decision(builder) == ("agree", 50)
     take_back(builder, names["frontier"])
     report = reconciled(builder)
-    assert report.findings[0].message.endswith(f"receipt {names['frontier'][:8]} was refused or superseded")
+    assert report.findings[0].message.endswith(
+        f"receipt {names['frontier'][:8]} was refused, left unproved or superseded"
+    )
     assert decision(builder) == ("no-measurement", 0)
     bad, _ = house_ledger()
     identity = liar(bad)

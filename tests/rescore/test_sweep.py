@@ -38,6 +38,12 @@ RULES: dict[str, Rule] = {
     "house": HOUSE,
     "house, middle": find_rule("house-2.decode"),
     "house, reconciled": replace(find_rule("house-3.decode"), sampling=HOUSE.sampling),
+    "house, proving": replace(find_rule("house-4.decode"), sampling=HOUSE.sampling, guard=None),
+    "house, proving in tokens": replace(
+        find_rule("house-4.decode"),
+        sampling=HOUSE.sampling,
+        clock=replace(HOUSE.clock, margin=2049, clock_over_claim=None),  # type: ignore[type-var]
+    ),
     "house, coarse": replace(HOUSE, precision=Precision(2, 1, 9)),
     "house, anchored": replace(HOUSE, credit=Credit(Fraction(2))),
     "house, open": replace(HOUSE, ratchet=None, guard=None, sampling=None, clock=None, ceiling=None),
@@ -382,6 +388,47 @@ def tier_of(body: dict[str, Any], rule: Rule = HOUSE) -> str:
 )
 def test_each_edge_of_the_house_rule(change: dict[str, Any], tier: str) -> None:
     assert tier_of(exact(**change)) == tier
+
+
+@pytest.mark.parametrize(
+    ("change", "tier"),
+    [
+        # 600 tokens at 60 a second are 10 s; the difference that is read may be off by twice the jitter.
+        ({"jitter": 1, "longer": 10, "tokens": 600}, "XL"),  # exactly ten times
+        ({"jitter": 2, "longer": 10, "tokens": 600}, "none"),
+        ({"jitter": 2, "longer": 16, "tokens": 600}, "none"),  # 12 s at least, and 12.5 would be exactly 1.25 times
+        ({"jitter": 2, "longer": 17, "tokens": 600}, "REJECT"),
+        ({"jitter": 2, "longer": 18, "tokens": 672}, "none"),  # 14 s at least, exactly 1.25 times
+        ({"jitter": 2, "longer": 18, "tokens": 671}, "REJECT"),
+        ({"jitter": 2, "longer": 4, "tokens": 600}, "none"),  # 8 s at most, exactly 1/1.25
+        ({"jitter": 2, "longer": 4, "tokens": 601}, "REJECT"),
+        ({"jitter": 6, "longer": -2, "tokens": 300}, "none"),
+        ({"jitter": 6, "longer": -11, "tokens": 60}, "none"),
+        ({"jitter": 6, "longer": -12, "tokens": 60}, "REJECT"),
+        ({"jitter": 1, "longer": 13, "tokens": 600}, "REJECT"),
+    ],
+)
+def test_each_edge_of_a_clock_that_proves_nothing(change: dict[str, Any], tier: str) -> None:
+    """Three repetitions have no middle half but all of them."""
+    assert tier_of(exact(**change), RULES["house, proving"]) == tier
+
+
+@pytest.mark.parametrize(
+    ("change", "tier"),
+    [
+        ({"tokens": 2049, "longer": 30}, "XL"),
+        ({"tokens": 2048, "longer": 30}, "none"),
+        ({"tokens": 2048, "longer": 1}, "none"),
+        ({"tokens": 2048, "longer": -1}, "none"),
+        ({"tokens": 2048, "longer": -2}, "REJECT"),
+        ({"tokens": 2048, "longer": 60}, "REJECT"),
+        ({"tokens": 2000, "longer": 43}, "none"),
+        ({"tokens": 1968, "longer": 43}, "none"),  # 41 s at least, exactly 1.25 times
+        ({"tokens": 1967, "longer": 43}, "REJECT"),
+    ],
+)
+def test_each_edge_of_a_margin_in_tokens_that_proves_nothing(change: dict[str, Any], tier: str) -> None:
+    assert tier_of(exact(**change), RULES["house, proving in tokens"]) == tier
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ PICTURES = (".svg", ".png")
 
 HELP = """Derive the frontier of every track from receipts, and draw its climb against the other engine.
 
-Only receipts that were neither refused nor superseded move a frontier. --picture writes the same climbs as SVG or PNG
-(needs the extra k3-ledger[report]).
+Only receipts that were neither refused, left unproved by their clock, nor superseded move a frontier. --picture writes
+the same climbs as SVG or PNG (needs the extra k3-ledger[report]).
 """
 
 

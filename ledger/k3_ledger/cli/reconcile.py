@@ -92,12 +92,9 @@ def reconcile(
 
 def _receipts(material: Material) -> dict[str, Fraction]:
     """Value of every receipt that counts and a merge could name: its own identity, or the id of the foreign one."""
-    from k3_ledger.rescore.rules.verdict import REJECT
-
     values: dict[str, Fraction] = {}
     for candidate in material.candidates:
-        counts = not candidate.superseded and candidate.published != REJECT
-        if candidate.run.speed is not None and counts:
+        if candidate.run.speed is not None and not candidate.voided:
             values.setdefault(candidate.identity, candidate.run.speed)
             values.setdefault(candidate.run.run, candidate.run.speed)
     return values

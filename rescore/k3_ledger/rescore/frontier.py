@@ -1,6 +1,7 @@
 """The frontier of every track, derived from receipts: its climb step by step, and the other engine beside it.
 
-A receipt moves the frontier of its track when it is faster than all before it and was neither refused nor superseded.
+A receipt moves the frontier of its track when it is faster than all before it and was neither refused, left unproved
+nor superseded. A run that gained too little for a tier was measured all the same, and moves it too.
 Figures that no receipt holds never do, and what is noted beside a run (``load``, ``ping``) has no frontier. Order is
 that of the history: the chain's, or the source's of foreign runs.
 """

@@ -59,7 +59,7 @@ class Measurement:
         reference: True for what the other engine measured, in a receipt of role reference.
         position: of its receipt, in the chain or in the source; None for what is in neither.
         current: False for what says nothing of the build that others are scored against: a candidate of this ledger.
-        counts: False when its receipt was refused or superseded: it is neither newest nor anybody's source.
+        counts: False when it was refused, left unproved or superseded: it is neither newest nor anybody's source.
         entry: identity of the entry that its receipt was imported in, where that is another.
     """
 
@@ -277,10 +277,10 @@ def _provenance(pin: PinRecord, measured: list[Measurement]) -> list[Finding]:
     if not named:
         message = f"{pin.slot}: no receipt {pin.source[:8]} measures anything"
         return [Finding(Code.PIN_UNSOURCED, message, pin.position, found=pin.source)]
-    if not any(item.counts for item in named):
-        message = f"{pin.slot}: receipt {pin.source[:8]} was refused or superseded"
-        return [Finding(Code.PIN_UNSOURCED, message, pin.position, found=pin.source)]
     here = [item for item in named if item.measures(pin)]
+    if not any(item.counts for item in here or named):
+        message = f"{pin.slot}: receipt {pin.source[:8]} was refused, left unproved or superseded"
+        return [Finding(Code.PIN_UNSOURCED, message, pin.position, found=pin.source)]
     if not here:
         measured_slot = named[0].track.slot(named[0].role)
         message = f"{pin.slot}: receipt {pin.source[:8]} measured {named[0].role}:{named[0].track.short}"

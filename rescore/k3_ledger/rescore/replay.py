@@ -19,7 +19,7 @@ from k3_ledger.rescore.pins import Merge, PinRecord, check_pin, check_unit, chec
 from k3_ledger.rescore.reconcile import Measurement
 from k3_ledger.rescore.rules.reading import parse_parameters
 from k3_ledger.rescore.rules.registry import RULES
-from k3_ledger.rescore.rules.verdict import REJECT
+from k3_ledger.rescore.rules.verdict import NONE, REJECT
 from k3_ledger.rescore.slots import parse_slot
 from k3_ledger.rescore.standing import Standing, first_published, read_standing
 from k3_ledger.schemas.errors import RescoreError
@@ -53,6 +53,7 @@ class Judged:
 
     Attributes:
         said: everything that it derives and what it was derived from; two verdicts on a run that agree in it are one.
+        unproved: whether it gave no tier for want of a clock that bears the number out.
     """
 
     rule: str
@@ -60,6 +61,7 @@ class Judged:
     metric: str
     tier: str
     said: tuple[object, ...] = ()
+    unproved: bool = False
 
 
 @dataclass(slots=True)
@@ -111,6 +113,19 @@ class Candidate:
             return self.run.published
         found = first_published(self.verdicts, self.known)
         return None if found is None else found.tier
+
+    @property
+    def voided(self) -> str:
+        """Why its number supports nothing: it was published as refused or as not proved, or no longer stands.
+
+        Empty where it does: a run that gained too little for a tier was measured all the same.
+        """
+        if self.superseded:
+            return "superseded"
+        if self.published == REJECT:
+            return REJECT
+        found = first_published(self.verdicts, self.known) if self.native else None
+        return "unproved" if found is not None and found.unproved else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,14 +226,21 @@ def gather(log: VerifiedLog, *, at: int | None = None) -> Material:
 
 
 def _leave_out_refused(material: Material) -> None:
-    """Let no run of this ledger that was published as refused source a pin or explain a drift."""
+    """Let no run of this ledger that was published as refused, or as not proved, source a pin or explain a drift."""
     rejected = {one.identity for one in material.candidates if one.native and one.published == REJECT}
-    if rejected:
+    unproved = {(one.identity, one.run.track) for one in material.candidates if one.voided == "unproved"}
+    if rejected or unproved:
         material.measurements = [
-            replace(item, counts=item.counts and item.receipt not in rejected) for item in material.measurements
+            replace(
+                item,
+                counts=item.counts and item.receipt not in rejected and (item.receipt, item.track) not in unproved,
+            )
+            for item in material.measurements
         ]
         material.merges = [
-            replace(merge, value=None, sealed=False) if merge.sealed and merge.run in rejected else merge
+            replace(merge, value=None, sealed=False)
+            if merge.sealed and (merge.run in rejected or (merge.run, merge.track) in unproved)
+            else merge
             for merge in material.merges
         ]
 
@@ -321,7 +343,7 @@ class Gathering:
         if taken.kind == "verdict":
             body = taken.body
             self.material.verdicts.append((entry.index, body))
-            judged = Judged(body.rule, body.rule_sha256, body.metric, body.tier, _said(body))
+            judged = Judged(body.rule, body.rule_sha256, body.metric, body.tier, _said(body), _is_unproved(body))
             for candidate in self.by_identity.get(body.target, []):
                 if candidate.run.track.metric == body.metric and candidate.run.track.scorable:
                     candidate.verdicts.append(judged)
@@ -488,6 +510,11 @@ def read_rule_entry(body: Any, index: int) -> Rule:
                 found=stated,
             )
     return rule
+
+
+def _is_unproved(body: Any) -> bool:
+    """Whether a verdict gave no tier for want of evidence, and the clock was what did not bear the number out."""
+    return body.tier == NONE and body.bound_by != "significance" and "clock" in body.not_checked
 
 
 def _said(body: Any) -> tuple[object, ...]:

@@ -28,7 +28,7 @@ class Evidence:
             a peer.
         receipt: identity of the receipt it stands in; None for a figure of a log, a pin or the shipped history.
         index: position of that receipt in a ledger, for a proof.
-        accepted: False when the run was refused or superseded: its number supports nothing.
+        accepted: False when the run was refused, not proved or superseded: its number supports nothing.
         says: where it stands, in words.
         moment: when it was recorded, by position where it has one.
         observer: whose clock it was, where a receipt says so.
@@ -76,11 +76,14 @@ def refused(material: Material) -> frozenset[str]:
 
 def _receipts(material: Material) -> Iterator[Evidence]:
     rejected = refused(material)
+    unproved = {(one.identity, one.run.track) for one in material.candidates if one.voided == "unproved"}
     for fact in material.facts:
         one = fact.speed
         state = "" if fact.stands else " (superseded)"
         if fact.stands and fact.identity in rejected:
             state = " (REJECT)"
+        elif fact.stands and one.actor == "subject" and (fact.identity, one.track) in unproved:
+            state = " (unproved)"
         yield Evidence(
             one.track, _actor(fact), one.speed, fact.time, fact.identity, fact.index, not state,
             f"receipt {fact.identity[:8]}{state}, entry {fact.index}",
@@ -121,12 +124,11 @@ def of_run(candidate: Candidate, speed: Fraction, number: int = 0) -> Evidence:
     """
     run = candidate.run
     pull_request = "" if run.pull_request is None else f" of #{run.pull_request}"
-    rejected = candidate.published == REJECT
-    accepted = not candidate.superseded and not rejected
-    state = "" if accepted else " (superseded)" if candidate.superseded else " (REJECT)"
+    voided = candidate.voided
+    state = f" ({voided})" if voided else ""
     entry = "" if candidate.index is None else f", entry {candidate.index}"
     return Evidence(
-        run.track, "subject", speed, run.at, candidate.identity, candidate.index, accepted,
+        run.track, "subject", speed, run.at, candidate.identity, candidate.index, not voided,
         f"receipt {candidate.label}{pull_request}{state}{entry}", run.pull_request, run=run.run,
         moment=Moment(number if candidate.index is None else candidate.index, run.at),
     )  # fmt: skip

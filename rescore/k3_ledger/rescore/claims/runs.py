@@ -10,7 +10,7 @@ from k3_ledger.rescore.claims.status import Part, Status, near
 from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded
 from k3_ledger.rescore.rescore import IN_FORCE, rescore
 from k3_ledger.rescore.rules.registry import find_rule, in_force
-from k3_ledger.rescore.rules.verdict import REJECT, Verdict
+from k3_ledger.rescore.rules.verdict import NONE, REJECT, Verdict
 from k3_ledger.schemas.errors import RescoreError
 
 if TYPE_CHECKING:
@@ -57,12 +57,15 @@ def _refused(candidate: Candidate) -> bool:
 
 
 def _counts(candidate: Candidate) -> bool:
-    """Whether a run's figures count: it was neither refused nor superseded."""
-    return not candidate.superseded and not _refused(candidate)
+    """Whether a run's figures count: it was neither refused, left unproved nor superseded."""
+    return not candidate.voided
 
 
 def _accepted(about: list[Candidate]) -> Part:
-    """Whether what is meant was judged, not refused, and still stands; a receipt refused on one metric is refused."""
+    """Whether what is meant was given a tier and still stands; a receipt refused on one metric is refused.
+
+    ``none`` is no tier: what gained too little, or did not show that it gained, was not refused and not accepted.
+    """
     standing = [candidate for candidate in about if not candidate.superseded]
     if not standing:
         return Part("run", Status.CONTRADICTED, f"{_name(about[0])} no longer stands", _evidence(about[0]))
@@ -72,8 +75,7 @@ def _accepted(about: list[Candidate]) -> Part:
     if not refused and not judged:
         return Part("run", Status.NO_RECEIPT, f"nobody judged {_name(standing[0])}", _evidence(standing[0]))
     if not refused:
-        why = f"{_name(judged[0])} was accepted as {judged[0].published}"
-        return Part("run", Status.SUPPORTED, why, _evidence(judged[0]))
+        return _given(judged)
     parity = refused[0].run.parity
     kl = parity.worst_kl() if parity else None
     detail = f", kl {format_rounded(kl, 6)}" if kl is not None else ""
@@ -81,6 +83,21 @@ def _accepted(about: list[Candidate]) -> Part:
         why = f"{_name(refused[0])} is REJECT{detail}, {_name(judged[0])} is not"
         return Part("run", Status.AMBIGUOUS, why, _evidence(refused[0], judged[0]))
     return Part("run", Status.CONTRADICTED, f"{_name(refused[0])} is REJECT{detail}", _evidence(refused[0]))
+
+
+def _given(judged: list[Candidate]) -> Part:
+    """Whether what was judged and never refused was given a tier, on one metric at least of each receipt."""
+    accepted = [one for one in judged if one.published != NONE]
+    identities = {one.identity for one in accepted}
+    nothing = [one for one in judged if one.identity not in identities]
+    if not nothing:
+        why = f"{_name(accepted[0])} was accepted as {accepted[0].published}"
+        return Part("run", Status.SUPPORTED, why, _evidence(accepted[0]))
+    why = f"{_name(nothing[0])} was given no tier"
+    if not accepted:
+        return Part("run", Status.CONTRADICTED, why, _evidence(nothing[0]))
+    why = f"{why}, {_name(accepted[0])} was accepted as {accepted[0].published}"
+    return Part("run", Status.AMBIGUOUS, why, _evidence(nothing[0], accepted[0]))
 
 
 def _gain(claim: Claim, about: list[Candidate]) -> Part:
@@ -100,7 +117,7 @@ def _gain(claim: Claim, about: list[Candidate]) -> Part:
 
 def _state(candidate: Candidate) -> str:
     """A run's name, and why it does not count."""
-    return f"{_name(candidate)}{' (REJECT)' if _refused(candidate) and not candidate.superseded else ''}"
+    return _name(candidate) if candidate.voided in {"", "superseded"} else f"{_name(candidate)} ({candidate.voided})"
 
 
 def _gain_of(candidate: Candidate) -> Fraction | None:

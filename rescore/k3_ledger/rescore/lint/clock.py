@@ -7,17 +7,21 @@ of up to ``J``, which passes the lower side ``w`` for every claim from ``m/(Jw)`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
 
 from k3_ledger.rescore.exact import format_exact, format_rounded, quantize
 from k3_ledger.rescore.lint.findings import Fault, LintFinding, Reach
+from k3_ledger.rescore.rules.parameters import GRADING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from fractions import Fraction
 
     from k3_ledger.rescore.lint.context import Context
     from k3_ledger.rescore.rules.parameters import Clock
+
+LEAST_MARGIN: Final = 1000
+"""Tokens of the witness against a rule that fixes no margin."""
 
 
 def check_clock_and_ceiling(context: Context) -> Iterator[LintFinding]:
@@ -33,6 +37,8 @@ def check_clock_and_ceiling(context: Context) -> Iterator[LintFinding]:
         yield from _sides(context, clock)
         yield from _margin(context, clock)
         yield from _crossover(context, clock)
+        if context.metric in clock.metrics:
+            yield from _unproved(context, clock)
     yield from _ceiling(context)
 
 
@@ -85,6 +91,31 @@ def _margin(context: Context, clock: Clock) -> Iterator[LintFinding]:
     witness = (("claim", format_exact(region.first)), ("jitter_seconds", format_exact(jitter)))
     shows = f"{format_rounded(signal, 3)} s of signal"
     yield LintFinding(Fault.MARGIN_DROWNS, reach, region, message, witness, shows)
+
+
+def _unproved(context: Context, clock: Clock) -> Iterator[LintFinding]:
+    """A clock that equals the claim, over too little to prove it: refused where every gate grades and none excuses."""
+    rule = context.rule
+    if rule.arithmetic not in GRADING or rule.excuses:
+        return
+    multiple, margin = clock.jitter_multiple or Fraction(0), clock.margin or 0
+    if multiple <= 0 and margin < 2:
+        return
+    tokens = margin or LEAST_MARGIN
+    jitter = Fraction(0)
+    if multiple > 0:
+        jitter = tokens / multiple + context.step
+    else:
+        tokens -= 1
+    message = f"{rule.arithmetic} refuses a run that is too short for its jitter, as if its clock contradicted it"
+    witness = (
+        ("claim", "1"),
+        ("clock_tokens", str(tokens)),
+        ("clock_seconds", str(tokens)),
+        ("jitter_seconds", format_exact(jitter)),
+    )
+    shows = "refused, though the clock is what was claimed"
+    yield LintFinding(Fault.CLOCK_REFUSES_UNPROVED, Reach.LIVE, context.region("claim"), message, witness, shows)
 
 
 def _room_for_jitter(context: Context, clock: Clock, multiple: Fraction) -> Iterator[LintFinding]:

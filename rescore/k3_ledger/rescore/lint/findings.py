@@ -35,6 +35,7 @@ class Fault(enum.StrEnum):
     NO_CLOCK = "no-clock"
     ONE_SIDED_CLOCK = "one-sided-clock"
     CLOCK_REFUSES_HONEST = "clock-refuses-honest"
+    CLOCK_REFUSES_UNPROVED = "clock-refuses-unproved"
     MARGIN_WITHOUT_JITTER = "margin-without-jitter"
     MARGIN_DROWNS = "margin-drowns"
     CEILING_ABOVE_CROSSOVER = "ceiling-above-crossover"
@@ -73,6 +74,7 @@ MEANINGS: Final[Mapping[Fault, str]] = {
     Fault.NO_CLOCK: "nothing outside the program bounds the number it prints",
     Fault.ONE_SIDED_CLOCK: "a program that does the same work whatever it is asked passes",
     Fault.CLOCK_REFUSES_HONEST: "a claim that equals the clock is refused, or jitter within the rule refuses it",
+    Fault.CLOCK_REFUSES_UNPROVED: "a run too short to prove its speed is refused like one that its clock contradicts",
     Fault.MARGIN_WITHOUT_JITTER: "a fixed margin whose jitter nobody states: nobody knows when it drowns",
     Fault.MARGIN_DROWNS: "above this speed the margin is worth too few times the jitter",
     Fault.CEILING_ABOVE_CROSSOVER: "from the crossover to the ceiling jitter alone passes for work",

@@ -61,9 +61,62 @@ def _check_signal(multiple: Fraction, claim: Fraction, reading: ClockReading, st
     signal = reading.tokens / claim
     steps += [Step("signal_seconds", signal), Step("jitter_seconds", reading.jitter)]
     if signal < multiple * reading.jitter:
-        detail = (
-            f"{reading.tokens} tokens are {format_rounded(signal, 3)} s of signal against "
-            f"{format_rounded(reading.jitter, 3)} s of jitter: less than {format_exact(multiple)}x"
-        )
+        detail = _drowned(multiple, claim, reading.tokens, reading.jitter)
         return Gate("clock", Outcome.FAIL, "drowned", detail, tuple(steps))
     return Gate("clock", Outcome.PASS, steps=tuple(steps))
+
+
+def check_clock_or_excuse(rule: Clock, metric: str, claim: Fraction | None, reading: ClockReading | None) -> Gate:
+    """As :func:`check_clock`, but a reading over too little refuses only a claim that it contradicts.
+
+    Too little is a margin of fewer tokens than the rule asks for, or one that is worth less than its multiple of the
+    jitter: what such a reading cannot bear out it cannot refute either. An honest difference of two medians is off by
+    no more than the jitter of each, so a claim is contradicted when it is beyond a bound for every difference within
+    twice the jitter of the one that was read. All else is left open, with the reason. Where no jitter was measured
+    nothing excuses a reading, and its bounds are those of the rule.
+    """
+    if reading is None or claim is None or metric not in rule.metrics:
+        return check_clock(rule, metric, claim, reading)
+    jitter = reading.jitter or 0
+    shortfall = _shortfall(rule, claim, reading)
+    if shortfall is None:
+        return check_clock(rule, metric, claim, reading)
+    least, most = reading.seconds - 2 * jitter, reading.seconds + 2 * jitter
+    steps = [Step("clock_tokens", str(reading.tokens)), Step("clock_seconds", reading.seconds), Step("claim", claim)]
+    if reading.jitter is not None:
+        steps.append(Step("jitter_seconds", reading.jitter))
+    shown = f"claim {format_rounded(claim, 2)}/s, {reading.tokens} more tokens took"
+    if most <= 0:
+        detail = f"{shown} {format_rounded(reading.seconds, 3)} s longer, less than none whatever the jitter"
+        return Gate("clock", Outcome.FAIL, "non-positive", detail, tuple(steps))
+    if claim * least > rule.claim_over_clock * reading.tokens:
+        detail = (
+            f"{shown} at least {format_rounded(least, 3)} s whatever the jitter: more than "
+            f"{format_exact(rule.claim_over_clock)}x what the clock allows"
+        )
+        return Gate("clock", Outcome.FAIL, "faster-than-clock", detail, tuple(steps))
+    if rule.clock_over_claim is not None and reading.tokens > rule.clock_over_claim * claim * most:
+        detail = (
+            f"{shown} at most {format_rounded(most, 3)} s whatever the jitter: under "
+            f"1/{format_exact(rule.clock_over_claim)} of the time of the work"
+        )
+        return Gate("clock", Outcome.FAIL, "work-not-done", detail, tuple(steps))
+    return Gate("clock", Outcome.NOT_CHECKED, *shortfall, tuple(steps))
+
+
+def _shortfall(rule: Clock, claim: Fraction, reading: ClockReading) -> tuple[str, str] | None:
+    """Why a reading is over too little to prove a claim, as (reason, detail); None where it is not."""
+    if rule.margin is not None and reading.tokens < rule.margin:
+        return "short-margin", f"read over {reading.tokens} tokens, the rule asks for {rule.margin}"
+    if rule.jitter_multiple is None or reading.jitter is None:
+        return None
+    if reading.tokens >= rule.jitter_multiple * reading.jitter * claim:
+        return None
+    return "drowned", _drowned(rule.jitter_multiple, claim, reading.tokens, reading.jitter)
+
+
+def _drowned(multiple: Fraction, claim: Fraction, tokens: int, jitter: Fraction) -> str:
+    return (
+        f"{tokens} tokens are {format_rounded(tokens / claim, 3)} s of signal against "
+        f"{format_rounded(jitter, 3)} s of jitter: less than {format_exact(multiple)}x"
+    )

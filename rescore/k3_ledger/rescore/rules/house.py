@@ -3,7 +3,8 @@
 Credit is the measured gain and is anchored to nothing; the clock bounds both metrics from both sides and its margin
 is sized from the jitter measured beside it; the ceiling rises with the frontier; the guard's pin must agree with what
 was measured last; the agreement bar is over enough rows to tell one bar from another. ``rules lint`` finds nothing in
-the newest of them; up to the second, any pin entry passed for a reconciled one.
+the newest of them; up to the second, any pin entry passed for a reconciled one, and up to the third a run that was too
+short to prove its speed was refused like one that lies.
 """
 
 from __future__ import annotations
@@ -74,6 +75,11 @@ def third_house_rule(name: str, metric: str, context: int, guarded: str, guarded
     return replace(second_house_rule(name, metric, context, guarded, guarded_context), arithmetic="measured-gain/3")
 
 
+def fourth_house_rule(name: str, metric: str, context: int, guarded: str, guarded_context: int) -> Rule:
+    """The same with a clock that refuses only what it contradicts: what it cannot prove earns nothing."""
+    return replace(third_house_rule(name, metric, context, guarded, guarded_context), arithmetic="measured-gain/4")
+
+
 HOUSE_RULES: Final = (
     house_rule("house-1.decode", "decode", 131_072, "prefill", 32_768),
     house_rule("house-1.prefill", "prefill", 32_768, "decode", 131_072),
@@ -81,4 +87,6 @@ HOUSE_RULES: Final = (
     second_house_rule("house-2.prefill", "prefill", 32_768, "decode", 131_072),
     third_house_rule("house-3.decode", "decode", 131_072, "prefill", 32_768),
     third_house_rule("house-3.prefill", "prefill", 32_768, "decode", 131_072),
+    fourth_house_rule("house-4.decode", "decode", 131_072, "prefill", 32_768),
+    fourth_house_rule("house-4.prefill", "prefill", 32_768, "decode", 131_072),
 )

@@ -1,4 +1,4 @@
-"""Arithmetics ``measured-gain/1``, ``/2`` and ``/3``: what was measured is what is credited, and every gate grades.
+"""Arithmetics ``measured-gain/1`` to ``/4``: what was measured is what is credited, and every gate grades.
 
 Tier and credit come from the gain over the frontier, with ``anchored-gain/1``'s formulas for what the parameters turn
 on. Unlike there, a run that any gate refuses is REJECT, and a run for which the evidence of any gate is absent earns
@@ -11,7 +11,8 @@ held against the clock.
 They differ in what the jitter is that the clock's margin is held against: in the first the widest spread among all
 runs of equal length, from the second on that of their middle half
 (:func:`~k3_ledger.schemas.repetitions.middle_spread`). And in what a reconciled pin is: up to the second any ``pin``
-entry, in the third one that agrees with the newest measurement of its slot.
+entry, from the third on one that agrees with the newest measurement of its slot. And in what a clock says that is read
+over too little: up to the third it refuses, in the fourth it leaves the gate open unless it contradicts the claim.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from k3_ledger.rescore.rules.clock import check_clock
+from k3_ledger.rescore.rules.clock import check_clock, check_clock_or_excuse
 from k3_ledger.rescore.rules.guards import check_ceiling, check_guard, check_reconciled_guard
 from k3_ledger.rescore.rules.judging import missing, missing_speed, pins_used, rounded_speed, scored_speed
 from k3_ledger.rescore.rules.parity import check_correctness, check_ratchet, check_suite
@@ -91,7 +92,8 @@ def _gates(rule: Rule, run: RunInputs, *, first: bool) -> tuple[Gate, ...]:
     if rule.sampling:
         gates.append(check_sampling(rule.sampling, run))
     if rule.clock:
-        gates.append(check_clock(rule.clock, run.track.metric, run.speed, run.clock))
+        read = check_clock_or_excuse if rule.excuses else check_clock
+        gates.append(read(rule.clock, run.track.metric, run.speed, run.clock))
     if rule.ceiling:
         ceiling = check_ceiling(rule.ceiling, run, rule.guard.metric if rule.guard else None)
         unbased = first and ceiling.outcome is Outcome.NOT_CHECKED

@@ -19,14 +19,20 @@ from typing import Final, Literal, TypeAlias
 from k3_ledger.rescore.exact import format_exact
 from k3_ledger.schemas import canonical
 
-Arithmetic: TypeAlias = Literal["anchored-gain/1", "measured-gain/1", "measured-gain/2", "measured-gain/3"]
+Arithmetic: TypeAlias = Literal[
+    "anchored-gain/1", "measured-gain/1", "measured-gain/2", "measured-gain/3", "measured-gain/4"
+]
 """Identifiers of the arithmetics. A changed formula is a new identifier, never a new meaning of an old one."""
-GRADING: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/1", "measured-gain/2", "measured-gain/3"})
+GRADING: Final[frozenset[Arithmetic]] = frozenset(
+    {"measured-gain/1", "measured-gain/2", "measured-gain/3", "measured-gain/4"}
+)
 """Those whose every gate grades: what one refuses is REJECT, what one has no evidence for earns nothing."""
-BY_MIDDLE: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/2", "measured-gain/3"})
+BY_MIDDLE: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/2", "measured-gain/3", "measured-gain/4"})
 """Those whose jitter is that of the middle half of the repetitions."""
-RECONCILING: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/3"})
+RECONCILING: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/3", "measured-gain/4"})
 """Those that hold a reconciled pin against the newest measurement of its slot; the others take its word for it."""
+PROVING: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/4"})
+"""Those that tell a clock that proves nothing from one that contradicts a claim; the others refuse a run for either."""
 
 _MOST_DECIMALS: Final = 40
 
@@ -250,6 +256,11 @@ class Rule:
     def reconciles(self) -> bool:
         """Whether the guard's pin is held against the newest measurement of its slot."""
         return self.guard is not None and self.guard.pin == "reconciled" and self.arithmetic in RECONCILING
+
+    @property
+    def excuses(self) -> bool:
+        """Whether a run whose clock proves nothing is told from one that its clock contradicts."""
+        return self.arithmetic in PROVING
 
     @property
     def policy_sha256(self) -> str:

@@ -44,4 +44,5 @@ _ARITHMETICS: dict[Arithmetic, Callable[[Rule, RunInputs], Scored]] = {
     "measured-gain/1": measured_gain.judge,
     "measured-gain/2": measured_gain.judge_by_middle,
     "measured-gain/3": measured_gain.judge_by_middle,
+    "measured-gain/4": measured_gain.judge_by_middle,
 }

@@ -320,12 +320,15 @@ class _ClockNumbers:
         self.over = pair(clock.claim_over_clock)
         self.under = None if clock.clock_over_claim is None else pair(clock.clock_over_claim)
         self.times = None if clock.jitter_multiple is None else pair(clock.jitter_multiple)
+        self.excuses = rule.excuses
 
     def check(self, timing: Timing) -> bool | None:  # noqa: PLR0911 - one return for each thing the clock can say
         """Hold a claim against the clock; None where there is none, or no jitter where the rule asks for it."""
         tokens = timing.tokens
         if not self.reads or tokens == 0:
             return None
+        if self.excuses and self._is_short(timing):
+            return self._excuse(timing)
         if timing.twice_ns <= 0 or tokens < self.margin:
             return False
         # claim * D and m, both in units * 2 ns * 10**-6
@@ -345,6 +348,30 @@ class _ClockNumbers:
         times, whole = self.times
         # m/claim < k*J  <=>  m * 10**6 * 10**9 < k * J_ns * claim
         return margin * whole >= 2 * times * timing.jitter_ns * timing.speed
+
+    def _is_short(self, timing: Timing) -> bool:
+        """Whether a reading is over too little to prove anything."""
+        if timing.tokens < self.margin:
+            return True
+        if self.times is None or timing.jitter_ns is None:
+            return False
+        times, whole = self.times
+        return timing.tokens * NANOSECONDS * SCALE * whole < times * timing.jitter_ns * timing.speed
+
+    def _excuse(self, timing: Timing) -> bool | None:
+        """What such a reading says: no, where it is beyond a bound by more than two medians jitter; else nothing."""
+        slack = 4 * (timing.jitter_ns or 0)
+        margin = timing.tokens * (2 * NANOSECONDS * SCALE)
+        if timing.twice_ns + slack <= 0:
+            return False
+        bound, whole = self.over
+        if timing.speed * (timing.twice_ns - slack) * whole > bound * margin:
+            return False
+        if self.under is not None:
+            bound, whole = self.under
+            if margin * whole > bound * timing.speed * (timing.twice_ns + slack):
+                return False
+        return None
 
 
 def _groups(body: Body) -> dict[tuple[str, int | None], list[Series]] | None:
