@@ -50,23 +50,39 @@ class Part:
 
 
 def parts(node: str, device: str, threads: int, *, only_tiny: bool) -> list[Part]:
-    """What is checked, in order; where there is no GPU, the same as far as it goes."""
+    """What is checked, in order; where there is no GPU, the same as far as it goes.
+
+    Runs of one model share a round: the bit-identical path is its frontier, and the fast paths are held against it.
+    """
     flags = ("--flag", f"device={device}", "--flag", f"threads={threads}", "--node", node)
-    slice_ = "tiny" if only_tiny else "real-slice"
-    model = f"{{scratch}}/{slice_}.gguf"
+    width = "tiny" if only_tiny else "real-slice"
     graded = ("--context", "64", "--depth", "4", "--depth", "16", "--depth", "64")
     tiny = (*CLI, "run", "--model", "synth:tiny", "--out", "{scratch}/tiny", *flags, *graded, "--depth", "128")
-    # llama.cpp grades on the CPU, where a prompt of 256 tokens at K3's widths takes seconds: few prompts, few outputs.
-    few = ("--depth", "256", "--outputs", "84", "--longest", "20")
-    sliced = (*CLI, "run", "--model", model, *graded, *few, *flags)
-    fast = ("--flag", "deterministic=0")
+    # llama.cpp grades on the CPU, where a prompt of 256 tokens at K3's widths takes seconds: few outputs.
+    few = ("--depth", "256", "--outputs", "84")
+
+    def write(preset: str) -> tuple[str, ...]:
+        return (*CLI, "model", "synth", f"{{scratch}}/{preset}.gguf", "--preset", preset, "--no-measure")
+
+    def sliced(name: str, preset: str, role: str, *own: str) -> Part:
+        model = ("--model", f"{{scratch}}/{preset}.gguf", "--out", f"{{scratch}}/{name}")
+        round_ = ("--role", role, "--round", f"{node}-{preset}")
+        words = [word for flag in own for word in ("--flag", flag)]
+        return Part(name, (*CLI, "run", *model, *round_, *graded, *few, *flags, *words), 260)
+
     spread = ("-p", "xdist", "-n", "8") if device == "cuda" and find_spec("xdist") else ()  # compiling is most of it
+    half, fast = "dtype=bfloat16", "deterministic=0"
     listed = [
         Part("kernels", ("-m", "pytest", "tests/kernels", "-q", "-p", "no:cacheprovider", *spread), 1800),
         Part("tiny", tiny, 120),
-        Part("write", (*CLI, "model", "synth", model, "--preset", slice_, "--no-measure"), 120),
-        Part("slice", (*sliced, "--out", "{scratch}/slice"), 200),
-        Part("fast", (*sliced, *fast, "--out", "{scratch}/fast"), 200),
+        Part("write", write(width), 120),
+        sliced("slice", width, "frontier"),
+        sliced("fast", width, "candidate", fast),
+        sliced("fast-8", width, "candidate", fast, "chunk=8"),
+        Part("write-bf16", write(f"{width}-bf16"), 120),
+        sliced("slice-bf16", f"{width}-bf16", "frontier", half),
+        sliced("fast-bf16", f"{width}-bf16", "candidate", half, fast),
+        sliced("fast-8-bf16", f"{width}-bf16", "candidate", half, fast, "chunk=8"),
         Part("times", ("-m", "benchmarks.kernels", "--out", "{out}/kernels.json"), 300),
     ]
     return [part for part in listed if device == "cuda" or part.name != "times"]
@@ -76,7 +92,9 @@ def run(part: Part, scratch: Path, out: Path, left_s: float) -> tuple[bool, floa
     """Run one part in the time that is left; its output goes to the log, the end of that to the terminal."""
     words = [word.format(scratch=scratch, out=out) for word in part.words]
     paths = [str(ROOT / room) for room in ROOMS] + [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONUNBUFFERED": "1"}
+    compiled = {"TRITON_CACHE_DIR": str(scratch / "compiled")}  # one run's kernels are the next one's
+    path = os.pathsep.join(filter(None, paths))
+    environment = os.environ | compiled | {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
     begin = time.monotonic()
     print(f"\n== {part.name}", flush=True)
     log = scratch / f"{part.name}.log"

@@ -11,7 +11,7 @@ import gguf
 import numpy as np
 import pytest
 
-from k3_ledger.engine.synth import PRESETS, SynthSpec, preset, write_synthetic
+from k3_ledger.engine.synth import PRESETS, SynthSpec, preset, write, write_synthetic
 from k3_ledger.engine.synth.write import synthetic_size
 from k3_ledger.engine.weights import open_weights
 
@@ -30,6 +30,18 @@ def test_same_arguments_give_the_same_bytes(tmp_path: Path) -> None:
     assert len(digests) == 1
     write_synthetic(preset("tiny-mxfp4", seed=6), tmp_path / "other.gguf")
     assert hashlib.sha256((tmp_path / "other.gguf").read_bytes()).hexdigest() not in digests
+
+
+@pytest.mark.parametrize("name", ["tiny", "tiny-bf16", "tiny-q8", "tiny-mxfp4", "tiny-iq1"])
+def test_chunks_that_are_drawn_side_by_side_are_those_of_one_stream(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = []
+    for chunk, path in ((1 << 20, tmp_path / "whole.gguf"), (1 << 13, tmp_path / "split.gguf")):
+        monkeypatch.setattr(write, "_CHUNK", chunk)
+        write_synthetic(preset(name, layers=2, dense_width=512), path)
+        written.append(path.read_bytes())
+    assert written[0] == written[1]
 
 
 def test_bytes_are_pinned_across_versions_and_machines(tmp_path: Path) -> None:

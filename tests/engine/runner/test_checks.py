@@ -284,6 +284,65 @@ def test_lengths_grow_until_the_margin_is_met_or_the_time_is_up(
     assert machine.now / 1e9 < 45, "and it ends"
 
 
+class Compiling(Slow):
+    """An engine that compiles when it meets a length for the first time, as one on a GPU does."""
+
+    def __init__(self, machine: Machine, noise_ns: int) -> None:
+        super().__init__(machine, noise_ns)
+        self.met: set[tuple[str, bool]] = set()
+
+    def ask(self, op: str, **fields: object) -> Reply:
+        reply = super().ask(op, **fields)
+        ids: Any = fields.get("ids", ())
+        if op not in {"prefill", "decode"} or (op, len(ids) > 64) in self.met:
+            return reply
+        self.met.add((op, len(ids) > 64))
+        self.machine.now += 9_000 * MS
+        return replace(reply, duration_ns=reply.duration_ns + 9_000 * MS)
+
+
+def test_compiling_takes_no_time_away_that_lengths_could_grow_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """27 seconds before the first counted round, where 20 are allowed: on an H200 such a run ended at 2.6 times."""
+    machine = Machine(spread=0, held=0, seed=1)
+    machine.install(monkeypatch)
+    channel = Compiling(machine, 10 * MS)
+    asked = Plan(context=64, decode_tokens=32, longest_s=20, seed=3)
+    found = observe(channel, asked, range(64), clock=lambda: machine.now / 1e9)  # type: ignore[arg-type]
+    assert found.shorter
+    assert min(found.margin(metric) for metric in METRICS) >= asked.signal_to_jitter
+    assert 27 < machine.now / 1e9 < 27 + 2 + asked.longest_s, "and it ends: pilots and a warm-up beside the time"
+
+
+class Drifting(VirtualChannel):
+    """An engine that is a quarter faster in every other 0.8 seconds, whatever it is asked."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine, ["Engine"])
+
+    def ask(self, op: str, **fields: object) -> Reply:
+        reply = super().ask(op, **fields)
+        left, now = float(reply.duration_ns), reply.start_ns
+        while left > 0:  # work is done at 1.25 in odd stretches and at 1 in even ones
+            speed, until = (1.25, 1.0)[now // (800 * MS) % 2], (now // (800 * MS) + 1) * 800 * MS
+            step = min(left / speed, until - now)
+            left, now = left - max(step, 1) * speed, now + max(1, int(step))
+        self.machine.now = now
+        if "self_ns" not in reply.data:
+            return replace(reply, duration_ns=now - reply.start_ns)
+        own = now - reply.start_ns - (reply.duration_ns - int(reply.data["self_ns"]))
+        return replace(reply, data={**reply.data, "self_ns": own}, duration_ns=now - reply.start_ns)
+
+
+def test_lengths_grow_past_the_stretches_of_a_machine_that_drifts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer repetitions differ by more there, until they are many stretches long: one growth is not enough."""
+    machine = Machine(spread=0, held=0, seed=1)
+    machine.install(monkeypatch)
+    found = observe(Drifting(machine), Plan(seed=3), range(64), clock=lambda: machine.now / 1e9)  # type: ignore[arg-type]
+    assert len(found.shorter) > Plan().repetitions, "twice at least"
+    assert min(found.margin(metric) for metric in METRICS) >= Plan().signal_to_jitter
+    assert machine.now / 1e9 < Plan().longest_s + 5, "pilots and a warm-up beside the time"
+
+
 def test_work_that_prefill_puts_off_is_found_behind_either_prompt() -> None:
     def put_off(kinds: set[Kind], milliseconds: int = 80) -> Callable[[Walk], Walk]:
         def change(one: Walk) -> Walk:

@@ -30,7 +30,15 @@ if TYPE_CHECKING:
 
 MAX_REPLY = 8 << 20
 """Most bytes of one reply."""
-KEPT_ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "TRITON_INTERPRET")
+KEPT_ENVIRONMENT = (
+    "PATH",
+    "LD_LIBRARY_PATH",
+    "PYTHONPATH",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_HOME",
+    "TRITON_CACHE_DIR",
+    "TRITON_INTERPRET",
+)
 """What an engine inherits; anything else in the environment could change a result without being recorded."""
 MAX_FILE = 1 << 30
 """Most bytes of any file that the engine writes, its standard error and its rows of logits among them."""

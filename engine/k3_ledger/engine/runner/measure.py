@@ -72,7 +72,8 @@ class Plan:
         signal_to_jitter: how many times the jitter the extra tokens are made to take, as a rule asks for it: the spread
             of the middle half of equal repetitions.
         longest_s: seconds of timing after which lengths grow no more, and rounds are added only while jitter hides what
-            the extra tokens cost.
+            the extra tokens cost. They count from the end of the first warm-up: what is done once, such as compiling
+            kernels, can be longer than all of it and would leave no time to grow in.
         most_extra: most extra tokens that may be asked for.
         shortest_ns: what decode's short length is made to take at least, so that the pipe's own cost stays small.
         seed: of prompts, lengths and order; drawn afresh when None, and recorded.
@@ -419,14 +420,15 @@ def observe(
     observer = Observer(channel, plan, usable)
     found = observer.found
     keep(found)
-    end = clock() + plan.longest_s
     progress("timing: pilot")
     observer.pilot()
-    again = True
+    end, again = math.inf, True
     while again:
         for number in range(plan.warmup):
             progress(f"timing: warm-up {number + 1} of {plan.warmup}")
             found.warmups.append(observer.round())
+        if math.isinf(end):
+            end = clock() + plan.longest_s
         while len(found.rounds) < plan.repetitions:
             progress(f"timing: round {len(found.rounds) + 1} of {plan.repetitions}")
             found.rounds.append(observer.round())

@@ -79,9 +79,20 @@ def _sample(one: Timed, observer: str, origin: int) -> Sample:
     return Sample(start_ns=one.start_ns - origin, duration_ns=max(1, duration), count=one.count)
 
 
-def plan_flags(found: Observations, plan: Plan, given: Tolerance, looked: Looked) -> tuple[Flag, ...]:
-    """The plan as it was carried out, beside the engine's own flags, and what came of looking at outputs."""
+def plan_flags(
+    found: Observations, plan: Plan, given: Tolerance, looked: Looked, contract: str | None = None
+) -> tuple[Flag, ...]:
+    """The plan as it was carried out, beside the engine's own flags, and what came of looking at outputs.
+
+    Args:
+        found: what was timed.
+        plan: how it was to be measured.
+        given: what an output may miss by.
+        looked: the outputs that were compared.
+        contract: what the path promises, where that is known.
+    """
     values: dict[str, int | str] = {
+        **({} if contract is None else {"run.contract": contract}),
         "run.context": plan.context,
         "run.extra-decode": found.extra["decode"],
         "run.extra-prefill": found.extra["prefill"],

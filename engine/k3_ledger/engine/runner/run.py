@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import k3_ledger.engine
 import k3_ledger.kernels
 from k3_ledger.engine.bundle import describe_artifact, write_bundle
+from k3_ledger.engine.contracts import contract_text
 from k3_ledger.engine.digest import default_cache
 from k3_ledger.engine.grading import reference_for
 from k3_ledger.engine.machine import probe_machine, probe_source
@@ -145,6 +146,11 @@ class _Started:
         self.request = request
         self.collateral = None if request.collateral is None else request.collateral.read_bytes()
         self.flags = () if request.engine else resolved.record
+        self.contract = (
+            None
+            if request.engine
+            else contract_text(resolved.values["dtype"], deterministic=resolved.values["deterministic"])
+        )
         self.weights = weights
         self.progress = progress
         self.origin = time.monotonic_ns()
@@ -205,7 +211,8 @@ class _Started:
             timing=timing_of(session.found, self.origin, self.request.plan),
             parity=session.graded.record,
             memory=session.memory,
-            flags=self.flags + plan_flags(session.found, self.request.plan, session.tolerance, session.looked),
+            flags=self.flags
+            + plan_flags(session.found, self.request.plan, session.tolerance, session.looked, self.contract),
             expert_load=session.load,
             tee=Tee(kind="none", report_data_sha256=None),
         )

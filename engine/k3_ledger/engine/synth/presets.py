@@ -52,31 +52,36 @@ _REAL: Final = SynthSpec(
     expert_storage="MXFP4",
     context=1_048_576,
 )
+_SLICE: Final = replace(
+    _REAL,
+    layers=2,
+    dense_width=3072,
+    experts=8,
+    top_k=4,
+    vocabulary=2048,
+    storage="F32",
+    expert_storage="F32",
+)
 
 PRESETS: Final[dict[str, SynthSpec]] = {
     "tiny": _TINY,
     "tiny-q8": replace(_TINY, storage="Q8_0", expert_storage="Q8_0"),
     "tiny-mxfp4": replace(_TINY, storage="Q8_0", expert_storage="MXFP4"),
     "tiny-iq1": replace(_TINY, expert_width=256, latent=256, storage="Q8_0", expert_storage="IQ1_S"),
+    "tiny-bf16": replace(_TINY, layers=2, experts=4, top_k=4, storage="BF16", expert_storage="BF16"),
     "parity26": _PARITY,
     "deep": replace(_TINY, layers=93, bank_stride=12),
-    "real-slice": replace(
-        _REAL,
-        layers=2,
-        dense_width=3072,
-        experts=8,
-        top_k=4,
-        vocabulary=2048,
-        storage="F32",
-        expert_storage="F32",
-    ),
+    "real-slice": _SLICE,
+    "real-slice-bf16": replace(_SLICE, experts=4, storage="BF16", expert_storage="BF16"),
     "real-1": replace(_REAL, layers=1, vocabulary=4096),
     "real-period": _REAL,
     "real-two-banks": replace(_REAL, layers=16, expert_storage="IQ1_S"),
 }
 """``tiny*`` run anywhere in seconds; ``parity26`` is what parity is accepted on; ``deep`` has K3's own layer map;
 ``real-*`` have K3's widths: a dense KDA layer and an MLA layer with 8 experts in float32 (``real-slice``, 4.5 GiB: one
-H200 checks it in minutes), 1 dense layer, one period of 5 layers, 16 layers with two residual banks."""
+H200 checks it in minutes), 1 dense layer, one period of 5 layers, 16 layers with two residual banks. Where weights are
+bfloat16 (``*-bf16``) every expert is chosen: on random weights its rounding flips a choice in one row of a hundred or
+so, and two engines are then nats apart."""
 
 
 def preset(name: str, **changes: Any) -> SynthSpec:
