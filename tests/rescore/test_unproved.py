@@ -307,18 +307,25 @@ def test_accepted_is_what_was_given_a_tier() -> None:
     )  # fmt: skip
 
 
-def test_a_receipt_that_got_a_tier_on_one_metric_was_accepted() -> None:
+def test_a_receipt_that_got_a_tier_on_one_metric_and_was_refused_on_none_was_accepted() -> None:
     builder, names = house_ledger()
     text = claim("accepted", f'receipt = "{names["candidate"]}"\n')
-    seal(builder, replace(PROVING, name="steep", tiers=replace(PROVING.tiers, significance=Fraction(1))))
+    prefill = find_rule("house-4.prefill")
+    steep = replace(prefill, sampling=PROVING.sampling, tiers=replace(prefill.tiers, significance=Fraction(1)))
+    seal(builder, steep)
     assert of(builder, text).status is Status.NO_RECEIPT, "nobody knows that rule"
+    builder.add("rule", rule_body(replace(steep, name="steep")), JUDGE)
+    assert [one.published for one in gather(verified(builder)).candidates] == [None, "none"]
+    assert of(builder, text).status is Status.CONTRADICTED
     builder.add("rule", rule_body(PROVING), JUDGE)
     seal(builder, PROVING)
+    assert [one.published for one in gather(verified(builder)).candidates] == ["XL", "none"]
     assert of(builder, text).status is Status.SUPPORTED
-    seal(builder, find_rule("house-4.prefill"))
-    prefill = [one.published for one in gather(verified(builder)).candidates]
-    assert prefill[1] == "REJECT", "three repetitions, where it asks for seven"
-    assert of(builder, text).status is Status.CONTRADICTED
+    other, names = house_ledger()
+    seal(other, prefill)
+    assert [one.published for one in gather(verified(other)).candidates] == [None, "REJECT"], "three are not seven"
+    text = claim("accepted", f'receipt = "{names["candidate"]}"\n')
+    assert of(other, text).status is Status.CONTRADICTED
 
 
 def test_an_import_is_as_proved_as_it_says() -> None:

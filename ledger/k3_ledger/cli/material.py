@@ -38,6 +38,12 @@ def load_material(path: Path, processes: int = 1) -> tuple[Material, bool]:
     Raises:
         LedgerError: it is neither, or the ledger does not verify.
     """
+    material, log = load_with_log(path, processes)
+    return material, log is not None
+
+
+def load_with_log(path: Path, processes: int = 1) -> tuple[Material, VerifiedLog | None]:
+    """As :func:`load_material`, with the log that was verified; None for a foreign one."""
     from k3_ledger.rescore.replay import gather, gather_foreign
 
     if is_foreign(path):
@@ -49,8 +55,9 @@ def load_material(path: Path, processes: int = 1) -> tuple[Material, bool]:
         log = parse_log(files)
         material = gather_foreign(to_import(log, files, report))
         material.unread = [*_broken(log), *(_placed(finding, log) for finding in material.unread)]
-        return material, False
-    return gather(open_verified(path, processes)), True
+        return material, None
+    verified = open_verified(path, processes)
+    return gather(verified), verified
 
 
 def _broken(log: RunLog) -> list[Finding]:

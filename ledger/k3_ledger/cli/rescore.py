@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -13,20 +15,22 @@ from k3_ledger.cli.material import (
     CORES,
     ProcessesOption,
     SourceArgument,
-    load_material,
+    load_with_log,
     note_empty,
     note_unread,
 )
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from k3_ledger.ledger.writer.keys import Signer
+    from k3_ledger.ledger.writer.append import Writer
+    from k3_ledger.ledger.writer.state import LogState
     from k3_ledger.rescore.inputs import Figure
     from k3_ledger.rescore.replay import LeftOut, Material
-    from k3_ledger.rescore.rescore import Pins, Rescored, RescoreReport
+    from k3_ledger.rescore.rescore import Pins, Rescored, RescoreReport, Selection
     from k3_ledger.rescore.rules.parameters import Rule
+    from k3_ledger.verify.log import VerifiedLog
 
 HELP = """Judge every run of a history again under a rule, exactly, and say what changes and why.
 
@@ -34,7 +38,8 @@ SOURCE is a ledger, which is verified first, or the directory of a foreign run l
 audited. A rule scores its own metric and context only; every other run is counted as not scorable, with the reason.
 
 What the log does not carry is taken from the shipped history and marked (inferred); a gate whose evidence is absent is
-named as lacking and the tier is still shown. --seal appends the verdicts as entries; nothing is edited.
+named as lacking and the tier is still shown. --seal appends the verdicts as entries; nothing is edited. What is sealed
+was judged of the ledger as it is then: where it grew since it was verified, it is verified and judged again first.
 """
 
 
@@ -74,7 +79,6 @@ def rescore(
     """Re-score."""
     from k3_ledger.cli.rules import load_rule
     from k3_ledger.rescore.rescore import IN_FORCE, Selection, unused_pins
-    from k3_ledger.rescore.rescore import rescore as judge
 
     chosen = IN_FORCE if rule == IN_FORCE else load_rule(rule, (IN_FORCE,))
     other = "published" if against == "published" else load_rule(against, ("published",))
@@ -95,34 +99,66 @@ def rescore(
     selection = Selection(_moment(since, "--since"), _moment(until, "--until"), pr, metric)
     if selection.since and selection.until and selection.since > selection.until:
         raise typer.BadParameter("is after --until: no run can be in between", param_hint="--since")
-    held = _pins(pins)
-    material, native = load_material(source, processes)
-    if seal is not None and not native:
-        raise typer.BadParameter("only a ledger can be sealed into: import the log first", param_hint="--seal")
-    if chosen != IN_FORCE:
-        _check_name(chosen, material, sealing=seal is not None)  # type: ignore[arg-type]
-    signer = None if seal is None else _judge(source, seal, passphrase_file, wait)
-    measured = dict.fromkeys(candidate.run.track.metric for candidate in material.candidates)
-    measured |= dict.fromkeys(one.metric for one in material.left_out if one.metric != "-")
-    if metric is not None and metric not in measured:
-        said = f"no run measures {metric!r}, only {', '.join(measured) or 'nothing at all'}"
-        raise typer.BadParameter(said, param_hint="--metric")
-    if pr is not None and all(candidate.run.pull_request != pr for candidate in material.candidates):
-        raise typer.BadParameter(f"no run says that it is of pull request {pr}", param_hint="--pr")
-    report = judge(material.candidates, chosen, pins=held, against=other, selection=selection)  # type: ignore[arg-type]
-    for pin in unused_pins(report.rows, held):
+    asked = _Asked(chosen, other, _pins(pins), selection, sealing=seal is not None)  # type: ignore[arg-type]
+    material, log, report = _judge(source, processes, asked)
+    sealed = None
+    if seal is not None:
+        assert log is not None, "what is sealed into was verified"
+        with _writer(source, seal, passphrase_file, wait) as writer, writer.exclusive() as state:
+            if not _is_head(log, state):
+                typer.echo("note: the ledger grew meanwhile, and was verified and judged again", err=True)
+                material, _, report = _judge(source, processes, asked)
+            sealed = _seal(writer, report, time)
+    for pin in unused_pins(report.rows, asked.pins):
         typer.echo(f"warning: {pin.position}: {pin.slot}: no run that was judged is held against this pin", err=True)
     left_out = [] if pr is not None else [one for one in material.left_out if selection.spans(one.at, one.metric)]
     if as_json:
         print_json(_document(report, material, left_out, rule, pins, against))
     else:
         _print(report, material, left_out, everything=everything)
-    if signer is not None:
-        _seal(source, report, signer, time, wait)
+    if sealed is not None:
+        typer.echo(f"{sealed[0]} verdicts sealed, {sealed[1]} were there already", err=True)
     if not report.rows:
-        asked = "no run is selected by what was asked for" if material.candidates else "there is no run in it"
-        typer.echo(f"note: {asked}, so nothing was judged", err=True)
+        why = "no run is selected by what was asked for" if material.candidates else "there is no run in it"
+        typer.echo(f"note: {why}, so nothing was judged", err=True)
     raise typer.Exit(note_unread(material, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is to be judged, and by what."""
+
+    rule: Rule | Literal["in-force"]
+    against: Rule | Literal["published"]
+    pins: Pins
+    selection: Selection
+    sealing: bool
+
+
+def _judge(path: Path, processes: int, asked: _Asked) -> tuple[Material, VerifiedLog | None, RescoreReport]:
+    """Verify, gather and judge; the log is None for a foreign one."""
+    from k3_ledger.rescore.rescore import rescore as judge
+
+    material, log = load_with_log(path, processes)
+    if asked.sealing and log is None:
+        raise typer.BadParameter("only a ledger can be sealed into: import the log first", param_hint="--seal")
+    if asked.rule != "in-force":
+        _check_name(asked.rule, material, sealing=asked.sealing)
+    _check_selection(asked.selection, material)
+    report = judge(material.candidates, asked.rule, pins=asked.pins, against=asked.against, selection=asked.selection)
+    return material, log, report
+
+
+def _check_selection(selection: Selection, material: Material) -> None:
+    """Refuse a metric that nothing measures, and a pull request that no run is of."""
+    metric, number = selection.metric, selection.pull_request
+    measured = dict.fromkeys(candidate.run.track.metric for candidate in material.candidates)
+    measured |= dict.fromkeys(one.metric for one in material.left_out if one.metric != "-")
+    if metric is not None and metric not in measured:
+        said = f"no run measures {metric!r}, only {', '.join(measured) or 'nothing at all'}"
+        raise typer.BadParameter(said, param_hint="--metric")
+    if number is not None and all(candidate.run.pull_request != number for candidate in material.candidates):
+        raise typer.BadParameter(f"no run says that it is of pull request {number}", param_hint="--pr")
 
 
 def _check_name(rule: Rule, material: Material, *, sealing: bool) -> None:
@@ -341,24 +377,27 @@ def _document(
     }
 
 
-def _judge(path: Path, key: Path, passphrase_file: Path | None, wait: float) -> Signer:
-    """The key that verdicts are to be sealed with, refused before anything is judged and where nothing will be."""
+@contextmanager
+def _writer(path: Path, key: Path, passphrase_file: Path | None, wait: float) -> Iterator[Writer]:
+    """Appends what a judge's key signs; a key that may not is refused also where there is nothing to append."""
     from k3_ledger.ledger.writer.store import Ledger
 
-    signer = load_key(key, passphrase_file)
-    with Ledger.open(path).writer(signer, lock_timeout_s=wait) as writer:
+    with Ledger.open(path).writer(load_key(key, passphrase_file), lock_timeout_s=wait) as writer:
         writer.check_may_sign("verdict")
-    return signer
+        yield writer
 
 
-def _seal(path: Path, report: RescoreReport, signer: Signer, time: str | None, wait: float) -> None:
+def _is_head(log: VerifiedLog, state: LogState) -> bool:
+    """Whether a ledger still ends where it ended when it was verified; its last entry commits to all before it."""
+    head = log.report.head
+    return head is not None and (head.size, head.last) == (state.entries, state.head.identity)
+
+
+def _seal(writer: Writer, report: RescoreReport, time: str | None) -> tuple[int, int]:
+    """Append the verdicts that are not there yet; how many that were, and how many there were."""
     from k3_ledger.ledger.writer.append import Draft
-    from k3_ledger.ledger.writer.store import Ledger
     from k3_ledger.rescore.sealing import new_verdicts
 
     drafts = [Draft("verdict", body, time) for body in new_verdicts(report)]
-    held = sum(row.change != "not-scorable" for row in report.rows) - len(drafts)
-    if drafts:
-        with Ledger.open(path).writer(signer, lock_timeout_s=wait) as writer:
-            writer.append_many(drafts)
-    typer.echo(f"{len(drafts)} verdicts sealed, {held} were there already", err=True)
+    writer.append_many(drafts)
+    return len(drafts), sum(row.change != "not-scorable" for row in report.rows) - len(drafts)
