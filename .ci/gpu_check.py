@@ -58,8 +58,8 @@ def parts(node: str, device: str, threads: int, *, only_tiny: bool) -> list[Part
     width = "tiny" if only_tiny else "real-slice"
     graded = ("--context", "64", "--depth", "4", "--depth", "16", "--depth", "64")
     tiny = (*CLI, "run", "--model", "synth:tiny", "--out", "{scratch}/tiny", *flags, *graded, "--depth", "128")
-    # llama.cpp grades on the CPU, where a prompt of 256 tokens at K3's widths takes seconds: few outputs.
-    few = ("--depth", "256", "--outputs", "84")
+    # llama.cpp grades on the CPU, where a prompt of 256 tokens at K3's widths takes seconds: few, and not for long.
+    few = ("--outputs", "84", "--longest", "20")
 
     def write(preset: str) -> tuple[str, ...]:
         return (*CLI, "model", "synth", f"{{scratch}}/{preset}.gguf", "--preset", preset, "--no-measure")

@@ -309,13 +309,7 @@ def row(name: str, keys: str, *values: int, **arguments: int) -> dict[str, Any]:
 
 
 LAUNCH = "num_warps num_stages"
-DECODE = [
-    {"slice_rows": 2048},
-    *(
-        row("tiles", f"BH BN {LAUNCH}", *sizes, slice_rows=rows)
-        for rows, sizes in ((2048, (64, 32, 8, 3)), (2048, (64, 32, 8, 4)), (1024, (64, 32, 8, 4)))
-    ),
-]
+DECODE = [{"slice_rows": 2048}]
 DECODE_12 = [
     {"slice_rows": 512},
     *(row("tiles", f"BH BN {LAUNCH}", *sizes, slice_rows=512) for sizes in ((16, 32, 4, 3), (16, 32, 4, 4))),
@@ -338,13 +332,12 @@ PREFILL = [
     {},
     *(row("tiles", f"BT BS SKIP {LAUNCH}", *sizes) for sizes in ((64, 64, 1, 4, 2), (64, 32, 1, 4, 3))),
 ]
-EXPERTS = [
-    {},
-    {"by_load": True},
-    *(
-        row("tiles", f"ROWS COLUMNS INNER {LAUNCH}", *sizes)
-        for sizes in ((16, 64, 128, 4, 3), (64, 128, 64, 4, 4), (128, 128, 64, 8, 3))
-    ),
+EXPERTS = [{}, {"by_load": True}, {"by_load": True, "GROUP": 1 << 20}]
+EXPERTS_MANY = [
+    *EXPERTS,
+    {"GROUP": 1 << 20},
+    *({"by_load": True, "GROUP": group} for group in (4, 64)),
+    *(row("tiles", f"ROWS COLUMNS INNER {LAUNCH}", *sizes) for sizes in ((128, 64, 64, 4, 3), (128, 64, 64, 8, 4))),
 ]
 
 CASES: list[Callable[[], Case]] = [
@@ -368,9 +361,9 @@ CASES: list[Callable[[], Case]] = [
     lambda: experts(112, 512, 2, EXPERTS),
     lambda: experts(112, 1024, 2, EXPERTS),
     lambda: experts(112, 2048, 2, EXPERTS),
-    lambda: experts(112, 4096, 2, EXPERTS),
-    lambda: experts(896, 1, 16, EXPERTS[:2]),
-    lambda: experts(896, 4096, 16, EXPERTS[:2]),
+    lambda: experts(112, 4096, 2, EXPERTS_MANY),
+    lambda: experts(896, 1, 16, EXPERTS[1:]),
+    lambda: experts(896, 4096, 16, EXPERTS[1:]),
     lambda: residual_mix(1),
     lambda: residual_mix(4096),
     lambda: unpack("q8_0", 34, 32),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +42,16 @@ def rows(server: Server, ids: list[int], count: int, way: str, folder: Path) -> 
 def chosen(row: torch.Tensor) -> tuple[int, float]:
     best = int(row.argmax())
     return best, float(row[best] - row.logsumexp(dim=-1))
+
+
+@pytest.mark.parametrize(("core", "kept"), [("any", []), ("3", [(0, {3})])])
+def test_an_engine_keeps_to_the_core_it_is_told(
+    core: str, kept: list[tuple[int, set[int]]], weights: Callable[..., Weights], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, set[int]]] = []
+    monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: asked.append((process, cores)))
+    Server(weights("tiny"), resolve_flags({"core": core}, {}).values)
+    assert asked == kept
 
 
 @PATHS

@@ -31,6 +31,15 @@ def _positive(text: str) -> int:
     return value
 
 
+def _core(text: str) -> int | None:
+    if text == "any":
+        return None
+    value = int(text)
+    if value < 0 or text != str(value):
+        raise ValueError(text)
+    return value
+
+
 def _one_of(*choices: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in choices:
@@ -78,6 +87,7 @@ FLAGS: Final[tuple[FlagSpec, ...]] = (
     ),
     FlagSpec("backend", "auto", _one_of("auto", "naive", "triton"), "auto, naive or triton", "which kernels run"),
     FlagSpec("packed", "0", _boolean, "1, 0, true or false", "keep routed experts as they are stored"),
+    FlagSpec("core", "any", _core, "any, or the number of a CPU core", "core it keeps to once it has loaded"),
     FlagSpec("threads", "1", _positive, "a positive integer", "threads of torch on the CPU"),
 )
 _BY_NAME: Final = {spec.name: spec for spec in FLAGS}

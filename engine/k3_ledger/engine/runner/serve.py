@@ -46,6 +46,8 @@ class Server:
         options = Options(flags["device"], numerics, flags["backend"], flags["packed"])
         torch.set_num_threads(flags["threads"])
         self._model = Model(weights, options)
+        if flags["core"] is not None:
+            os.sched_setaffinity(0, {flags["core"]})
         self._state: State | None = None
         self._capacity = 0
 

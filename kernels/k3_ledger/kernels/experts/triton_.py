@@ -49,6 +49,10 @@ BY_LOAD: Final = (
 
 A second tile reads an expert's weights again, so a tile holds what 19 of 20 experts get where tokens spread by chance.
 """
+GROUP: Final = 16
+"""Tiles that are taken together, a block of columns after the other: their rows stay in the cache until every block has
+read them, and so do an expert's weights where it has several tiles. Taken all at once, the tiles' rows were read from
+memory again for each of 28 blocks."""
 FULL: Final = Tile(ROWS=128, COLUMNS=128, INNER=64, num_warps=8, num_stages=3)
 """The tile of more."""
 
@@ -103,15 +107,24 @@ def _tile(ids, order, experts, begins, counts, tile, first_expert, held, SINGLE:
 
 
 @triton.jit
+def _place(tiles, blocks, GROUP: tl.constexpr):
+    """Tile and column block of a program: groups of tiles in order, in a group all tiles of a block, then the next."""
+    program = program_id(0)
+    first = program // (GROUP * blocks) * GROUP
+    width = tl.minimum(tiles - first, GROUP)
+    inside = program - first * blocks
+    return first + inside % width, inside // width
+
+
+@triton.jit
 def _up(
     x, gate, up, hidden, ids, order, experts, begins, counts, tiles, first_expert, held, slots, M, F, beta, linear_beta,
-    SINGLE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr,
+    SINGLE: tl.constexpr, GROUP: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
-    program = program_id(0)
-    tile = program % tiles
+    tile, block = _place(tiles, (F + COLUMNS - 1) // COLUMNS, GROUP)
     expert, pair, present, count = _tile(ids, order, experts, begins, counts, tile, first_expert, held, SINGLE, ROWS)
     if count > 0:
-        column = program // tiles * COLUMNS + tl.arange(0, COLUMNS)
+        column = block * COLUMNS + tl.arange(0, COLUMNS)
         inner = tl.arange(0, INNER)
         source = x + (pair // slots)[:, None] * M
         line = (expert * F + column)[None, :] * M
@@ -131,13 +144,12 @@ def _up(
 @triton.jit
 def _down(
     hidden, down, parts, ids, order, experts, begins, counts, tiles, first_expert, held, M, F,
-    SINGLE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr,
+    SINGLE: tl.constexpr, GROUP: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
-    program = program_id(0)
-    tile = program % tiles
+    tile, block = _place(tiles, (M + COLUMNS - 1) // COLUMNS, GROUP)
     expert, pair, present, count = _tile(ids, order, experts, begins, counts, tile, first_expert, held, SINGLE, ROWS)
     if count > 0:
-        column = program // tiles * COLUMNS + tl.arange(0, COLUMNS)
+        column = block * COLUMNS + tl.arange(0, COLUMNS)
         inner = tl.arange(0, INNER)
         source = hidden + pair[:, None] * F
         line = (expert * M + column)[None, :] * F
@@ -205,11 +217,12 @@ def experts(
     out = torch.empty((tokens, latent), dtype=torch.float32, device=x.device)
     _up[(count * triton.cdiv(width, shape["COLUMNS"]),)](
         x, gate, up, hidden, ids, *planned, count, first_expert, held, slots, latent, width,
-        float(beta), float(linear_beta), SINGLE=single, **shape,
+        float(beta), float(linear_beta), SINGLE=single, GROUP=GROUP, **shape,
     )  # fmt: skip
     _down[(count * triton.cdiv(latent, shape["COLUMNS"]),)](
-        hidden, down, parts, ids, *planned, count, first_expert, held, latent, width, SINGLE=single, **shape
-    )
+        hidden, down, parts, ids, *planned, count, first_expert, held, latent, width, SINGLE=single,
+        GROUP=GROUP, **shape,
+    )  # fmt: skip
     blocks = triton.cdiv(latent, COMBINE)
     _combine[(tokens * blocks,)](
         parts, ids, weights, out, slots, latent, blocks, first_expert, held, expert_count, BLOCK=COMBINE
