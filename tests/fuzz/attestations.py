@@ -14,8 +14,9 @@ from docs.examples.made_up_intel import AT, FLAGS, World, sgx_extension
 
 from k3_ledger.verify.attestation import AttestationPolicy
 from k3_ledger.verify.tee.certificates import load_anchors
-from k3_ledger.verify.tee.check import Step, check_quote
+from k3_ledger.verify.tee.check import check_quote
 from k3_ledger.verify.tee.collateral import parse_collateral
+from k3_ledger.verify.tee.outcome import Step
 from k3_ledger.verify.tee.pck import parse_platform
 from k3_ledger.verify.tee.quote import parse_quote, parse_signature
 from k3_ledger.verify.tee.tokens import check_tokens, load_keys

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from docs.examples.made_up_intel import World
+from docs.examples.made_up_intel import FLAGS, World, tcb
 
 from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Severity
 from k3_ledger.verify.attestation import AttestationPolicy
 from k3_ledger.verify.polaris import AuditOptions, AuditReport, audit, render
 from k3_ledger.verify.polaris.hashes import Check
@@ -87,8 +88,9 @@ def test_at_a_time_of_the_callers_choice_nothing_depends_on_the_receipt(log: Cal
 def test_a_receipt_without_a_time_is_not_judged_at_receipt_time(log: Callable[..., dict[str, bytes]]) -> None:
     files = log(change=lambda run: run.attestation.pop("timestamp_utc"))
     report = audit(files, AuditOptions(attestation=POLICY))
-    assert set(rows(report)) == {Check.DCAP}
-    assert rows(report)[Check.DCAP][:2] == (0, 0)
+    ((text, count),) = report.quotes
+    assert text == "not-checked: the receipt states no time at which to check it"
+    assert rows(report) == dict.fromkeys((Check.DCAP, Check.PLATFORM, Check.MEASUREMENTS), (0, 0, count))
 
 
 @pytest.mark.parametrize("quote", [None, "", "AAAA"])
@@ -114,3 +116,57 @@ def test_a_quote_from_a_platform_that_the_caller_does_not_allow_is_genuine_and_r
     found = rows(report)
     assert found[Check.DCAP][0] == found[Check.PLATFORM][1] > 1
     assert Code.QUOTE_PLATFORM in codes(report)
+    ((text, _),) = report.quotes
+    assert text.startswith("fail: genuine, UpToDate; policy: the platform has dynamic-platform")
+
+
+# -- the table and the findings say the same --------------------------------------------------------------------------
+
+ALL = frozenset({"dynamic-platform", "cached-keys", "smt"})
+OUT_OF_DATE = {"tcb": tcb(), "tcbDate": "2026-01-01T00:00:00Z", "tcbStatus": "OutOfDate", "advisoryIDs": ["MADE-UP-1"]}
+WORLDS: dict[str, World] = {
+    "good": World(),
+    "dynamic": World(flags=FLAGS | {"dynamic": b"\xff"}),
+    "silent": World(flags=None),
+    "debuggable": World(body={168: b"\x01"}),
+    "out of date": World(levels=[OUT_OF_DATE]),
+    "revoked": World(revoked_pck=(WORLD.pck.serial_number,)),
+    "another root": World(root_key=99),
+    "an authority that is none": World(authority={"ca": False, "depth": None}),
+}
+DEMANDS: dict[str, dict[str, Any]] = {
+    "right pin": {},
+    "wrong pin": {"measurements": (("mrtd", frozenset({"c2" * 48})),)},
+    "one wrong pin of two": {"measurements": (("mrtd", frozenset({"c1" * 48})), ("rtmr0", frozenset({"00" * 48})))},
+    "no pin": {"measurements": ()},
+    "all allowed": {"allow": ALL, "tcb_status": frozenset({"UpToDate", "OutOfDate"})},
+    "much later": {"at": 1_900_000_000},
+}
+ROW_OF = dict.fromkeys((Code.QUOTE_TCB, Code.QUOTE_DEBUG, Code.QUOTE_PLATFORM), Check.PLATFORM)
+ROW_OF[Code.QUOTE_MEASUREMENT] = Check.MEASUREMENTS
+
+
+@pytest.mark.parametrize("demands", DEMANDS.values(), ids=DEMANDS)
+@pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
+def test_no_row_of_the_table_says_pass_of_what_a_finding_says_is_wrong(
+    log: Callable[..., dict[str, bytes]], world: World, demands: dict[str, Any]
+) -> None:
+    report = audit(log(world), AuditOptions(attestation=replace(POLICY, **demands)))
+    found = rows(report)
+    ((text, count),) = report.quotes
+    wrong = {
+        ROW_OF.get(finding.code, Check.DCAP)
+        for finding in report.findings
+        if finding.severity is Severity.ERROR and finding.code.name.startswith("QUOTE_")
+    }
+    for check in (Check.DCAP, Check.PLATFORM, Check.MEASUREMENTS):
+        assert sum(found[check]) == count > 1
+        assert found[check][1] == (count if check in wrong else 0)
+    whole = (count, 0, 0)
+    word, _, reason = text.partition(": ")
+    passed = all(found[check] == whole for check in found)
+    assert word == ("fail" if wrong else "pass" if passed else "not-checked")
+    assert reason.startswith("genuine, ") == (not passed and found[Check.DCAP] == whole)
+    lines = [line for line in render(report) if "pass: " in line]
+    assert bool(lines) is passed
+    assert report.exit_code == (1 if wrong else report.exit_code)

@@ -19,7 +19,8 @@ from k3_ledger.schemas.outcomes import Outcome, Position
 from k3_ledger.verify.attestation import AttestationPolicy
 from k3_ledger.verify.tee import check as checking
 from k3_ledger.verify.tee.certificates import load_anchors
-from k3_ledger.verify.tee.check import ORIGIN, QuoteReport, Step, check_quote, worst
+from k3_ledger.verify.tee.check import check_quote
+from k3_ledger.verify.tee.outcome import ORIGIN, QuoteReport, Step, worst
 from k3_ledger.verify.tee.second import Opinion
 
 if TYPE_CHECKING:
@@ -76,11 +77,38 @@ def test_collateral_as_the_second_checker_writes_it_will_do() -> None:
     assert report.outcome() is Outcome.PASS
 
 
-def test_a_platform_without_configuration_has_no_flags_to_allow() -> None:
-    report = checked(World(flags=None))
-    assert report.outcome() is Outcome.PASS
+NAMES = ("dynamic-platform", "cached-keys", "smt")
+
+
+@pytest.mark.parametrize("said", range(4))
+def test_what_a_certificate_does_not_say_of_its_platform_is_named_and_not_passed(said: int) -> None:
+    """A certificate without configuration, and ones that break off behind one or two properties."""
+    report = checked(World(flags=dict(list(FLAGS.items())[:said]) if said else None))
     assert report.platform is not None
-    assert (report.platform.dynamic, report.platform.cached_keys, report.platform.smt) == (None, None, None)
+    unsaid = (report.platform.dynamic, report.platform.cached_keys, report.platform.smt).count(None)
+    assert unsaid == 3 - said
+    wanted = Outcome.NOT_CHECKED if unsaid else Outcome.PASS
+    assert (report.outcome(ORIGIN), report.outcome((Step.PLATFORM,)), report.outcome()) == (
+        Outcome.PASS,
+        wanted,
+        wanted,
+    )
+    assert [finding.code for finding in report.findings] == [Code.QUOTE_PLATFORM_UNSAID] * bool(unsaid)
+    if unsaid:
+        assert report.findings[0].message.endswith(f"whether the platform has {', '.join(NAMES[said:])}")
+
+
+def test_a_property_that_is_allowed_needs_no_word() -> None:
+    assert checked(World(flags=None), replace(PINNED, allow=frozenset(NAMES))).outcome() is Outcome.PASS
+    report = checked(World(flags=None), replace(PINNED, allow=frozenset(NAMES[1:])))
+    assert report.outcome() is Outcome.NOT_CHECKED
+    assert report.findings[0].message.endswith("whether the platform has dynamic-platform")
+
+
+def test_silence_about_one_property_hides_no_other_that_is_refused() -> None:
+    report = checked(World(flags={"dynamic": b"\xff"}))
+    assert failed(report) == {Step.PLATFORM}
+    assert codes(report) == {Code.QUOTE_PLATFORM, Code.QUOTE_PLATFORM_UNSAID}
 
 
 LATE = datetime(2026, 7, 1, tzinfo=UTC)

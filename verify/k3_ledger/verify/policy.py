@@ -48,7 +48,8 @@ class TrustPolicy:
         maximum_head_age_seconds: for how long the newest head may not have moved, or have been cosigned again, see
             :mod:`k3_ledger.verify.freshness`; None demands nothing.
         require: names of steps (:data:`k3_ledger.verify.report.STEPS`) for which ``not-checked`` is not accepted.
-        witnesses: whose cosignatures count. No two have one public key: what a witness signs does not name it.
+        witnesses: whose cosignatures count. No two have one public key: what a witness signs does not name it. No two
+            operators have names that only look different (:mod:`k3_ledger.verify.operators`).
         quorum: how many of their operators must have cosigned the newest head; 0 only without witnesses.
         timestamp_roots: root certificates (DER) of the timestamp authorities that are believed.
         attestation: what is demanded of attestations; None leaves evidence unchecked.
@@ -81,6 +82,10 @@ class TrustPolicy:
             raise ValueError("a witness has a key of the cosignature type")
         if len({witness.verifier.public_key for witness in self.witnesses}) < len(self.witnesses):
             raise ValueError("two witnesses have the same public key, so their cosignatures cannot be told apart")
+        if self.witnesses:
+            from k3_ledger.verify.operators import check_operators  # noqa: PLC0415 - brings tables that few policies need
+
+            check_operators(witness.operator for witness in self.witnesses)
         operators = len({witness.operator for witness in self.witnesses})
         if operators and self.quorum < 1:
             raise ValueError(f"witnesses need a quorum: of how many operators, from 1 to {operators}")

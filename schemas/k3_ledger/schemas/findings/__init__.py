@@ -387,6 +387,7 @@ class Code(enum.Enum):
     QUOTE_TCB = enum.auto()
     QUOTE_DEBUG = enum.auto()
     QUOTE_PLATFORM = enum.auto()
+    QUOTE_PLATFORM_UNSAID = enum.auto()
     QUOTE_MEASUREMENT = enum.auto()
     QUOTE_UNPINNED = enum.auto()
     QUOTE_BINDING = enum.auto()

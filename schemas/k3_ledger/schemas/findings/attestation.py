@@ -70,6 +70,12 @@ ROWS: Final = {
         "not allow by name.",
         "allow it by name if that is what you accept: most cloud platforms are dynamic and have SMT on",
     ),
+    "QUOTE_PLATFORM_UNSAID": CodeInfo(
+        Area.ATTESTATION, W, "platform property not stated",
+        "The PCK certificate carries no configuration, or not all of it, so it does not say whether packages can be "
+        "added, keys are cached or SMT is on; the policy does not allow these by name.",
+        "allow them by name if that is what you accept: a certificate for a platform of one package never says",
+    ),
     "QUOTE_MEASUREMENT": CodeInfo(
         Area.ATTESTATION, E, "measurement not pinned",
         "A register of the trust domain has a value that is not among those that the policy pins.",

@@ -30,7 +30,8 @@ class Origin:
 
     Attributes:
         sentence: under which policy and whose root.
-        statuses: quotes by what became of them: TCB status and advisories, or the step that failed.
+        statuses: quotes by what became of them in all their steps: TCB status and advisories, and the first step that
+            did not pass. One that is genuine and not wanted is no pass.
         measured: register and value, by how many quotes have it.
     """
 
@@ -43,13 +44,17 @@ class Origin:
 
     def check(self, out: RunHashes, receipt: Document) -> None:
         """Verify the quote of one receipt, and note what came of it."""
-        from k3_ledger.verify.tee.check import ORIGIN, Step, check_quote  # noqa: PLC0415 - brings X.509
+        from k3_ledger.verify.tee.check import check_quote  # noqa: PLC0415 - brings X.509
+        from k3_ledger.verify.tee.outcome import ORIGIN, Step  # noqa: PLC0415 - only where a quote is checked
 
         stated = receipt.text(STATED)
         try:
             at = self._policy.judged_at(stated or "")
         except ValueError:
-            out.add(Check.DCAP, Outcome.NOT_CHECKED, "the receipt states no time at which to check it")
+            why = "the receipt states no time at which to check it"
+            for check in (Check.DCAP, Check.PLATFORM, Check.MEASUREMENTS):
+                out.add(check, Outcome.NOT_CHECKED, why)
+            self.statuses[f"{Outcome.NOT_CHECKED}: {why}"] += 1
             return
         at_quote = receipt.at("tdx.quote_b64")
         if self._policy.at == "receipt":
@@ -65,16 +70,16 @@ class Origin:
             position=at_quote,
         )
         out.findings += report.findings
-        origin = report.outcome(ORIGIN)
-        first = next((result for result in report.results if result.outcome is not Outcome.PASS), None)
+        origin, whole = report.outcome(ORIGIN), report.outcome()
+        wrong = (result for result in report.results if result.outcome is whole is not Outcome.PASS)
+        first = next((f"{result.step.title}: {result.detail}" for result in wrong), None)
+        detail = first or ""
         if origin is Outcome.PASS:
             assert report.level is not None
             detail = ", ".join((report.level.status, *report.level.advisories))
-        else:
-            assert first is not None
-            detail = f"{first.step.title}: {first.detail}"
         out.add(Check.DCAP, origin, detail)
-        self.statuses[f"{origin}: {detail}"] += 1
+        genuine = f"genuine, {detail}; " if origin is Outcome.PASS else ""
+        self.statuses[f"{whole}: {detail if first is None else genuine + first}"] += 1
         for check, step in ((Check.PLATFORM, Step.PLATFORM), (Check.MEASUREMENTS, Step.MEASUREMENTS)):
             result = next(result for result in report.results if result.step is step)
             out.add(check, result.outcome, result.detail)

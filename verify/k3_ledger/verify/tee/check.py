@@ -1,19 +1,19 @@
 """Verifies a quote, step by step, with the auditor's certificates, at a chosen time; then asks a second checker.
 
-The steps are :class:`Step`, in order; each ends as pass, fail or not checked, and a step that stands on one that did
-not pass is not checked. What the caller must still do: say at what time, hold the right root, pin the measurements (a
-quote without pins shows that *some* program ran in *some* trust domain), and know what the report data stand for.
+The steps are those of :class:`~k3_ledger.verify.tee.outcome.Step`, in order; each ends as pass, fail or not checked,
+and a step that stands on one that did not pass is not checked. What the caller must still do: say at what time, hold
+the right root, pin the measurements (a quote without pins shows that *some* program ran in *some* trust domain), and
+know what the report data stand for.
 """
 
 from __future__ import annotations
 
 import contextlib
-import enum
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from cryptography.hazmat.primitives.serialization import Encoding
 
@@ -24,6 +24,7 @@ from k3_ledger.schemas.outcomes import NOWHERE, Outcome, Position, Severity
 from k3_ledger.verify.attestation import FLAGS
 from k3_ledger.verify.tee import certificates, levels, pck
 from k3_ledger.verify.tee.collateral import Collateral, parse_collateral, read_json
+from k3_ledger.verify.tee.outcome import QuoteReport, Result, Step
 from k3_ledger.verify.tee.quote import Quote, SignatureData, parse_quote, parse_signature
 from k3_ledger.verify.tee.second import Opinion, Question, ask
 
@@ -37,76 +38,6 @@ if TYPE_CHECKING:
     from k3_ledger.verify.tee.certificates import Anchors, Lists
     from k3_ledger.verify.tee.levels import Level
     from k3_ledger.verify.tee.pck import Platform
-
-
-class Step(enum.Enum):
-    """What is checked about a quote, in order."""
-
-    STRUCTURE = "structure", "a version 4 quote of a trust domain with a PCK certificate chain"
-    CERTIFICATES = "certificates", "the chain leads to a root that the auditor holds"
-    ENCLAVE_REPORT = "enclave report", "the PCK certificate signed the quoting enclave's report"
-    KEY = "attestation key", "that report holds the digest of the attestation key"
-    SIGNATURE = "quote signature", "the attestation key signed header and body"
-    COLLATERAL = "collateral", "the auditor's TCB signing certificate signed TCB info and QE identity"
-    REVOCATION = "revocation", "no certificate in use stands in its issuer's list"
-    ENCLAVES = "enclaves", "quoting enclave and TDX module are Intel's"
-    LEVEL = "TCB level", "the platform reaches a level that Intel knows"
-    DATES = "dates", "certificates, lists and collateral are valid at the chosen time"
-    SECOND = "second checker", "dcap-qvl comes to the same verdict, status and advisories"
-    PLATFORM = "policy", "TCB status, advisories, debug bit and properties of the platform are acceptable"
-    MEASUREMENTS = "measurements", "pinned registers have a pinned value"
-    BINDING = "report data", "the report data are those of the receipt"
-
-    def __init__(self, title: str, promise: str) -> None:
-        self.title = title
-        self.promise = promise
-
-
-ORIGIN: Final = tuple(Step)[: list(Step).index(Step.SECOND) + 1]
-"""Steps that say that the quote is genuine; those behind say whether it is the right one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """Outcome of one step; ``detail`` says why not."""
-
-    step: Step
-    outcome: Outcome
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class QuoteReport:
-    """Everything that was found out about one quote.
-
-    Attributes:
-        at: the time that was chosen, in seconds since 1970.
-        results: outcomes in the order of :class:`Step`.
-        findings: what went wrong, and what must be said.
-        level: TCB status and advisories; None when they could not be had.
-        platform: what the PCK certificate says of the platform; None likewise.
-        quote: the quote; None when it has not even the structure of one.
-    """
-
-    at: int
-    results: tuple[Result, ...]
-    findings: tuple[Finding, ...]
-    level: Level | None
-    platform: Platform | None
-    quote: Quote | None
-
-    def outcome(self, steps: tuple[Step, ...] = tuple(Step)) -> Outcome:
-        """Of some steps together: fail when one failed, pass when all that ran passed and none is open."""
-        return worst(result.outcome for result in self.results if result.step in steps)
-
-
-def worst(outcomes: Any) -> Outcome:
-    """Fail before not checked before pass; nothing at all is not checked."""
-    seen = set(outcomes)
-    for outcome in (Outcome.FAIL, Outcome.NOT_CHECKED, Outcome.PASS):
-        if outcome in seen:
-            return outcome
-    return Outcome.NOT_CHECKED
 
 
 def check_quote(
@@ -223,17 +154,17 @@ class _Run:
             self.results.append(Result(step, Outcome.NOT_CHECKED, f"needs {missing[0]}"))
             return
         before = sum(finding.severity is Severity.ERROR for finding in self.findings)
+        outcome = Outcome.PASS
         try:
             detail = check() or ""
         except _Open as reason:
-            self.results.append(Result(step, Outcome.NOT_CHECKED, str(reason)))
+            outcome, detail = Outcome.NOT_CHECKED, str(reason)
         except LedgerError as error:
             self.findings.append(replace(error.finding, position=self.position))
-            self.results.append(Result(step, Outcome.FAIL, error.finding.message))
-        else:
-            wrong = [finding for finding in self.findings if finding.severity is Severity.ERROR][before:]
-            detail = "; ".join(finding.message for finding in wrong) or detail
-            self.results.append(Result(step, Outcome.FAIL if wrong else Outcome.PASS, detail))
+        wrong = [finding for finding in self.findings if finding.severity is Severity.ERROR][before:]
+        if wrong:  # whatever else could not be looked at
+            outcome, detail = Outcome.FAIL, "; ".join(finding.message for finding in wrong)
+        self.results.append(Result(step, outcome, detail))
 
     def _report(self, code: Code, message: str, expected: str | None = None, found: str | None = None) -> None:
         self.findings.append(Finding(code, message, self.position, expected, found))
@@ -396,10 +327,20 @@ class _Run:
             self._report(Code.QUOTE_ADVISORIES, f"advisories apply: {', '.join(level.advisories)}")
         if self.quote.field("body.td_attributes")[0]:
             self._report(Code.QUOTE_DEBUG, "the trust domain can be debugged: nothing it says is confidential or safe")
-        flags = (self.platform.dynamic, self.platform.cached_keys, self.platform.smt)
-        for name, value in zip(FLAGS, flags, strict=True):
-            if value and name not in policy.allow:
+        self._properties(self.platform)
+
+    def _properties(self, platform: Platform) -> None:
+        """What the policy does not allow must be denied by the certificate: silence is no word for it."""
+        unsaid = []
+        for name, value in zip(FLAGS, (platform.dynamic, platform.cached_keys, platform.smt), strict=True):
+            if value and name not in self.policy.allow:
                 self._report(Code.QUOTE_PLATFORM, f"the platform has {name}, which the policy does not allow")
+            elif value is None and name not in self.policy.allow:
+                unsaid.append(name)
+        if unsaid:
+            message = f"the PCK certificate does not say whether the platform has {', '.join(unsaid)}"
+            self._report(Code.QUOTE_PLATFORM_UNSAID, message)
+            raise _Open(message)
 
     def _measurements(self) -> str:
         assert self.quote is not None

@@ -15,7 +15,8 @@ from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Outcome, Position
 from k3_ledger.verify.tee.certificates import load_anchors
-from k3_ledger.verify.tee.check import check_quote, worst
+from k3_ledger.verify.tee.check import check_quote
+from k3_ledger.verify.tee.outcome import worst
 from k3_ledger.verify.tee.tokens import KEY_SET, check_tokens, load_keys
 
 if TYPE_CHECKING:

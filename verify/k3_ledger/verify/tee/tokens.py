@@ -8,7 +8,7 @@ the keys come from ``nvidia-jwks.json`` (RFC 7517) in the trust directory.
 2. the overall token names the digest of every device's token, and no device is left over;
 3. the chosen time lies in each token's period;
 4. the service says that the evidence held: overall, and for each device;
-5. every nonce is the digest of the receipt's bare bundle.
+5. every nonce is the digest of the receipt's bare bundle, in lower-case hexadecimal as it was asked for.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _nonce(claims: Mapping[str, Any]) -> str:
-    return str(claims.get("eat_nonce"))[:80].lower()
+    return str(claims.get("eat_nonce"))[:80]
 
 
 def _open(token: str, keys: Keys) -> dict[str, Any]:
