@@ -31,7 +31,7 @@ COMMANDS = {
     "verify --root-key": ("verify", "ledger", "--root-key", "{root}"),
     "bundle pack --root-key": ("bundle", "pack", "ledger", "--out", "p.tar", "--root-key", "{root}"),
     "trust init --root-key": ("trust", "init", "ledger", "--out", "new.toml", "--root-key", "{root}"),
-    "trust add root": ("trust", "add", "", "{root}"),
+    "trust add root": ("trust", "add", "key", "{root}"),
     "key enrol": ("key", "enrol", "runner", "{spare}", "--ledger", "ledger", "--key", "root.pem"),
     "key rotate": ("key", "rotate", "runner", "{spare}", "--ledger", "ledger", "--key", "root.pem", "--unproven"),
     "key revoke": ("key", "revoke", "{runner}", "--ledger", "ledger", "--key", "root.pem"),

@@ -154,7 +154,7 @@ class _Run:
             self.results.append(Result(step, Outcome.NOT_CHECKED, f"needs {missing[0]}"))
             return
         before = sum(finding.severity is Severity.ERROR for finding in self.findings)
-        outcome = Outcome.PASS
+        outcome, detail = Outcome.PASS, ""
         try:
             detail = check() or ""
         except _Open as reason:
