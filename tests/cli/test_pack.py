@@ -12,9 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from k3_ledger.cli import app
+from k3_ledger.ledger.core.checkpoint import parse_checkpoint
+from k3_ledger.ledger.core.note import parse_note
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
-from tests.ledgers import LOG, ROOT, RUNNER, Builder, run_body, sign_head, small_ledger
+from tests.ledgers import LOG, ORIGIN, ROOT, RUNNER, Builder, run_body, sign_head, small_ledger
 from tests.static_host import lay_out, ledger_files, mirror_files
 
 if TYPE_CHECKING:
@@ -308,5 +310,43 @@ def test_a_proof_of_something_else_is_not_taken(folder: Path, tmp_path: Path) ->
     path.write_bytes(tar_of(relist(swapped)))
     assert code(k3("verify", path)) is Code.ARCHIVE_MISMATCH
     older = {**files, "checkpoint": files["checkpoints/000000000008.note"]}
-    path.write_bytes(tar_of(relist(older)))
+    head = {"size": 8, "root": parse_checkpoint(parse_note(older["checkpoint"]).text).root.hex()}
+    path.write_bytes(tar_of(relist(older, **head)))
     assert code(k3("verify", path)) is Code.ARCHIVE_MISMATCH
+
+
+@pytest.mark.parametrize("entries", ["all", "4,5"])
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"origin": "example.org/another"}, "origin"),
+        ({"origin": ORIGIN.upper()}, "origin"),
+        ({"origin": ""}, "origin"),
+        ({"size": 6}, "size"),
+        ({"size": 2**53 - 1}, "size"),
+        ({"root": "00" * 32}, "root"),
+        ({"checkpoint": "older"}, "size"),
+    ],
+)
+def test_a_list_that_contradicts_the_checkpoint_beside_it_is_not_taken(
+    folder: Path, tmp_path: Path, entries: str, changes: dict[str, Any], what: str
+) -> None:
+    path = tmp_path / "packed"
+    k3("bundle", "pack", folder, "--entries", entries, "--out", path)
+    files = read(path)
+    path.write_bytes(tar_of(relist(files)))
+    assert verdict(path) == (0, [])
+    if "checkpoint" in changes:
+        files["checkpoint"] = files["checkpoints/000000000008.note"]
+    path.write_bytes(tar_of(relist(files, **{name: value for name, value in changes.items() if name != "checkpoint"})))
+    result = k3("verify", path)
+    assert code(result) is Code.ARCHIVE_CONTRADICTION
+    assert f"names another {what} than the checkpoint" in str(result.exception)
+    assert result.stdout == ""
+
+
+def test_a_checkpoint_that_is_none_is_the_verifiers_to_judge(whole: Path, tmp_path: Path) -> None:
+    path = tmp_path / "packed"
+    path.write_bytes(tar_of(relist(read(whole) | {"checkpoint": b"no note"})))
+    found, codes = verdict(path)
+    assert (found, "NOTE-MALFORMED" in "".join(codes)) == (1, True)

@@ -251,6 +251,7 @@ def check_pack(
     assert data is not None, "the list is what makes it an offline bundle"
     listed = parse_pack(data, position=Position(source=f"{store.name}: {LIST_NAME}"))
     _check_files(store, listed)
+    _check_head(store, listed)
     source = StoreLog(store)
     if listed.entries is None:
         report = check_ledger(source, policy, options)
@@ -301,6 +302,28 @@ def _check_files(store: TarStore, listed: PackList) -> None:
                 file.sha256,
                 state.hexdigest(),
             )
+
+
+def _check_head(store: TarStore, listed: PackList) -> None:
+    """The list and the checkpoint say the same; whether a checkpoint that cannot be read is one, others say."""
+    from k3_ledger.cli.stores import read_file
+    from k3_ledger.ledger.core.checkpoint import parse_checkpoint
+    from k3_ledger.ledger.core.note import MAX_NOTE, parse_note
+    from k3_ledger.schemas.errors import LedgerError
+    from k3_ledger.schemas.findings import Code
+
+    try:
+        head = parse_checkpoint(parse_note(read_file(store, "checkpoint", MAX_NOTE) or b"").text)
+    except LedgerError:
+        return
+    for what, expected, found in (
+        ("origin", head.origin, listed.origin),
+        ("size", str(head.size), str(listed.size)),
+        ("root", head.root.hex(), listed.root),
+    ):
+        if expected != found:
+            message = f"the list in the archive names another {what} than the checkpoint beside it"
+            raise _refuse(store, Code.ARCHIVE_CONTRADICTION, message, expected, found)
 
 
 def _refuse(store: TarStore, code: Code, message: str, expected: str, found: str) -> MalformedError:

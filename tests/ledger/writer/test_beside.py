@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
+import subprocess
 
 import pytest
 
-from k3_ledger.ledger.core.note import MAX_NOTE
+from k3_ledger.ledger.core.checkpoint import Checkpoint, format_checkpoint
+from k3_ledger.ledger.core.note import MAX_NOTE, sign_note
 from k3_ledger.ledger.regular import stands_there
 from k3_ledger.ledger.writer.beside import read_head, read_heads
-from k3_ledger.ledger.writer.checkpoint import make_checkpoint
+from k3_ledger.ledger.writer.checkpoint import NoteSigner, make_checkpoint
 from k3_ledger.ledger.writer.recover import recover
 from k3_ledger.ledger.writer.store import Ledger
 from k3_ledger.schemas.errors import LedgerError, MalformedError, StoreError
@@ -58,6 +62,37 @@ def test_nothing_is_appended_to_a_log_that_is_shorter_than_its_signed_head(signe
     assert found.finding.found == f"{8 - lost} entries"
     assert refused(lambda: recover(signed)).code is Code.CHECKPOINT_AHEAD
     assert signed.log_path.read_bytes() == data
+
+
+@pytest.mark.parametrize("place", ["checkpoint", "checkpoints/000000000099.note"])
+@pytest.mark.parametrize("by", ["a thief of the log key", "nobody that the log knows"])
+@pytest.mark.parametrize("action", ["append", "checkpoint"])
+def test_a_head_that_was_put_there_stops_the_writer_and_its_cure_leads_back(signed, place, by, action):
+    """The file that stops it is named, the command in the hint takes it away, and it is kept as evidence."""
+    signer = SIGNERS["log" if by == "a thief of the log key" else "judge"]
+    text = format_checkpoint(Checkpoint(ORIGIN, 99, bytes(32)))
+    forged = sign_note(text, [NoteSigner(ORIGIN, signer)])
+    path = signed.root / place
+    path.write_bytes(forged)
+
+    def act() -> None:
+        if action == "append":
+            append_notes(signed, "goes on")
+        else:
+            make_checkpoint(signed, SIGNERS["log"])
+
+    found = refused(act, LedgerError)
+    stranger = action == "checkpoint" and signer is SIGNERS["judge"]
+    assert found.code is (Code.NOTE_UNSIGNED if stranger else Code.CHECKPOINT_AHEAD)
+    assert found.finding.position.source == str(path)
+    assert str(path) in str(found)
+    [cure] = re.findall(r"`(mv [^`]+)`", found.finding.advice)
+    subprocess.run(shlex.split(cure), check=True)
+    act()
+    append_notes(signed, "and on")
+    assert make_checkpoint(signed, SIGNERS["log"]).checkpoint.size > 8
+    assert path.with_name(f"{path.name}.set-aside").read_bytes() == forged
+    assert read_heads(signed.root).keys().isdisjoint({path} - {signed.checkpoint_path})
 
 
 def test_a_log_at_or_behind_its_head_is_continued(signed):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from k3_ledger.ledger.core import strict_base64
 from k3_ledger.ledger.core.ed25519 import check_public_key, check_signature
 from k3_ledger.ledger.core.endorsement import format_statement, plain_body
 from k3_ledger.ledger.core.keylife import FOREVER, Disowned, KeyLife
+from k3_ledger.ledger.core.rootactions import Action, State, rest
 from k3_ledger.schemas.envelope import SIGNING_ROLES
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
@@ -23,32 +24,8 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Iterator
 
-    _Taken = dict[str, tuple[tuple[int, int], ...]]
-    """By key id, every revocation that takes something back: (from, its own position)."""
-
 EARLIER_STATES = 64
 """Earlier states of the keys that a refused endorsement is tried against, to say that it is stale."""
-
-
-class _Action(NamedTuple):
-    """A root action that counted when it was appended.
-
-    ``endorsers`` are the root keys beside ``signer`` whose endorsement was good.
-    """
-
-    position: int
-    signer: str
-    kind: str
-    body: Any
-    endorsers: tuple[str, ...]
-
-
-class _State(NamedTuple):
-    """What the root actions come to: keys that count or counted, keys never enrolled after all, and the threshold."""
-
-    lives: dict[str, KeyLife]
-    taken_back: dict[str, KeyLife]
-    threshold: int
 
 
 @dataclass(slots=True)
@@ -82,7 +59,7 @@ class Keyring:
     _origin: str = ""
     _genesis: tuple[bytes, int] | None = None
     _seen: list[str] = field(default_factory=list)
-    _actions: list[_Action] = field(default_factory=list)
+    _actions: list[Action] = field(default_factory=list)
 
     @property
     def newest_action(self) -> str:
@@ -121,7 +98,7 @@ class Keyring:
             return []  # reported by check_use: this key could not sign a root action here
         found: list[Finding] = []
         endorsers = self._endorsers(position, kind, signer, body, found)
-        action = _Action(position, signer, kind, body, endorsers)
+        action = Action(position, signer, kind, body, endorsers)
         state, found = self._judge(action, found)
         if state is not None:
             for key, new in (*state.lives.items(), *state.taken_back.items()):
@@ -142,10 +119,10 @@ class Keyring:
         tried: list[list[Finding]] = []
         for signer in roots:
             others = tuple(key for key in roots if key != signer)
-            tried.append(self._judge(_Action(position, signer, kind, body, others), [])[1])
+            tried.append(self._judge(Action(position, signer, kind, body, others), [])[1])
         return min(tried, key=lambda found: sum(finding.severity is Severity.ERROR for finding in found), default=[])
 
-    def _judge(self, action: _Action, found: list[Finding]) -> tuple[_State | None, list[Finding]]:
+    def _judge(self, action: Action, found: list[Finding]) -> tuple[State | None, list[Finding]]:
         """What an action by a valid root comes to, None where it cannot count, and what there is to say about it.
 
         Args:
@@ -163,7 +140,8 @@ class Keyring:
             ))  # fmt: skip
         if found:
             return None, found
-        state = self._rest([*self._actions, action])
+        assert self._genesis is not None, "no key is enrolled before genesis"
+        state = rest(*self._genesis, [*self._actions, action])
         if state is None:
             return None, [_finding(
                 Code.REVOCATION_CIRCULAR, position, "body.revoked_from",
@@ -293,27 +271,6 @@ class Keyring:
                     "a rotation names a valid key of the same role", found=str(body.replaces),
                 )  # fmt: skip
 
-    def _rest(self, actions: list[_Action]) -> _State | None:
-        """Go through the actions in order, leaving out those that a revocation takes back, until nothing changes.
-
-        None when that never comes to rest, or rests without the newest: then that one undoes what it rests on.
-        """
-        taken: _Taken = {}
-        assert self._genesis is not None, "no key is enrolled before genesis"
-        raw, genesis = self._genesis
-        for _ in range(len(actions) + 2):
-            state = _State({sha256(raw).hexdigest(): KeyLife(raw, "root", enrolled=genesis - 1)}, {}, 1)
-            found: _Taken = {}
-            stands = False
-            for action in actions:
-                state, stands = _apply(state, action, taken, found)
-            for key, revocations in found.items():
-                state.lives[key].disowned_from = _start(revocations)
-            if found == taken:
-                return state if stands else None
-            taken = found
-        return None
-
     def used(self, key: str, kind: str, positions: array[int]) -> None:
         """Remember that ``key`` signed entries of ``kind`` at these positions."""
         known = self.uses.get((key, kind))
@@ -386,42 +343,6 @@ class Keyring:
             life = self.lives.get(key) or self.taken_back.get(key)
             if life is not None and life.lost:  # few have, and there may be many uses
                 yield from ((p, by) for p in positions if (by := life.lost_by(p)) is not None)
-
-
-def _start(revocations: tuple[tuple[int, int], ...]) -> int:
-    """The earliest position that any of a key's revocations takes back."""
-    return min((start for start, _ in revocations), default=FOREVER)
-
-
-def _apply(state: _State, action: _Action, taken: _Taken, found: _Taken) -> tuple[_State, bool]:
-    """The state behind one action, and whether the action stands or was taken back."""
-    position, signer, kind, body, endorsers = action
-    lives = state.lives
-    standing = [key for key in (signer, *endorsers) if _stands(lives.get(key), position, taken.get(key, ()))]
-    if signer not in standing or len(standing) < state.threshold:
-        if kind == "key" and body.action != "revoke":
-            raw = bytes.fromhex(body.public_key)
-            state.taken_back[body.key_id] = KeyLife(raw, body.role, position, taken_back=position)
-        return state, False
-    if kind == "threshold":
-        return state._replace(threshold=body.threshold), True
-    if body.action == "revoke":
-        life = lives.get(body.key_id)
-        if life is not None:
-            life.retired = min(life.retired, position)
-            if body.revoked_from not in (None, position):
-                found[body.key_id] = (*found.get(body.key_id, ()), (body.revoked_from, position))
-        return state, True
-    old = lives.get(body.replaces) if body.action == "rotate" else None
-    if old is not None and old.retired > position:
-        old.retired, old.replaced_by = position, body.key_id
-    lives[body.key_id] = KeyLife(bytes.fromhex(body.public_key), body.role, enrolled=position)
-    return state, True
-
-
-def _stands(life: KeyLife | None, position: int, revocations: tuple[tuple[int, int], ...]) -> bool:
-    """Whether a root key counts behind an action at ``position``, now that what was taken back is known."""
-    return life is not None and life.valid_at(position) and position < _start(revocations)
 
 
 def _weakness(public_key: bytes, position: int, where: str) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ might be what was put over the head that would have stopped it.
 
 from __future__ import annotations
 
+import shlex
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -96,8 +97,22 @@ def check_not_shorter(root: Path, entries: int) -> None:
                 position=Position(source=str(path)),
                 expected=f"at least {size} entries",
                 found=f"{entries} entries",
-                hint="acknowledged entries are missing: restore ledger.jsonl from a copy that verifies",
+                hint=ahead_hint(path),
             )
+
+
+def set_aside(path: Path) -> str:
+    """The command that takes a head out of every reader's and writer's way and keeps it."""
+    return f"`mv {shlex.quote(str(path))} {shlex.quote(f'{path}.set-aside')}`"
+
+
+def ahead_hint(path: Path) -> str:
+    """What to do about a head that commits to more than its log holds: two ways back, and how to tell which."""
+    return (
+        "entries are missing: restore ledger.jsonl from a copy that verifies; only if no copy, witness or reader ever "
+        f"saw that many was the head put there by somebody else: then {set_aside(path)} keeps it as evidence, and the "
+        "log goes on (behind a cut end, that forks it)"
+    )
 
 
 def remains_of(root: Path) -> Path | None:

@@ -26,7 +26,7 @@ from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.merkle import CompactRange
 from k3_ledger.ledger.core.note import Verifier, format_note, key_hash, parse_note, sign_note
 from k3_ledger.ledger.writer.batch import check_key
-from k3_ledger.ledger.writer.beside import kept_heads, read_head, read_heads
+from k3_ledger.ledger.writer.beside import ahead_hint, kept_heads, read_head, read_heads, set_aside
 from k3_ledger.ledger.writer.disk import make_directory, storage_errors
 from k3_ledger.ledger.writer.logfile import LogFile
 from k3_ledger.ledger.writer.state import check_entry, check_unchanged, place_of, scan, whole_lines
@@ -191,7 +191,16 @@ def _read_heads(ledger: Ledger, state: LogState) -> dict[Path, tuple[bytes, Sign
     heads = {}
     for path, data in read_heads(ledger.root).items():
         place = Position(source=str(path))
-        signed = open_checkpoint(data, verifiers, origin=state.origin, position=place)
+        try:
+            signed = open_checkpoint(data, verifiers, origin=state.origin, position=place)
+        except LedgerError as error:
+            said = error.finding
+            hint = (
+                f"no head of this log: {set_aside(path)} keeps it as evidence, and the next head is signed without it"
+            )
+            raise type(error)(
+                error.code, said.message, position=place, expected=said.expected, found=said.found, hint=hint
+            ) from error
         size, lives = signed.checkpoint.size, [keys[sig.verifier.public_key] for sig in signed.note.sigs]
         if any(life.vouches_at(size) for life in lives):
             heads[path] = data, signed
@@ -200,7 +209,7 @@ def _read_heads(ledger: Ledger, state: LogState) -> dict[Path, tuple[bytes, Sign
                 Code.CHECKPOINT_SIGNATURE,
                 "an earlier head is signed by a log key that could not sign it: it was not enrolled yet, or retired",
                 position=place,
-                hint="keep the file as evidence, elsewhere: this command signs the newest head anew",
+                hint=f"{set_aside(path)} keeps it as evidence: this command signs the newest head anew",
             )
     return heads
 
@@ -245,7 +254,7 @@ def _check_head(path: Path, head: Checkpoint, root: bytes | None, entries: int) 
             position=place,
             expected=f"at least {head.size} entries",
             found=f"{entries} entries",
-            hint="entries are missing: restore ledger.jsonl from a copy that verifies",
+            hint=ahead_hint(path),
         )
     if root != head.root:
         raise StoreError(

@@ -24,7 +24,7 @@ from k3_ledger.ledger.core.checkpoint import Checkpoint, parse_checkpoint
 from k3_ledger.ledger.core.note import parse_note
 from k3_ledger.ledger.core.tiles import Tile, TileWalk, tile_path
 from k3_ledger.ledger.regular import open_regular, read_up_to, stands_there
-from k3_ledger.ledger.writer.beside import read_heads
+from k3_ledger.ledger.writer.beside import ahead_hint, read_heads
 from k3_ledger.ledger.writer.disk import Disk, make_directory, storage_errors, sync_directory
 from k3_ledger.ledger.writer.state import whole_lines
 from k3_ledger.ledger.writer.store import Ledger
@@ -132,6 +132,7 @@ def _check_tree(ledger: Ledger, head: Checkpoint, walk: TileWalk) -> None:
             position=place,
             expected=f"{head.size} entries",
             found=f"{walk.size} entries",
+            hint=ahead_hint(ledger.checkpoint_path),
         )
     if walk.root() != head.root:
         raise StoreError(

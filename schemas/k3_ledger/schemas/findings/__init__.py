@@ -210,6 +210,7 @@ class Code(enum.Enum):
     KEY_ENTRIES_WRONG = enum.auto()
     ARCHIVE_REFUSED = enum.auto()
     ARCHIVE_MISMATCH = enum.auto()
+    ARCHIVE_CONTRADICTION = enum.auto()
     ARCHIVE_POLICY = enum.auto()
     # -- receipt, said in receipts ---
     RECEIPT_CLOCK = enum.auto()

@@ -198,6 +198,12 @@ ROWS: Final = {
         "A file in an offline bundle does not hash to what the bundle's own list says of it.",
         "obtain the bundle again",
     ),
+    "ARCHIVE_CONTRADICTION": CodeInfo(
+        Area.MIRROR, E, "offline bundle that contradicts itself",
+        "The list of an offline bundle names another log, tree size or root than the checkpoint in the same bundle, so one "
+        "of the two was put there by somebody else.",
+        "obtain the bundle again; what it is about cannot be told",
+    ),
     "ARCHIVE_POLICY": CodeInfo(
         Area.MIRROR, N, "packed under another trust policy",
         "The offline bundle names the digest of the trust policy that its maker verified it under; yours is another.",
