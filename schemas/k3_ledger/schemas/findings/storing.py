@@ -200,8 +200,8 @@ ROWS: Final = {
     ),
     "ARCHIVE_CONTRADICTION": CodeInfo(
         Area.MIRROR, E, "offline bundle that contradicts itself",
-        "The list of an offline bundle names another log, tree size or root than the checkpoint in the same bundle, so one "
-        "of the two was put there by somebody else.",
+        "The list of an offline bundle names another log, tree size or root than the checkpoint in the same bundle, so "
+        "one of the two was put there by somebody else.",
         "obtain the bundle again; what it is about cannot be told",
     ),
     "ARCHIVE_POLICY": CodeInfo(
