@@ -114,8 +114,8 @@ bench: $(TEST_ENV) ## measure again what published/ holds: raw samples go into b
 	@for name in $(BENCHMARKS); do echo "== $$name"; PATH=$(CURDIR)/$(TEST_BIN):$$PATH $(TEST_BIN)/python \
 		benchmarks/$$name.py --node "$${NODE:-local}" --bundle bundles/$$name || exit 1; done
 
-PEERS := tests/ledger/core/test_peer.py tests/cli/test_s3.py
-peers: | python ## Debian's Go and a store that speaks S3: do notes, proofs and mirrors agree with what they say?
+PEERS := tests/ledger/core/test_peer.py tests/ledger/witness/test_other_makers.py tests/cli/test_s3.py
+peers: | python ## Debian's Go, another witness, a store that speaks S3: do notes, proofs and mirrors agree with them?
 	@"$(PYTHON)" .ci/peers.py
 	@$(MAKE) $(PEERS_ENV)
 	@$(PEERS_BIN)/python $(PYTEST) -rs $(PEERS)
