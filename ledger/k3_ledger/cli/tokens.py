@@ -10,6 +10,7 @@ from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
+from k3_ledger.cli.token_sets import with_sorted_sets
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.panics import panics_as_errors
@@ -96,7 +97,7 @@ def parse_token(data: bytes) -> Any:
         raise _unreadable(ValueError(f"longer than {MAX_TOKEN} bytes"))
     try:
         with panics_as_errors():
-            response = decode_timestamp_response(data)
+            response = decode_timestamp_response(with_sorted_sets(data))
             algorithm = response.tst_info.message_imprint.hash_algorithm.dotted_string
     except ValueError as error:
         raise _unreadable(error) from None
