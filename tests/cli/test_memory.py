@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from k3_ledger.cli.memory import tree_size
-from tests.ledgers import ROOT, RUNNER, Builder, run_body, sign_head, small_ledger
+from tests.ledgers import ROOT, RUNNER, Builder, Key, genesis_body, key_body, run_body, sign_head, small_ledger
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,8 @@ def speed(run, tmp_path):
 
 def remembered(path: Path) -> bytes:
     value = json.loads(path.read_bytes())
-    assert set(value) == {"schema", "note", "unmoved_since"}
+    more = {"enrolments"} if value["schema"] == "k3-ledger/memory/2" else set()
+    assert set(value) == {"schema", "note", "unmoved_since"} | more
     note: str = value["note"]
     return note.encode()
 
@@ -262,7 +263,7 @@ def test_a_ledger_that_shows_no_head_is_evidence_too(run, speed, tmp_path):
     (speed / "checkpoint").unlink()
     done = run(*VERIFY)
     assert "[K3L-CHECKPOINT-BEHIND]" in done.out
-    assert sorted(kept_evidence(tmp_path)) == ["remembered.note", "report.json"]
+    assert sorted(kept_evidence(tmp_path)) == ["remembered.jsonl", "remembered.note", "report.json"]
 
 
 def test_a_head_that_cannot_be_read_is_no_evidence(run, speed, tmp_path):
@@ -272,7 +273,7 @@ def test_a_head_that_cannot_be_read_is_no_evidence(run, speed, tmp_path):
     small_ledger(2)
     (speed / "ledger.jsonl").write_bytes(small_ledger(2).data)
     assert "[K3L-ROLLBACK]" in run(*VERIFY).out
-    assert sorted(kept_evidence(tmp_path)) == ["remembered.note", "report.json"]
+    assert sorted(kept_evidence(tmp_path)) == ["remembered.jsonl", "remembered.note", "report.json"]
 
 
 def test_no_evidence_is_made_up_of_a_good_visit(run, speed, tmp_path):
@@ -408,3 +409,76 @@ def test_a_memory_in_a_folder_that_is_not_there_is_refused(run, speed) -> None:
     done = run("verify", "speed", "--memory", "nowhere/memory")
     assert done.code == 3
     assert "choose a --memory file in a directory that you may write to" in done.err
+
+
+# --------------------------------------------------------------------------------------------- under the same root key
+
+
+def rewritten(root=ROOT) -> Builder:
+    """The log written anew by who holds its root key, with a log key of his own."""
+    other = Builder(root=root)
+    other.add("genesis", genesis_body(root), root)
+    other.add("key", key_body(THIEF, "log"), root)
+    other.add("key", key_body(RUNNER, "runner"), root)
+    return other.runs(9)
+
+
+def show(folder: Path, ledger: Builder) -> None:
+    (folder / "ledger.jsonl").write_bytes(ledger.data)
+    (folder / "checkpoint").write_bytes(ledger.head(key=THIEF))
+
+
+THIEF = Key("thief-log")
+
+
+@pytest.mark.parametrize("how", ["--memory", "--expect-head"])
+def test_a_root_thiefs_rewrite_is_a_fork_and_what_proves_it_is_kept(run, speed, tmp_path, how):
+    assert run(*VERIFY).code == 0
+    before = (tmp_path / "memory").read_bytes()
+    show(speed, rewritten())
+    done = run("verify", "speed", how, "memory", "--evidence", "evidence", "--root-key", ROOT.public.hex())
+    assert (done.code, "[K3L-FORK]" in done.out, "K3L-MEMORY-FOREIGN" in done.out) == (1, True, False)
+    ledger = small_ledger()
+    kept = kept_evidence(tmp_path, "evidence")
+    assert kept.pop("report.json")
+    assert kept == {
+        "remembered.note": ledger.head(),
+        "remembered.jsonl": ledger.lines[0] + ledger.lines[1],
+        "shown.note": rewritten().head(key=THIEF),
+    }
+    assert (tmp_path / "memory").read_bytes() == before
+
+
+@pytest.mark.parametrize("how", ["--memory", "--expect-head"])
+def test_a_strangers_log_of_the_same_name_is_no_fork(run, speed, tmp_path, how):
+    assert run(*VERIFY).code == 0
+    show(speed, rewritten(Key("another root")))
+    done = run("verify", "speed", how, "memory", "--evidence", "evidence")
+    assert (done.code, "[K3L-MEMORY-FOREIGN]" in done.out, "[K3L-FORK]" in done.out) == (3, True, False)
+    assert not (tmp_path / "evidence").exists()
+
+
+def test_a_memory_of_the_first_version_gets_what_it_lacks(run, speed, tmp_path):
+    write_memory(tmp_path / "memory", small_ledger().head())
+    show(speed, rewritten())
+    assert "[K3L-MEMORY-FOREIGN]" in run(*VERIFY).out
+    small_ledger().write(speed)
+    assert run(*VERIFY).code == 0
+    value = json.loads((tmp_path / "memory").read_text())
+    assert (value["schema"], value["unmoved_since"]) == ("k3-ledger/memory/2", "2026-06-01T00:00:00Z")
+    assert [line.encode() + b"\n" for line in value["enrolments"]] == small_ledger().lines[:2]
+    kept = (tmp_path / "memory").read_bytes()
+    assert run(*VERIFY).code == 0
+    assert (tmp_path / "memory").read_bytes() == kept
+    show(speed, rewritten())
+    assert "[K3L-FORK]" in run(*VERIFY).out
+
+
+@pytest.mark.parametrize("enrolments", [7, ["x", 7], None, {}, "text"])
+def test_a_memory_whose_enrolments_are_none_is_unreadable_or_proves_nothing(run, speed, tmp_path, enrolments):
+    assert run(*VERIFY).code == 0
+    value = json.loads((tmp_path / "memory").read_text()) | {"enrolments": enrolments}
+    (tmp_path / "memory").write_text(json.dumps(value))
+    show(speed, rewritten())
+    done = run(*VERIFY)
+    assert (done.code, "[K3L-FORK]" in done.out) == (3, False)

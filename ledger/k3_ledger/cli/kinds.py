@@ -99,7 +99,7 @@ _ENTRY_END: Final = re.compile(rb'\},"sig":"[A-Za-z0-9+/]{86}=="\}')
 """How an entry's line ends: a log whose beginning is damaged is one still."""
 _SAYS: Final = (
     (b'"k3-ledger/bundle/1"', Kind.BUNDLE_JSON),
-    (b'"k3-ledger/memory/1"', Kind.MEMORY),
+    (b'"k3-ledger/memory/', Kind.MEMORY),
     (b'"k3-ledger/proposal/', Kind.PROPOSAL),
 )
 

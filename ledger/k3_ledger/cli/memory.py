@@ -1,8 +1,9 @@
 """The reader's own memory of a log: its last verified head, since when it has not moved, and evidence against it.
 
-A memory file is JSON with the signed note and a time of the reader's clock; a bare note, saved by hand, is read as
-well. It belongs to the reader alone. What cannot be read is handed to the verifier as it is, which then says so: a
-damaged memory is no first visit, and no accusation either.
+A memory file is JSON with the signed note, a time of the reader's clock and the entries that show who made the note's
+signer a log key; one of the first version, without these, and a bare note, saved by hand, are read as well. It
+belongs to the reader alone. What cannot be read is handed to the verifier as it is, which then says so: a damaged
+memory is no first visit, and no accusation either.
 """
 
 from __future__ import annotations
@@ -32,8 +33,11 @@ if TYPE_CHECKING:
     from k3_ledger.verify.freshness import Clock
     from k3_ledger.verify.report import Report
 
-SCHEMA: Final = "k3-ledger/memory/1"
-_LIMITS: Final = replace(canonical.DEFAULT_LIMITS, max_bytes=2 * MAX_NOTE, max_string=MAX_NOTE)
+SCHEMA: Final = "k3-ledger/memory/2"
+_FIRST: Final = "k3-ledger/memory/1"
+_MAX: Final = 4 * MAX_NOTE
+"""Longest memory file that is read, in bytes."""
+_LIMITS: Final = replace(canonical.DEFAULT_LIMITS, max_bytes=_MAX, max_string=MAX_NOTE)
 _HINT: Final = "choose a --memory file in a directory that you may write to"
 EVIDENCE_OF: Final = frozenset(
     {
@@ -55,10 +59,12 @@ class Memory:
     Attributes:
         note: the signed head; where the file is damaged, its bytes as they are.
         unmoved_since: since when no larger head was shown, in seconds since the Epoch; None where that is not known.
+        enrolments: lines that enrol the note's signer (:mod:`k3_ledger.verify.vouched`); none where that is not known.
     """
 
     note: bytes
     unmoved_since: int | None
+    enrolments: tuple[bytes, ...] = ()
 
 
 def read_memory(path: Path) -> Memory | None:
@@ -69,19 +75,27 @@ def read_memory(path: Path) -> Memory | None:
     """
     if not path.exists() and not path.is_symlink():
         return None
-    data = read_small(path)
+    return parse_memory(read_small(path, _MAX))
+
+
+def parse_memory(data: bytes) -> Memory:
+    """What a memory file holds, or a bare note; what is neither is taken for a note, and the verifier refuses it."""
     if not data.startswith(b"{"):
         return Memory(data, None)
     try:
         value: Any = canonical.parse_value(data, limits=_LIMITS)  # refuses a name that stands twice
-        if value["schema"] != SCHEMA or set(value) != {"schema", "note", "unmoved_since"}:
+        more = {"enrolments"} if value["schema"] == SCHEMA else set()
+        if value["schema"] not in (SCHEMA, _FIRST) or set(value) != {"schema", "note", "unmoved_since", *more}:
             return Memory(data, None)
-        return Memory(value["note"].encode(), parse_time(value["unmoved_since"]))
+        lines = tuple(line.encode() for line in value.get("enrolments", ()))
+        return Memory(value["note"].encode(), parse_time(value["unmoved_since"]), lines)
     except (LedgerError, ValueError, KeyError, TypeError, AttributeError):
         return Memory(data, None)
 
 
-def keep_head(path: Path, known: Memory | None, note: bytes | None, now: int) -> bool:
+def keep_head(
+    path: Path, known: Memory | None, note: bytes | None, now: int, enrolments: tuple[bytes, ...] = ()
+) -> bool:
     """Remember a verified head for the next visit, unless it is older than the one that is remembered.
 
     Args:
@@ -89,6 +103,7 @@ def keep_head(path: Path, known: Memory | None, note: bytes | None, now: int) ->
         known: what it held when the verification began.
         note: the newest head that was verified, or None where the log has none.
         now: the reader's clock, in seconds since the Epoch.
+        enrolments: lines that enrol the head's signer.
 
     Returns:
         False where another verification was faster: this head was never held against what is remembered now, and the
@@ -103,7 +118,7 @@ def keep_head(path: Path, known: Memory | None, note: bytes | None, now: int) ->
     with _alone(path):
         if _held_now(path) != known:
             return False
-        _keep(path, known, note, now)
+        _keep(path, known, Memory(note, now, enrolments))
     return True
 
 
@@ -128,13 +143,22 @@ def _alone(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _keep(path: Path, known: Memory | None, note: bytes, now: int) -> None:
-    since = now
+def _keep(path: Path, known: Memory | None, shown: Memory) -> None:
+    assert shown.unmoved_since is not None, "the reader's clock says"
+    since, note, enrolments = shown.unmoved_since, shown.note, shown.enrolments
     if known is not None and tree_size(note) <= tree_size(known.note):
-        if known.unmoved_since is not None:
+        complete = known.enrolments or known.note != note or not enrolments
+        if known.unmoved_since is not None and complete:
             return
-        note = known.note
-    value = {"schema": SCHEMA, "note": note.decode(), "unmoved_since": format_time(since)}
+        since = since if known.unmoved_since is None else known.unmoved_since
+        if known.note != note:
+            note, enrolments = known.note, known.enrolments
+    value = {
+        "schema": SCHEMA,
+        "note": note.decode(),
+        "unmoved_since": format_time(since),
+        "enrolments": [line.decode() for line in enrolments],
+    }
     data = json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n"
     replace_file(path, data, hint=_HINT)
 
@@ -173,9 +197,10 @@ def forget(path: Path) -> None:
     )
 
 
-def keep_evidence(folder: Path, remembered: list[tuple[str, bytes]], shown: bytes | None, report: Report) -> None:
+def keep_evidence(folder: Path, remembered: list[tuple[str, Memory]], shown: bytes | None, report: Report) -> None:
     """Keep both notes and the report, where the report accuses the log of something that they are evidence of.
 
+    The entries that enrol the signer of a remembered note are kept with it, as ``remembered.jsonl``.
     They stand in a folder of their own below ``folder``, named by a digest of the notes: evidence is never overwritten,
     and the same evidence is kept once.
 
@@ -185,7 +210,11 @@ def keep_evidence(folder: Path, remembered: list[tuple[str, bytes]], shown: byte
     if not EVIDENCE_OF & set(report.counts):
         return
     files = [("shown.note", shown)] if shown is not None else []
-    files += [(f"remembered{f'-{n}' if n > 1 else ''}.note", raw) for n, (_, raw) in enumerate(remembered, start=1)]
+    for number, (_, held) in enumerate(remembered, start=1):
+        name = f"remembered{f'-{number}' if number > 1 else ''}"
+        files.append((f"{name}.note", held.note))
+        if held.enrolments:
+            files.append((f"{name}.jsonl", b"".join(line + b"\n" for line in held.enrolments)))
     files.append(("report.json", json.dumps(report.as_dict(), indent=2).encode() + b"\n"))
     digest = sha256(b"".join(sha256(data).digest() for _, data in files[:-1])).hexdigest()[:16]
     place = folder / digest

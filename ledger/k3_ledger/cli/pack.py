@@ -359,5 +359,9 @@ def _check_proofs(
                 f"entry {proof.subject}",
             )
         kept = source if options.artifacts else None
-        reports.append(check_proof(data, name, first, options.expected_heads, kept, clock=options.clock))
+        reports.append(
+            check_proof(
+                data, name, first, options.expected_heads, kept, clock=options.clock, enrolments=options.enrolments
+            )
+        )
     return join_reports(f"{len(reports)} proved entries", reports, policy)

@@ -12,7 +12,7 @@ from k3_ledger.cli.files import check_free, unwritable
 from k3_ledger.cli.keys import ReplaceOption  # noqa: TC001 - read when the command is built
 
 if TYPE_CHECKING:
-    from k3_ledger.verify.freshness import Clock
+    from k3_ledger.verify.log import Options
     from k3_ledger.verify.mirror import TileSource
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.report import Report
@@ -155,16 +155,16 @@ def _write(target: Path, data: bytes) -> None:
         raise unwritable(target, error) from None
 
 
-def check_proof_file(
-    data: bytes, name: str, policy: TrustPolicy | None, heads: tuple[tuple[str, bytes], ...], clock: Clock
-) -> Report:
+def check_proof_file(data: bytes, name: str, policy: TrustPolicy | None, options: Options) -> Report:
     """Verify a proof file of either kind."""
     from k3_ledger.cli.opening import CONSISTENCY_START
 
     if data.startswith(CONSISTENCY_START):
         from k3_ledger.verify.consistency import check_consistency_file
 
-        return check_consistency_file(data, name, policy, heads, clock=clock)
+        return check_consistency_file(
+            data, name, policy, options.expected_heads, clock=options.clock, enrolments=options.enrolments
+        )
     from k3_ledger.verify.proof import check_proof
 
-    return check_proof(data, name, policy, heads, clock=clock)
+    return check_proof(data, name, policy, options.expected_heads, clock=options.clock, enrolments=options.enrolments)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from k3_ledger.cli.memory import Memory
     from k3_ledger.cli.opening import Named
     from k3_ledger.schemas.errors import LedgerError
     from k3_ledger.verify.freshness import Clock
@@ -125,16 +126,22 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
         while True:
             tries += 1
             known = None if memory is None else memories.read_memory(memory)
-            held = heads if known is None else [*heads, (str(memory), known.note)]
+            held = heads if known is None else [*heads, (str(memory), known)]
             first = known is None and memory is not None and is_log(named)
             clock = memories.clock_of(present, kept=known is not None or first, known=known)
-            report = _check(named, policy, replace(options, expected_heads=tuple(held)), clock)
+            seen = replace(
+                options,
+                expected_heads=tuple((name, one.note) for name, one in held),
+                enrolments={name: one.enrolments for name, one in held if one.enrolments},
+                remember=memory is not None,
+            )
+            report = _check(named, policy, seen, clock)
             shown = _shown(named) if is_log(named) else None
             other = _other_kind(report, named, path)
             if memory is None or not is_log(named) or report.exit_code:
                 break
             try:
-                if memories.keep_head(memory, known, shown, present):
+                if memories.keep_head(memory, known, shown, present, report.enrolments):
                     break
             except LedgerError as error:  # what cannot be kept takes nothing from the verdict
                 refused = error
@@ -152,16 +159,17 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
     raise typer.Exit(int(report.exit_code) or max(codes, default=0))
 
 
-def _read_head(path: Path) -> bytes:
-    """A head that the reader kept; what is damaged is for the verifier to say, what is something else is refused."""
+def _read_head(path: Path) -> Memory:
+    """A head that the reader kept, or a memory of one. Damage is for the verifier to say; something else is refused."""
     from k3_ledger.cli.given import HEAD, given, refuse
+    from k3_ledger.cli.memory import parse_memory
     from k3_ledger.ledger.regular import read_small
     from k3_ledger.schemas.findings import Code
 
     with given(path, HEAD):
         data = read_small(path)
     refuse(str(path), data, HEAD, Code.MEMORY_UNREADABLE)
-    return data
+    return parse_memory(data)
 
 
 def _check(named: Named, policy: TrustPolicy | None, options: Options, clock: Clock) -> Report:
@@ -172,7 +180,7 @@ def _check(named: Named, policy: TrustPolicy | None, options: Options, clock: Cl
     if isinstance(named, ProofNamed):
         from k3_ledger.cli.proofs import check_proof_file
 
-        return check_proof_file(named.data, named.name, policy, options.expected_heads, clock)
+        return check_proof_file(named.data, named.name, policy, replace(options, clock=clock))
     if isinstance(named, PackNamed):
         from k3_ledger.cli.pack import check_pack
 
@@ -200,7 +208,7 @@ def _other_kind(report: Report, named: Named, text: str) -> LedgerError | None:
 
 
 def _keep_evidence(
-    evidence: Path | None, memory: Path | None, heads: list[tuple[str, bytes]], shown: bytes | None, report: Report
+    evidence: Path | None, memory: Path | None, heads: list[tuple[str, Memory]], shown: bytes | None, report: Report
 ) -> None:
     """Keep the heads where the report accuses the log of something, if the reader keeps anything."""
     from k3_ledger.cli.memory import keep_evidence

@@ -22,6 +22,8 @@ from k3_ledger.verify.settle import check_demands, make_report
 from k3_ledger.verify.witnesses import check_witnesses
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from k3_ledger.ledger.core.checkpoint import Checkpoint
     from k3_ledger.schemas.findings import Finding
     from k3_ledger.verify.freshness import Clock
@@ -44,6 +46,7 @@ def check_consistency_file(
     expected_heads: tuple[tuple[str, bytes], ...] = (),
     *,
     clock: Clock | None = None,
+    enrolments: Mapping[str, tuple[bytes, ...]] | None = None,
 ) -> Report:
     """Verify a consistency file and say everything that was found. Never raises because of the data.
 
@@ -53,6 +56,7 @@ def check_consistency_file(
         policy: whom to trust; None checks integrity and authenticates nobody.
         expected_heads: (name, note bytes) of heads seen earlier; one of neither size cannot be compared.
         clock: what the reader's clock says, for a policy that limits the age of the newer head.
+        enrolments: by the name of an expected head, the lines that were kept with it.
     """
     check_implementation()
     scan = Scan(findings=FindingLog(), source=name)
@@ -73,6 +77,7 @@ def check_consistency_file(
         _say_what_is_missing(scan, heads[0].checkpoint.size - len(file.proof.entries))
     scan.newest_size = good[0].checkpoint.size if good else None
     check_freshness(scan, policy, clock)
+    scan.enrolments = enrolments or {}
     check_memory(scan, expected_heads, heads)
     check_demands(scan, policy, whole=False)
     return make_report(name, policy, scan)

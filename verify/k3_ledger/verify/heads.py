@@ -51,6 +51,10 @@ class SignedHead:
     raw: bytes
     checkpoint: Checkpoint
 
+    def as_the_logs_own(self) -> SignedHead:
+        """The same head, to be judged as one that a log shows of itself."""
+        return replace(self, step="checkpoint", newest=False)
+
 
 @dataclass(frozen=True, slots=True)
 class Heads:
@@ -267,7 +271,9 @@ def _is_passed_over(scan: Scan, head: SignedHead) -> bool:
 
 
 def foreign_head(scan: Scan, head: SignedHead) -> Finding | None:
-    """Says so when no log key that this log enrolled once signed a remembered head: then it proves nothing."""
+    """Says so when no log key that this log enrolled once signed a remembered head, and its root vouches for no other:
+    then the head proves nothing.
+    """
     known = (*scan.keyring.lives.values(), *scan.keyring.taken_back.values())
     for life in (life for life in known if life.role == "log"):
         try:
@@ -275,6 +281,11 @@ def foreign_head(scan: Scan, head: SignedHead) -> Finding | None:
         except LedgerError:
             continue
         return None
+    if head.name in scan.enrolments:
+        from k3_ledger.verify.vouched import is_own_roots  # noqa: PLC0415 - only where entries were kept with a head
+
+        if is_own_roots(scan, head):  # another history under the same root
+            return None
     return Finding(
         Code.MEMORY_FOREIGN,
         "no log key that this log ever enrolled signed the head: it proves nothing against the log",
@@ -299,7 +310,15 @@ def _cure(scan: Scan) -> str:
 def _root_faults(scan: Scan, head: SignedHead) -> Iterator[Finding]:
     remembered = head.step == "memory"
     size = head.checkpoint.size
-    if size > scan.lines:
+    if remembered and size > scan.lines and _parts(scan, head):
+        yield Finding(
+            Code.FORK,
+            "the root key of this log stands behind the head, and this history parts from that one: it was replaced",
+            Position(source=head.name, line=3),
+            f"the history that a head of {size} entries commits to",
+            f"another one, of {scan.lines} entries",
+        )
+    elif size > scan.lines:
         yield Finding(
             Code.ROLLBACK if remembered else Code.CHECKPOINT_AHEAD,
             f"the log is shorter than when it was last seen: {size - scan.lines} entries are gone"
@@ -319,6 +338,15 @@ def _root_faults(scan: Scan, head: SignedHead) -> Iterator[Finding]:
             head.checkpoint.root.hex(),
             root.hex(),
         )
+
+
+def _parts(scan: Scan, head: SignedHead) -> bool:
+    """Whether this history parts from that of a larger head: an entry that was kept with it is not what stands here."""
+    if head.name not in scan.enrolments:
+        return False
+    from k3_ledger.verify.vouched import parts  # noqa: PLC0415 - only where entries were kept with a head
+
+    return parts(scan, head)
 
 
 def _report_coverage(scan: Scan, tally: Tally, covered: int, policy: TrustPolicy | None) -> None:

@@ -7,7 +7,7 @@ head that somebody else remembers can show; whether a signed number is true, no 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ from k3_ledger.verify.timestamps import check_timestamps
 from k3_ledger.verify.work import LOG_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from k3_ledger.schemas.structs import AnyEntryStruct
     from k3_ledger.verify.along import Companion
@@ -50,6 +50,8 @@ class Options:
         processes: worker processes, at least 1.
         artifacts: whether to re-hash artifacts; when False they are counted as not checked.
         expected_heads: (name, note bytes) of heads seen earlier that this log must extend.
+        enrolments: by the name of an expected head, the lines that were kept with it (:attr:`Report.enrolments`).
+        remember: whether the report is to hold what has to be kept with the newest head.
         clock: what the reader's clock says, for a policy that limits the age of the newest head.
         read_token: verifies timestamps; None leaves them unchecked.
         progress: called with (bytes read so far) now and then.
@@ -60,6 +62,8 @@ class Options:
     processes: int = 1
     artifacts: bool = True
     expected_heads: tuple[tuple[str, bytes], ...] = ()
+    enrolments: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
+    remember: bool = False
     clock: Clock | None = None
     read_token: TokenReader | None = None
     progress: Callable[[int], None] | None = None
@@ -241,6 +245,7 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
         if not scan.shaped:
             _refuse_what_is_no_ledger(source, scan, heads)
         _check_end(scan)
+        scan.enrolments = options.enrolments
         # 5 keys: lifetimes by position, roles, and the policy's root.
         check_keys(scan, policy)
         # 6 checkpoint, 7 memory, 8 witnesses: what signed heads commit to.
@@ -261,7 +266,17 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
         if error.code is Code.NOT_A_LEDGER:  # then whatever its lines are is no finding
             findings.clear()
         findings.add(error.finding)
-    return make_report(source.name, policy, scan), scan
+    return _remembering(scan, make_report(source.name, policy, scan), options), scan
+
+
+def _remembering(scan: Scan, report: Report, options: Options) -> Report:
+    """The report, with what has to be kept with its newest head where that is asked for and nothing is wrong."""
+    newest = next((head for head in scan.good_heads if head.newest), None)
+    if not options.remember or newest is None or report.exit_code:
+        return report
+    from k3_ledger.verify.vouched import enrolments_of  # noqa: PLC0415 - only where a head is remembered
+
+    return replace(report, enrolments=enrolments_of(scan, newest.raw))
 
 
 def _refuse_what_is_no_ledger(source: LogSource, scan: Scan, heads: Heads) -> None:

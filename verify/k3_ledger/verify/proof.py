@@ -41,7 +41,7 @@ from k3_ledger.verify.witnesses import check_witnesses
 from k3_ledger.verify.work import RECEIPTS, check_genesis
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from k3_ledger.verify.freshness import Clock
     from k3_ledger.verify.policy import TrustPolicy
@@ -59,6 +59,7 @@ def check_proof(
     artifacts: LogSource | None = None,
     *,
     clock: Clock | None = None,
+    enrolments: Mapping[str, tuple[bytes, ...]] | None = None,
 ) -> Report:
     """Verify a proof file and say everything that was found. Never raises because of the data.
 
@@ -70,6 +71,7 @@ def check_proof(
             of another size cannot be compared, and what was asked for and cannot be checked is exit code 4.
         artifacts: where the subject's artifacts may be found; None counts them as not checked.
         clock: what the reader's clock says, for a policy that limits the age of the head.
+        enrolments: by the name of an expected head, the lines that were kept with it.
     """
     check_implementation()
     findings = FindingLog()
@@ -88,6 +90,7 @@ def check_proof(
         check_size(scan, heads[0].checkpoint.size, policy)
     scan.newest_size = good[0].checkpoint.size if good else None
     check_freshness(scan, policy, clock)
+    scan.enrolments = enrolments or {}
     check_memory(scan, expected_heads, heads)
     _check_subject(scan, name, proof.subject, entries[proof.subject])
     _check_artifacts(scan, proof, entries, artifacts)

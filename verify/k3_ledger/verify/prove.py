@@ -67,7 +67,7 @@ def prove_entry(source: LogSource, index: int, *, head_size: int | None = None) 
         )
     if head_size is not None:
         key_lines = {at: raw for at, raw in key_lines.items() if at < head_size}
-    lines |= _rests_on(index, lines, key_lines, checkpoint, source.name)
+    lines |= rests_on(index, lines, key_lines, checkpoint, source.name)
     return build_proof(index, lines, map(leaf_hash, _lines(source)), checkpoint, position=Position(source="checkpoint"))
 
 
@@ -94,7 +94,7 @@ def prove_from_tiles(source: TileSource, index: int, *, listed: bool = True) -> 
     note = source.checkpoint()
     assert note is not None, "the tree was read from it"
     lines = {0: source.line(0), index: subject}
-    lines |= _rests_on(index, lines, key_lines, note, source.name)
+    lines |= rests_on(index, lines, key_lines, note, source.name)
     entries = (ProofEntry(at, line, source.tree.inclusion(at)) for at, line in sorted(lines.items()))
     return ProofFile(index, tuple(entries), note)
 
@@ -113,7 +113,7 @@ def _is_action(line: bytes) -> bool:
     return any(mark in line for mark in _ACTIONS)
 
 
-def _rests_on(
+def rests_on(
     index: int, lines: dict[int, bytes], key_lines: dict[int, bytes], checkpoint: bytes, name: str
 ) -> dict[int, bytes]:
     """The root actions that a proof of entry ``index`` has to carry, by position; ``lines`` holds it and the genesis.

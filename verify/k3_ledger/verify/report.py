@@ -202,6 +202,8 @@ class Report:
         stamps: the same according to the policy's timestamp authorities.
         artifact_stamps: by when artifacts existed according to them, in log order, the first of them.
         disowned: every entry that a later revocation took back, in log order: it stands there and counts for nothing.
+        enrolments: lines that show who made the newest head's signer a log key, to be kept with that head; only where
+            that was asked for (:mod:`k3_ledger.verify.vouched`).
     """
 
     subject: str
@@ -217,6 +219,7 @@ class Report:
     stamps: tuple[TimeBound, ...] = ()
     artifact_stamps: tuple[ArtifactBound, ...] = ()
     disowned: tuple[Disowned, ...] = ()
+    enrolments: tuple[bytes, ...] = ()
 
     @property
     def exit_code(self) -> ExitCode:

@@ -23,7 +23,7 @@ from k3_ledger.verify.report import STEPS, FindingLog, Head, Tally
 from k3_ledger.verify.work import LOG_NAME, ChunkResult, Link, check_chunk, link_faults
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from k3_ledger.ledger.core.cosignature import Cosigned
     from k3_ledger.ledger.core.lines import Tail
@@ -83,6 +83,8 @@ class Scan:
         missing: entries that could not be had, on a mirror that lacks some.
         damaged: lines of a proof file that were found to be wrong by themselves; what they touch is not reported again.
         source: what positions call the record: the log, or a proof file.
+        actions: lines of genesis and of root actions whose signature verified, by position, without their LF.
+        enrolments: by the name of a remembered head, the lines that were kept with it, see :mod:`verify.vouched`.
         unsettled: whether a line of a proof file that might have enrolled a key does not count, as a finding says: then
             a key that nothing enrols accuses nobody.
     """
@@ -114,6 +116,8 @@ class Scan:
     damaged: set[int] = field(default_factory=set)
     source: str = LOG_NAME
     unsettled: bool = False
+    actions: dict[int, bytes] = field(default_factory=dict)
+    enrolments: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
 
     def place(self, index: int, field: str | None = None) -> Position:
         """Where an entry stands: in a log, that is also a line."""
@@ -247,7 +251,9 @@ class Joiner:
         self._join_chain(chunk, result)
         scan.findings.merge(result.findings)
         self._join_tree(result)
+        lines = chunk.data.split(b"\n") if result.special else []
         for position, identity, kind, signer, body in result.special:
+            scan.actions[position] = lines[position - chunk.first_line]
             self._apply_special(position, identity, kind, signer, body)
         for (key, kind), positions in result.uses.items():
             scan.keyring.used(key, kind, positions)

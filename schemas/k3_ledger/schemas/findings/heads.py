@@ -108,7 +108,8 @@ ROWS: Final = {
         "A head that the reader remembers or hands over has no signature by a log key that this log ever enrolled. So "
         "it proves nothing against the log: the head was forged or damaged, or the log shown is another one, in which "
         "the key that signed it does not exist.",
-        "compare the head with where it came from; if it is genuine, the log shown lacks its key: do not trust it",
+        "compare the head with where it came from; if it is genuine, the log shown lacks its key: do not trust it "
+        "(a head kept by --memory would prove more: it holds the entries that enrol its signer)",
         ExitCode.UNREADABLE,
     ),
     "ROLLBACK": CodeInfo(

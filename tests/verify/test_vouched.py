@@ -1,0 +1,214 @@
+"""A thief of the root key who writes the log anew is proved a forger by who remembers; a stranger proves nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from k3_ledger.ledger.core.consistency import format_consistency
+from k3_ledger.ledger.core.proof import format_proof
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import ExitCode
+from k3_ledger.verify.consistency import check_consistency_file
+from k3_ledger.verify.log import Options, check_log
+from k3_ledger.verify.policy import TrustPolicy
+from k3_ledger.verify.proof import check_proof
+from k3_ledger.verify.prove import prove_entry, prove_heads
+from k3_ledger.verify.source import MemorySource
+from k3_ledger.verify.vouched import MAX_ENROLMENTS
+from tests.ledgers import (
+    LOG,
+    ORIGIN,
+    ROOT,
+    RUNNER,
+    Builder,
+    Key,
+    genesis_body,
+    key_body,
+    run_body,
+    sign_head,
+    threshold_body,
+)
+
+if TYPE_CHECKING:
+    from k3_ledger.verify.report import Report
+
+NEW_LOG, NEW_ROOT, STRANGER = Key("thief-log"), Key("root-2"), Key("stranger")
+TRUST = TrustPolicy(ROOT.public, ORIGIN)
+
+
+def begun(root: Key = ROOT, log: Key = LOG, origin: str = ORIGIN, **first: object) -> Builder:
+    """A log with keys of its own choice."""
+    made = Builder(origin=origin, root=root)
+    made.add("genesis", genesis_body(root, origin), root, **first)
+    made.add("key", key_body(log, "log"), root)
+    made.add("key", key_body(RUNNER, "runner"), root)
+    return made
+
+
+def remembered(ledger: Builder, log: Key = LOG, origin: str = ORIGIN) -> tuple[bytes, tuple[bytes, ...]]:
+    """What a reader keeps of a log that verified: the head, and the entries that enrol its signer."""
+    head = sign_head(ledger.lines, log, origin=origin)
+    report = check_log(MemorySource(ledger.data, checkpoint=head), None, Options(remember=True))
+    assert report.exit_code is ExitCode.VERIFIED
+    return head, report.enrolments
+
+
+def shown(ledger: Builder, memory: tuple[bytes, tuple[bytes, ...]], log: Key = NEW_LOG) -> Report:
+    head, lines = memory
+    options = Options(expected_heads=(("memory", head),), enrolments={"memory": lines})
+    return check_log(MemorySource(ledger.data, checkpoint=sign_head(ledger.lines, log)), TRUST, options)
+
+
+def judged(report: Report) -> tuple[set[Code], ExitCode]:
+    return set(report.counts), report.exit_code
+
+
+HONEST = begun().runs(5)
+MEMORY = remembered(HONEST)
+
+
+def test_what_is_kept_is_genesis_and_the_enrolment_of_the_signer() -> None:
+    assert MEMORY[1] == (HONEST.lines[0][:-1], HONEST.lines[1][:-1])
+    bare = check_log(MemorySource(HONEST.data, checkpoint=HONEST.head()), None)
+    assert bare.enrolments == ()
+    without = check_log(MemorySource(HONEST.data), None, Options(remember=True))
+    assert without.enrolments == ()
+
+
+@pytest.mark.parametrize("runs", [0, 1, 5, 9])
+@pytest.mark.parametrize("genesis", ["the same genesis", "a genesis made anew"])
+def test_another_history_under_the_same_root_is_a_fork(runs: int, genesis: str) -> None:
+    anew = {} if genesis == "the same genesis" else {"time": "2025-12-31T00:00:00Z"}
+    assert judged(shown(begun(log=NEW_LOG, **anew).runs(runs), MEMORY)) == ({Code.FORK}, ExitCode.FALSE)
+
+
+def test_the_log_itself_extends_what_was_remembered() -> None:
+    grown = Builder(list(HONEST.lines)).runs(3)
+    assert judged(shown(grown, MEMORY, LOG)) == (set(), ExitCode.VERIFIED)
+
+
+def test_a_log_that_was_cut_in_front_of_the_signer_is_a_rollback_and_no_fork() -> None:
+    assert judged(shown(Builder(HONEST.lines[:1]), MEMORY, ROOT)) == (
+        {Code.ROLLBACK, Code.CHECKPOINT_SIGNATURE},
+        ExitCode.FALSE,
+    )
+
+
+def test_a_rotated_root_and_a_threshold_change_nothing() -> None:
+    rotated = Builder()
+    rotated.add("genesis", genesis_body(), ROOT)
+    rotated.add("key", key_body(NEW_ROOT, "root", "rotate", replaces=ROOT.id), ROOT)
+    rotated.add("key", key_body(LOG, "log"), NEW_ROOT)
+    rotated.add("key", key_body(RUNNER, "runner"), NEW_ROOT)
+    memory = remembered(rotated.runs(2))
+    assert len(memory[1]) == 3
+    assert judged(shown(begun(log=NEW_LOG).runs(4), memory)) == ({Code.FORK}, ExitCode.FALSE)
+    several = Builder()
+    several.add("genesis", genesis_body(), ROOT)
+    several.add("key", key_body(NEW_ROOT, "root"), ROOT)
+    several.add("threshold", threshold_body(2), ROOT)
+    several.act("key", key_body(LOG, "log"), ROOT, NEW_ROOT)
+    several.act("key", key_body(RUNNER, "runner"), ROOT, NEW_ROOT)
+    memory = remembered(several.runs(2))
+    assert len(memory[1]) == 5
+    assert judged(shown(begun(log=NEW_LOG).runs(4), memory)) == ({Code.FORK}, ExitCode.FALSE)
+
+
+# ------------------------------------------------------------------------------------------- it accuses nobody falsely
+
+VICTIM = begun(log=NEW_LOG).runs(5)
+"""An honest log that never enrolled the key ``LOG``."""
+FOREIGN = ({Code.MEMORY_FOREIGN}, ExitCode.UNREADABLE)
+
+
+def test_a_stranger_with_a_root_of_his_own_accuses_nobody() -> None:
+    assert judged(shown(VICTIM, remembered(begun(root=STRANGER).runs(5)))) == FOREIGN
+
+
+def test_a_log_of_another_name_under_the_same_root_accuses_nobody() -> None:
+    memory = remembered(begun(origin="example.org/other").runs(5), origin="example.org/other")
+    assert judged(shown(VICTIM, memory)) == ({Code.CHECKPOINT_ORIGIN}, ExitCode.FALSE)
+    head = sign_head(begun().runs(5).lines)
+    assert judged(shown(VICTIM, (head, memory[1]))) == FOREIGN
+    mixed = (HONEST.lines[0][:-1], *memory[1][1:])
+    assert judged(shown(VICTIM, (sign_head(VICTIM.lines, STRANGER), mixed))) == FOREIGN
+
+
+def test_a_head_by_somebody_else_behind_true_entries_accuses_nobody() -> None:
+    for key in (STRANGER, ROOT, RUNNER):
+        forged = sign_head([*HONEST.lines[1:], HONEST.lines[0]], key)
+        assert judged(shown(VICTIM, (forged, MEMORY[1]))) == FOREIGN
+        assert judged(shown(VICTIM, (forged, (*MEMORY[1], HONEST.lines[2][:-1])))) == FOREIGN
+
+
+def test_a_key_that_a_stranger_enrols_accuses_nobody() -> None:
+    """By an entry that looks like the root's, signed by himself, and by a root key that he enrols first."""
+    forged = Builder(HONEST.lines[:1])
+    forged.add("key", key_body(STRANGER, "log"), STRANGER)
+    forged.add("key", key_body(STRANGER, "log"), ROOT)
+    forged.lines[2] = forged.lines[2][:-99] + forged.lines[1][-99:]
+    head = sign_head(forged.runs(3).lines, STRANGER)
+    for lines in (forged.lines[:2], [forged.lines[0], forged.lines[2]], forged.lines[:3]):
+        assert judged(shown(VICTIM, (head, tuple(line[:-1] for line in lines)))) == FOREIGN
+
+
+def test_a_signer_that_was_revoked_in_front_of_the_head_accuses_nobody() -> None:
+    ended = begun()
+    ended.add("key", key_body(LOG, "log", "revoke"), ROOT)
+    lines = tuple(line[:-1] for line in (*ended.lines[:2], ended.lines[3]))
+    assert judged(shown(VICTIM, (sign_head(ended.runs(5).lines), lines))) == FOREIGN
+
+
+def test_entries_that_were_changed_accuse_nobody_and_break_nothing() -> None:
+    for number, line in enumerate(MEMORY[1]):
+        for at in range(0, len(line), 7):
+            changed = bytearray(line)
+            changed[at] ^= 1 << at % 8
+            lines = [bytes(changed) if n == number else kept for n, kept in enumerate(MEMORY[1])]
+            assert judged(shown(VICTIM, (MEMORY[0], tuple(lines)))) == FOREIGN
+    for lines in ((), MEMORY[1][:1], MEMORY[1][1:], MEMORY[1][::-1], (*MEMORY[1], MEMORY[1][1]), (b"", b"x")):
+        assert judged(shown(VICTIM, (MEMORY[0], lines))) == FOREIGN
+
+
+def test_where_line_one_is_damaged_nothing_is_accused() -> None:
+    broken = Builder(list(VICTIM.lines))
+    broken.lines[0] = broken.lines[0].replace(b"example.org", b"exampl3.org")
+    assert not {Code.FORK, Code.ROLLBACK, Code.MEMORY_FOREIGN} & set(shown(broken, MEMORY).counts)
+
+
+def test_more_entries_than_a_memory_holds_are_not_kept() -> None:
+    long = Builder()
+    long.add("genesis", genesis_body(), ROOT)
+    root = ROOT
+    for number in range(MAX_ENROLMENTS // 600):
+        new = Key(f"root-{number}")
+        long.add("key", key_body(new, "root", "rotate", replaces=root.id, reason="x" * 200), root)
+        root = new
+    long.add("key", key_body(LOG, "log"), root)
+    assert remembered(long)[1] == ()
+
+
+# ------------------------------------------------------------------------------------------------------ proof files
+
+
+def test_a_proof_of_another_history_under_the_same_root_is_a_fork() -> None:
+    other = begun(log=NEW_LOG).runs(5)
+    source = MemorySource(other.data, checkpoint=sign_head(other.lines, NEW_LOG))
+    data = format_proof(prove_entry(source, 4))
+    head, lines = MEMORY
+    for name, wanted in (("memory", {Code.FORK}), ("another", {Code.MEMORY_FOREIGN})):
+        found = check_proof(data, "p", TRUST, ((name, head),), enrolments={"memory": lines})
+        assert set(found.counts) == wanted
+    kept = ((f"checkpoints/{size:012d}.note", sign_head(other.lines[:size], NEW_LOG)) for size in (5,))
+    source = MemorySource(other.data, checkpoint=sign_head(other.lines, NEW_LOG), kept=tuple(kept))
+    data = format_consistency(prove_heads(source, 5, 8))
+    found = check_consistency_file(data, "c", TRUST, (("memory", head),), enrolments={"memory": lines})
+    assert set(found.counts) == {Code.FORK}
+
+
+def test_a_run_that_differs_alone_is_a_fork_as_ever() -> None:
+    other = begun()
+    other.add("run", run_body(99), RUNNER)
+    assert judged(shown(other.runs(7), MEMORY, LOG)) == ({Code.FORK}, ExitCode.FALSE)
