@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
 
 def faults(entry: Any) -> Iterator[Finding]:
-    """What verify would report about a receipt by itself."""
+    """What verify would report about an entry by itself."""
     from msgspec.json import encode
 
     from k3_ledger.schemas.findings import Finding
     from k3_ledger.schemas.outcomes import Position
     from k3_ledger.verify.receipts import check_artifact_names, check_bundle, check_run
 
+    if entry.kind == "witness":
+        yield from _cosignature_faults(entry)
     if entry.kind not in ("run", "failed"):
         return
     found = [*check_bundle(encode(entry), entry.kind, entry.body.bundle), *check_artifact_names(entry.body)]
@@ -29,6 +31,20 @@ def faults(entry: Any) -> Iterator[Finding]:
     for fault in found:
         place = Position(index=entry.index, field=fault.field)
         yield Finding(fault.code, fault.message, place, fault.expected, fault.found)
+
+
+def _cosignature_faults(entry: Any) -> Iterator[Finding]:
+    """What is wrong with a kept cosignature whatever the checkpoint is."""
+    from k3_ledger.schemas.errors import LedgerError
+    from k3_ledger.schemas.findings import Code, Finding
+    from k3_ledger.schemas.outcomes import Position
+    from k3_ledger.verify.witness_entries import read_line
+
+    try:
+        read_line(entry.body)
+    except LedgerError as error:
+        place = Position(index=entry.index, field="body.cosignature")
+        yield Finding(Code.WITNESS_ENTRY_FALSE, error.finding.message, place)
 
 
 def admission(ledger: Ledger) -> EntryCheck:

@@ -230,14 +230,14 @@ class MergeBody(Model):
 
 
 class WitnessBody(Model):
-    """A cosignature kept in the log for the record."""
+    """A cosignature kept in the log for the record: the witness signed the checkpoint. It vouches for nothing."""
 
     checkpoint_sha256: Hex64
-    """SHA-256 of the checkpoint's note text."""
+    """SHA-256 of the checkpoint's note text, of a size at most this entry's index."""
     witness: Name
     """Key name of the witness."""
     cosignature: Text
-    """Its signature line."""
+    """Its signature line, without the line feed."""
 
 
 class NoteBody(Model):

@@ -28,6 +28,7 @@ from k3_ledger.verify.scan import ChunkMark, Scan, scan_log
 from k3_ledger.verify.settle import check_attested, check_demands, check_keys, count_unchecked, make_report
 from k3_ledger.verify.tail import advise_on_tail, is_remainder
 from k3_ledger.verify.timestamps import check_timestamps
+from k3_ledger.verify.witness_entries import check_witness_entries
 from k3_ledger.verify.work import LOG_NAME
 
 if TYPE_CHECKING:
@@ -250,6 +251,7 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
         check_keys(scan, policy)
         # 6 checkpoint, 7 memory, 8 witnesses: what signed heads commit to.
         check_heads(scan, heads, policy, options.clock)
+        check_witness_entries(scan, source, policy)
         advise_on_tail(scan, heads)
         # 9 artifacts, re-hashed.
         check_artifacts(scan, source if options.artifacts else None)

@@ -26,6 +26,7 @@ from k3_ledger.verify.report import FindingLog, Head
 from k3_ledger.verify.scan import Joiner, Scan
 from k3_ledger.verify.settle import check_attested, check_demands, check_keys, count_unchecked, make_report
 from k3_ledger.verify.timestamps import check_timestamps
+from k3_ledger.verify.witness_entries import count_witness_entries
 from k3_ledger.verify.work import LOG_NAME, check_chunk
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def check_partial(source: TileSource, policy: TrustPolicy | None, options: Optio
         settled = _settled(scan, heads)
         judged = policy if settled.heads == heads.heads else _without_heads(policy)
         check_heads(scan, settled, judged, options.clock)
+        count_witness_entries(scan)
         check_artifacts(scan, source if options.artifacts else None)
         waiting = sum(map(len, scan.references.values()))
         scan.tallies["receipts"].not_checked += waiting

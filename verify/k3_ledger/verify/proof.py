@@ -37,6 +37,7 @@ from k3_ledger.verify.report import FindingLog, Head, Report, VerificationError
 from k3_ledger.verify.scan import Scan
 from k3_ledger.verify.settle import check_attested, check_demands, check_keys, make_report
 from k3_ledger.verify.source import MemorySource
+from k3_ledger.verify.witness_entries import count_witness_entries
 from k3_ledger.verify.witnesses import check_witnesses
 from k3_ledger.verify.work import RECEIPTS, check_genesis
 
@@ -87,6 +88,7 @@ def check_proof(
     heads, good = check_head(scan, name, proof)
     if heads:
         check_witnesses(scan, heads, good, policy)
+        count_witness_entries(scan)
         check_size(scan, heads[0].checkpoint.size, policy)
     scan.newest_size = good[0].checkpoint.size if good else None
     check_freshness(scan, policy, clock)

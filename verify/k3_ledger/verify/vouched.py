@@ -28,9 +28,7 @@ def enrolments_of(scan: Scan, note: bytes) -> tuple[bytes, ...]:
     """The lines of a log that verified which enrol the signer of its newest head, genesis first, without their LF."""
     from k3_ledger.verify.prove import rests_on  # noqa: PLC0415 - only where a head is to be remembered
 
-    first = scan.actions.get(0)
-    if first is None:
-        return ()
+    first = scan.actions[0]
     try:
         needed = rests_on(0, {0: first}, {at: line for at, line in scan.actions.items() if at}, note, scan.source)
     except LedgerError:  # there are too many

@@ -159,6 +159,8 @@ class Code(enum.Enum):
     COSIGNATURE_TIMELESS = enum.auto()
     COSIGNATURE_REPEATED = enum.auto()
     WITNESS_NOT_INDEPENDENT = enum.auto()
+    WITNESS_ENTRY_FALSE = enum.auto()
+    WITNESS_ENTRY_OPEN = enum.auto()
     WITNESS_REQUEST = enum.auto()
     WITNESS_ORIGIN = enum.auto()
     WITNESS_OLD_SIZE = enum.auto()

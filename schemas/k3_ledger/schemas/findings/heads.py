@@ -155,6 +155,18 @@ ROWS: Final = {
         "witness it, so its cosignatures count for nothing.",
         "name witnesses that others run",
     ),
+    "WITNESS_ENTRY_FALSE": CodeInfo(
+        Area.CHECKPOINT, E, "witness entry that says something false",
+        "An entry keeps a cosignature that is none: the line is not of the witness that it names, or is no signature "
+        "of that witness over the checkpoint.",
+        "the log's operator takes it back with the log key that signed it (`k3-ledger key revoke KEY --from N`), and "
+        "enrols a new one; cosignatures that count stand beside the checkpoints",
+    ),
+    "WITNESS_ENTRY_OPEN": CodeInfo(
+        Area.CHECKPOINT, N, "witness entry not checked",
+        "An entry keeps a cosignature of a checkpoint that is not here, or by a witness whose key nobody named.",
+        "put the checkpoint into checkpoints/, and the witness's key into the trust policy",
+    ),
     "WITNESS_REQUEST": CodeInfo(
         Area.WITNESS, E, "malformed request to a witness",
         "The bytes are not what a witness can be asked: the old size, a proof, a blank line and a checkpoint.",
