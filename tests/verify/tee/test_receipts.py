@@ -296,6 +296,10 @@ def test_imported_receipts_are_counted() -> None:
     }  # fmt: skip
     built.add("import", body, LOG)
     report = check_log(MemorySource(built.data), REQUIRED, Options(artifacts=False))
-    assert codes(report) == {"REQUIRED_NOT_CHECKED"}
+    assert codes(report) == {"REQUIRED_NOT_CHECKED", "IMPORT_QUOTE_OPEN"}
     assert counts(report) == (0, 0, 1)
-    assert "checked by the audit command" in step(report).detail
+    assert "1 imported receipts with foreign attestations, 0 of which hold" in step(report).detail
+    nobody = TrustPolicy(REQUIRED.root_public_key, require=frozenset({"attestations"}))
+    report = check_log(MemorySource(built.data), nobody, Options(artifacts=False))
+    assert (codes(report), counts(report)) == ({"REQUIRED_NOT_CHECKED"}, (0, 0, 1))
+    assert "; `k3-ledger audit polaris` checks the log that they come from" in step(report).detail

@@ -142,9 +142,18 @@ def check_attested(scan: Scan, source: LogSource, policy: TrustPolicy | None) ->
     elif attested:
         tally.not_checked += len(attested)
         notes.append(f"{len(attested)} receipts are attested; no trust directory says whose certificates count")
-    if scan.imported:
+    at_hand = bool(scan.marks) and not scan.missing and Code.LINE_TOO_LONG not in scan.findings.counts
+    if scan.imported and at_hand and demands is not None and demands.anchors:
+        from k3_ledger.verify.polaris.quotes import check_imported  # noqa: PLC0415 - X.509, where a quote is
+
+        notes.append(check_imported(scan, source, demands))
+    elif scan.imported:
         tally.not_checked += scan.imported
-        notes.append(f"{scan.imported} imported receipts with foreign attestations, checked by the audit command")
+        why = "no trust directory says whose certificates count" if at_hand else "the log is not here in full"
+        notes.append(
+            f"{scan.imported} imported receipts with foreign attestations: {why}; `k3-ledger audit polaris` checks the "
+            "log that they come from"
+        )
     tally.detail = "; ".join(notes) or "no enclave quotes"
 
 

@@ -223,6 +223,7 @@ class Code(enum.Enum):
     ARTIFACT_NAME_TAKEN = enum.auto()
     IMPORT_ORIGINAL = enum.auto()
     IMPORT_DIFFERS = enum.auto()
+    IMPORT_QUOTE_OPEN = enum.auto()
     REFERENCE_UNKNOWN = enum.auto()
     REFERENCE_KIND = enum.auto()
     # -- policy, said in receipts ---

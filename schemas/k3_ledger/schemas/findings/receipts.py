@@ -57,6 +57,12 @@ ROWS: Final = {
         "keep both: the ledger holds the earlier bytes as artifacts; ask who changed the log, and to seal what it says "
         "now, import it into another ledger",
     ),
+    "IMPORT_QUOTE_OPEN": CodeInfo(
+        Area.RECEIPT, Severity.NOTE, "imported quote not checked",
+        "An import says that its original is attested, and that could not be looked at: the original is not here, "
+        "cannot be read, carries no quote, or lacks a field that the check needs.",
+        "put the artifacts beside the ledger, or run `k3-ledger audit polaris` on the log that the receipt comes from",
+    ),
     "REFERENCE_UNKNOWN": CodeInfo(
         Area.RECEIPT, E, "entry names an entry that is not there",
         "An entry refers to an earlier entry by an identity that no earlier entry has.",

@@ -1,0 +1,159 @@
+"""Quotes of imported receipts: checked with the reader's certificates where the originals are here, else named."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from docs.examples.made_up_intel import FLAGS, World
+
+from k3_ledger.schemas.errors import StoreError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import ExitCode
+from k3_ledger.verify.attestation import AttestationPolicy
+from k3_ledger.verify.log import check_log
+from k3_ledger.verify.polaris import audit, parse_log, to_import
+from k3_ledger.verify.policy import TrustPolicy
+from k3_ledger.verify.source import MemorySource
+from tests.ledgers import LOG, ROOT, Builder, key_body, sign_head, small_ledger
+from tests.verify.polaris import make_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from k3_ledger.verify.report import Report
+
+WORLD = World()
+DEMANDS = AttestationPolicy(measurements=(("mrtd", frozenset({"c1" * 48})),), anchors=WORLD.anchors())
+
+
+@pytest.fixture
+def imported(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Builder, dict[str, bytes]]]:
+    """A ledger that imported a log whose quotes ``world`` made, and its artifacts."""
+
+    def build(world: World = WORLD, change: Callable[[Any], None] = lambda _: None) -> tuple[Builder, dict[str, bytes]]:
+        monkeypatch.setattr(make_log, "quote", lambda _, data: world.quote(data, padding=bytes(5)))
+        draft = make_log.draft()
+        for run in draft.runs:
+            run.attestation["timestamp_utc"] = "2026-06-01T00:00:00Z"
+            run.tdx["collateral_b64"] = make_log.b64(world.collateral())
+            change(run)
+        files = make_log.build(draft)
+        made = small_ledger(1)
+        blobs: dict[str, bytes] = {}
+        for item in to_import(parse_log(files), files, audit(files)):
+            made.add("import", item.body, LOG)
+            blobs |= item.blobs
+        return made, blobs
+
+    return build
+
+
+def judged(made: Builder, blobs: dict[str, bytes], demands: AttestationPolicy | None = DEMANDS) -> Report:
+    source = MemorySource(made.data, checkpoint=sign_head(made.lines), artifacts=blobs)
+    return check_log(source, TrustPolicy(ROOT.public, attestation=demands))
+
+
+def step(report: Report) -> tuple[int, int, int]:
+    found = next(result for result in report.steps if result.name == "attestations")
+    return found.checked, found.failed, found.not_checked
+
+
+def quoted(made: Builder) -> int:
+    return sum(b'"attestation":"tdx-quote"' in line for line in made.lines)
+
+
+def test_quotes_of_imports_are_checked_where_their_originals_are_here(imported: Any) -> None:
+    made, blobs = imported()
+    count = quoted(made)
+    report = judged(made, blobs)
+    assert (count > 1, report.exit_code) == (True, ExitCode.VERIFIED)
+    assert step(report) == (count, 0, 0)
+    assert set(report.counts) == {Code.QUOTE_MALLEABLE, Code.QUOTE_TIME_UNBOUND}
+    assert report.findings[0].position.index is not None
+    detail = next(result.detail for result in report.steps if result.name == "attestations")
+    assert f"{count} imported receipts with foreign attestations, {count} of which hold" in detail
+
+
+def test_without_a_trust_directory_or_the_originals_they_are_not_checked(imported: Any) -> None:
+    made, blobs = imported()
+    for given, demands in ((blobs, None), (blobs, replace(DEMANDS, anchors=()))):
+        report = judged(made, given, demands)
+        assert step(report) == (0, 0, quoted(made))
+    report = judged(made, {})
+    assert step(report) == (0, 0, quoted(made))
+    assert report.counts[Code.IMPORT_QUOTE_OPEN] == quoted(made)
+    changed = {digest: data + b" " for digest, data in blobs.items()}
+    assert step(judged(made, changed)) == (0, 0, quoted(made))
+
+
+WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], Code]] = {
+    "another root": ({"root_key": 99}, {}, Code.QUOTE_CHAIN),
+    "a platform that is not allowed": ({"flags": FLAGS | {"smt": b"\xff"}}, {}, Code.QUOTE_PLATFORM),
+    "another pin": ({}, {"measurements": (("mrtd", frozenset({"c2" * 48})),)}, Code.QUOTE_MEASUREMENT),
+    "much later": ({}, {"at": 1_900_000_000}, Code.QUOTE_EXPIRED),
+}
+
+
+@pytest.mark.parametrize(("world", "demands", "code"), WRONG.values(), ids=WRONG)
+def test_a_quote_that_does_not_hold_is_an_error_of_its_entry(
+    imported: Any, world: dict[str, Any], demands: dict[str, Any], code: Code
+) -> None:
+    made, blobs = imported(World(**world))
+    report = judged(made, blobs, replace(DEMANDS, **demands))
+    assert (report.exit_code, code in report.counts) == (ExitCode.FALSE, True)
+    assert step(report) == (quoted(made), quoted(made), 0)
+
+
+def test_a_quote_of_another_receipt_is_not_this_ones(imported: Any) -> None:
+    _, blobs = imported()
+    originals = [digest for digest, data in blobs.items() if b'"quote_b64"' in data]
+    one, two = (json.loads(blobs[digest]) for digest in originals[:2])
+    one["tdx"]["quote_b64"] = two["tdx"]["quote_b64"]
+    data = json.dumps(one).encode()
+    digest = hashlib.sha256(data).hexdigest()
+    artifact = {"name": "receipt.json", "sha256": digest, "size": len(data), "media_type": "application/json"}
+    forged = small_ledger(1)
+    forged.add("import", body(artifact), LOG)
+    report = judged(forged, {digest: data})
+    assert (report.exit_code, Code.FOREIGN_HASH in report.counts, step(report)) == (ExitCode.FALSE, True, (1, 1, 0))
+
+
+def body(artifact: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {
+        "format": "polaris/1", "foreign_id": "x", "original_sha256": artifact["sha256"], "attestation": "tdx-quote",
+        "fields": [], "findings": [], "artifacts": [artifact], **changes,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("data", [b"", b"no JSON", b"[]", b"{}", b'{"tdx":{}}', b"x" * (1 << 22) + b"y"])
+@pytest.mark.parametrize("changes", [{}, {"format": "other/1"}, {"attestation": "ed25519"}])
+def test_an_original_that_cannot_be_judged_is_not_checked(data: bytes, changes: dict[str, Any]) -> None:
+    digest = hashlib.sha256(data).hexdigest()
+    artifact = {"name": "receipt.json", "sha256": digest, "size": len(data), "media_type": "application/json"}
+    made = small_ledger(1)
+    made.add("import", body(artifact, **changes), LOG)
+    report = judged(made, {digest: data})
+    assert (set(report.counts), step(report)) == ({Code.IMPORT_QUOTE_OPEN}, (0, 0, 1))
+    assert report.exit_code is ExitCode.VERIFIED
+
+
+def test_an_original_that_cannot_be_read_is_not_checked(imported: Any) -> None:
+    class Failing(MemorySource):
+        def open_artifact(self, digest: str) -> Any:
+            raise StoreError(Code.UNREADABLE, f"{digest}: the disk failed")
+
+    made, _ = imported()
+    report = check_log(Failing(made.data), TrustPolicy(ROOT.public, attestation=DEMANDS))
+    assert step(report) == (0, 0, quoted(made))
+    assert report.counts[Code.IMPORT_QUOTE_OPEN] == quoted(made)
+
+
+def test_what_was_taken_back_is_not_looked_at(imported: Any) -> None:
+    made, blobs = imported(World(root_key=99))
+    made.add("key", key_body(LOG, "log", "revoke", revoked_from=5), ROOT)
+    source = MemorySource(made.data, artifacts=blobs)
+    assert step(check_log(source, TrustPolicy(ROOT.public, attestation=DEMANDS))) == (0, 0, 0)

@@ -1,0 +1,121 @@
+"""Step 13 for `import` entries: the quote of a foreign receipt, by the checker that the audit uses.
+
+What is checked is the original, an artifact of the entry: its quote under the reader's certificates and demands, and
+that the quote's report data are those that the receipt's own digests make. Everything else that an original may say
+wrong is the audit's, and the entry keeps what that found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from k3_ledger.ledger.core.framing import parse_line
+from k3_ledger.schemas.decode import decode
+from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.outcomes import Outcome
+from k3_ledger.verify.again import read_again
+from k3_ledger.verify.polaris.audit import check_receipt
+from k3_ledger.verify.polaris.hashes import Check
+from k3_ledger.verify.polaris.origin import open_origin
+from k3_ledger.verify.polaris.parse import parse_log
+from k3_ledger.verify.polaris.to_import import FORMAT
+from k3_ledger.verify.tee.outcome import worst
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from k3_ledger.verify.attestation import AttestationPolicy
+    from k3_ledger.verify.polaris.origin import Origin
+    from k3_ledger.verify.scan import Scan
+    from k3_ledger.verify.source import LogSource
+
+QUOTED: Final = "tdx-quote"
+"""How an import body says that its original carries a quote."""
+MAX_ORIGINAL: Final = 1 << 22
+"""Longest original that is read, in bytes; one of the family has about 60,000."""
+NEEDED: Final = (
+    *(Check.QUOTE, Check.REPORT_NONCE, Check.REPORT_RESULT, Check.RESULT),
+    *(Check.DCAP, Check.PLATFORM, Check.MEASUREMENTS),
+)
+"""What has to pass before a foreign receipt is called attested."""
+
+
+def check_imported(scan: Scan, source: LogSource, demands: AttestationPolicy) -> str:
+    """Check the originals of attested imports; tallies and findings are added to ``scan``.
+
+    Returns:
+        What became of them, in words.
+
+    Raises:
+        PolicyError: the trust directory holds what is no certificate.
+        StoreError: the log could not be read again, or is no longer what was verified.
+    """
+    origin = open_origin(demands)
+    tally = scan.tallies["attestations"]
+    passed = 0
+    for position, body in _bodies(scan, source):
+        outcome, findings = _check(body, source, origin)
+        tally.checked += outcome is not Outcome.NOT_CHECKED
+        tally.not_checked += outcome is Outcome.NOT_CHECKED
+        tally.failed += outcome is Outcome.FAIL
+        passed += outcome is Outcome.PASS
+        place = scan.place(position, "body.original_sha256")
+        for finding in findings:
+            scan.findings.add(replace(finding, position=place))
+    return f"{scan.imported} imported receipts with foreign attestations, {passed} of which hold; {origin.sentence}"
+
+
+def _bodies(scan: Scan, source: LogSource) -> Iterator[tuple[int, Any]]:
+    """Attested imports that count, in log order."""
+    found = {at for (_, kind), uses in scan.keyring.uses.items() if kind == "import" for at in uses}
+    wanted = found - scan.keyring.disowned()
+    for mark, data in read_again(source, scan.marks):
+        for position, line in enumerate(data.split(b"\n")[:-1], start=mark.first_line):
+            if position not in wanted:
+                continue
+            body: Any = decode(parse_line(line).entry).body
+            if body.attestation != "none":
+                yield position, body
+
+
+def _check(body: Any, source: LogSource, origin: Origin) -> tuple[Outcome, list[Finding]]:
+    if (body.format, body.attestation) != (FORMAT, QUOTED):
+        return _open(f"its attestation is {body.attestation} of the format {body.format}, which is not a quote")
+    data = _original(body, source)
+    if data is None:
+        return _open("its original is not here")
+    (run,) = parse_log({"runs/original/receipt.json": data}).runs
+    hashes = check_receipt(run, (), origin)
+    outcomes = {result.check: result.outcome for result in hashes.results}
+    outcome = worst(outcomes.get(check, Outcome.NOT_CHECKED) for check in NEEDED)
+    failed = outcome is Outcome.FAIL  # else what is wrong is wrong elsewhere in the original, and the audit's to say
+    said = (finding for finding in hashes.findings if finding.code.name.startswith("QUOTE_") or failed)
+    found = [finding for finding in said if failed or not finding.code.info.exit]
+    if outcome is Outcome.NOT_CHECKED:
+        first = next(check for check in NEEDED if outcomes.get(check) is not Outcome.PASS)
+        found += _open(f"{first.title} could not be checked")[1]
+    return outcome, found
+
+
+def _open(why: str) -> tuple[Outcome, list[Finding]]:
+    return Outcome.NOT_CHECKED, [Finding(Code.IMPORT_QUOTE_OPEN, f"an imported receipt's quote was not checked: {why}")]
+
+
+def _original(body: Any, source: LogSource) -> bytes | None:
+    """The original, if it is here and is itself."""
+    try:
+        stream = source.open_artifact(body.original_sha256)
+        if stream is None:
+            return None
+        parts, left = [], MAX_ORIGINAL + 1
+        with stream:
+            while left > 0 and (block := stream.read(left)):
+                parts.append(block)
+                left -= len(block)
+    except LedgerError:
+        return None
+    data = b"".join(parts)
+    return data if sha256(data).hexdigest() == body.original_sha256 else None
