@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -38,7 +38,7 @@ NEW_LOG, NEW_ROOT, STRANGER = Key("thief-log"), Key("root-2"), Key("stranger")
 TRUST = TrustPolicy(ROOT.public, ORIGIN)
 
 
-def begun(root: Key = ROOT, log: Key = LOG, origin: str = ORIGIN, **first: object) -> Builder:
+def begun(root: Key = ROOT, log: Key = LOG, origin: str = ORIGIN, **first: Any) -> Builder:
     """A log with keys of its own choice."""
     made = Builder(origin=origin, root=root)
     made.add("genesis", genesis_body(root, origin), root, **first)
@@ -80,7 +80,7 @@ def test_what_is_kept_is_genesis_and_the_enrolment_of_the_signer() -> None:
 @pytest.mark.parametrize("runs", [0, 1, 5, 9])
 @pytest.mark.parametrize("genesis", ["the same genesis", "a genesis made anew"])
 def test_another_history_under_the_same_root_is_a_fork(runs: int, genesis: str) -> None:
-    anew = {} if genesis == "the same genesis" else {"time": "2025-12-31T00:00:00Z"}
+    anew: dict[str, Any] = {} if genesis == "the same genesis" else {"time": "2025-12-31T00:00:00Z"}
     assert judged(shown(begun(log=NEW_LOG, **anew).runs(runs), MEMORY)) == ({Code.FORK}, ExitCode.FALSE)
 
 
@@ -168,8 +168,8 @@ def test_entries_that_were_changed_accuse_nobody_and_break_nothing() -> None:
             changed[at] ^= 1 << at % 8
             lines = [bytes(changed) if n == number else kept for n, kept in enumerate(MEMORY[1])]
             assert judged(shown(VICTIM, (MEMORY[0], tuple(lines)))) == FOREIGN
-    for lines in ((), MEMORY[1][:1], MEMORY[1][1:], MEMORY[1][::-1], (*MEMORY[1], MEMORY[1][1]), (b"", b"x")):
-        assert judged(shown(VICTIM, (MEMORY[0], lines))) == FOREIGN
+    for some in ((), MEMORY[1][:1], MEMORY[1][1:], MEMORY[1][::-1], (*MEMORY[1], MEMORY[1][1]), (b"", b"x")):
+        assert judged(shown(VICTIM, (MEMORY[0], some))) == FOREIGN
 
 
 def test_where_line_one_is_damaged_nothing_is_accused() -> None:
