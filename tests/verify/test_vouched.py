@@ -172,6 +172,11 @@ def test_entries_that_were_changed_accuse_nobody_and_break_nothing() -> None:
         assert judged(shown(VICTIM, (MEMORY[0], some))) == FOREIGN
 
 
+def test_true_entries_among_which_one_is_damaged_are_no_evidence() -> None:
+    damaged = HONEST.lines[2][:-99] + HONEST.lines[1][-99:-1]
+    assert judged(shown(VICTIM, (MEMORY[0], (*MEMORY[1], damaged)))) == FOREIGN
+
+
 def test_where_line_one_is_damaged_nothing_is_accused() -> None:
     broken = Builder(list(VICTIM.lines))
     broken.lines[0] = broken.lines[0].replace(b"example.org", b"exampl3.org")

@@ -117,6 +117,11 @@ OPEN: dict[str, tuple[dict[str, Any], tuple[NoteKey, ...], tuple[int, ...]]] = {
     "the checkpoint is not here": ({}, (KEY,), ()),
     "a checkpoint of nothing": ({"checkpoint_sha256": "00" * 32}, (KEY,), (SIZE,)),
     "a witness whose key nobody named": ({}, (), (SIZE,)),
+    "a key of the log in another role": (
+        {"cosignature": NoteKey(NAME, "runner", COSIGNER_TYPE).line(TEXT, NOON).removesuffix("\n")},
+        (KEY,),
+        (SIZE,),
+    ),
     "another witness is named": ({}, (THIRD,), (SIZE,)),
     "a key that nobody named": ({"cosignature": OTHER.line(TEXT, NOON).removesuffix("\n")}, (KEY,), (SIZE,)),
 }
