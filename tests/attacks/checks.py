@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from k3_ledger.ledger.core.framing import HEAD, TAIL_LEN, Line
-from k3_ledger.ledger.core.keyring import Keyring
 from k3_ledger.ledger.core.note import VerifiedSignature
 from k3_ledger.ledger.core.proof import ProofEntry, ProofFile
+from k3_ledger.ledger.core.rootactions import rest
 from k3_ledger.ledger.core.tiles import parse_entries, parse_hashes
 from k3_ledger.rescore.claims.status import Part, Status
 from k3_ledger.schemas.decode import decode
@@ -73,12 +73,9 @@ def _up_to_date(ring: Any, *_: object) -> Any:
     return ring._seen[-2]
 
 
-_REST = Keyring._rest
-
-
-def _at_rest(ring: Any, actions: list[Any]) -> Any:
+def _at_rest(raw: bytes, genesis: int, actions: list[Any]) -> Any:
     """An action that undoes what it rests on is passed over, and nothing said."""
-    return _REST(ring, actions) or _REST(ring, actions[:-1])
+    return rest(raw, genesis, actions) or rest(raw, genesis, actions[:-1])
 
 
 def _proof(data: bytes, **_: object) -> ProofFile:
@@ -228,11 +225,11 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "core.keyring.Keyring._threshold_faults": ((f"{CORE}.keyring.Keyring._threshold_faults", _nothing),),
     "core.keyring.Keyring.threshold": (
         (f"{CORE}.keyring.Keyring.threshold", property(lambda _: 1, _none)),
-        (f"{CORE}.keyring._State.threshold", property(lambda _: 1)),
+        (f"{CORE}.rootactions.State.threshold", property(lambda _: 1)),
     ),
     "core.keyring.Keyring._endorsers": ((f"{CORE}.keyring.Keyring._endorsers", _nothing),),
     "core.keyring.Keyring._made_after": ((f"{CORE}.keyring.Keyring._made_after", _up_to_date),),
-    "core.keyring.Keyring._rest": ((f"{CORE}.keyring.Keyring._rest", _at_rest),),
+    "core.rootactions.rest": ((f"{CORE}.keyring.rest", _at_rest),),
     "core.keyring._weakness": ((f"{CORE}.keyring._weakness", _nothing),),
     "verify.settle._check_opened_by": ((f"{VERIFY}.settle._check_opened_by", _none),),
     "verify.settle._check_origin": ((f"{VERIFY}.settle._check_origin", _none),),
