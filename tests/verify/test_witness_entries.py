@@ -167,3 +167,10 @@ def test_a_line_that_verify_would_refuse_for_ever_is_not_appended() -> None:
     for changes, wanted in (({}, []), ({"cosignature": "yes"}, [Code.WITNESS_ENTRY_FALSE])):
         entry = decode(parse_line(ledger(**changes).lines[-1][:-1]).entry)
         assert [fault.code for fault in faults(entry)] == wanted
+
+
+def test_without_a_policy_nobody_s_key_is_known() -> None:
+    made = ledger()
+    kept = ((f"checkpoints/{SIZE:012d}.note", sign_head(made.lines[:SIZE])),)
+    report = check_log(MemorySource(made.data, checkpoint=sign_head(made.lines), kept=kept))
+    assert codes(report) == ({Code.WITNESS_ENTRY_OPEN}, ExitCode.VERIFIED)
