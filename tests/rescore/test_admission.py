@@ -20,7 +20,7 @@ from k3_ledger.rescore.sealing import new_verdicts, rule_body
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import ExitCode
 from k3_ledger.verify.log import read_entry
-from tests.ledgers import JUDGE, Builder
+from tests.ledgers import JUDGE, ROOT, Builder, Key, key_body
 from tests.rescore.receipts import DECODE, PREFILL, house_ledger, pin_body, verified
 from tests.rescore.test_cli_judging import invented
 from tests.rescore.test_replay import HOUSE
@@ -342,7 +342,7 @@ def test_a_rule_under_a_taken_name_judges_nothing_once_it_is_superseded() -> Non
     builder.add("verdict", body, JUDGE)
     builder.add("supersede", {"target": names["rule"], "reason": "another one is better", "replacement": None}, JUDGE)
     (judged,) = [step for step in settle_judgements(verified(builder)).steps if step.name == "verdicts"]
-    assert (judged.detail, judged.failed) == ("1 derived again", 0)
+    assert (judged.detail, judged.failed) == ("1 derived again, 1 supersessions read", 0)
 
 
 def test_verify_counts_verdicts_that_it_could_not_derive_again() -> None:
@@ -355,3 +355,96 @@ def test_verify_counts_verdicts_that_it_could_not_derive_again() -> None:
     builder.add("verdict", verdict(), JUDGE)
     (judged,) = [step for step in settle_judgements(verified(builder)).steps if step.name == "verdicts"]
     assert judged.detail == "1 derived again, 1 not derived again, 1 rules read"
+
+
+def supersession(target: str, replacement: str | None) -> dict[str, Any]:
+    return {"target": target, "reason": "a slip", "replacement": replacement}
+
+
+SECOND = Key("second-judge")
+CIRCLES = {
+    "itself": [("a", "a")],
+    "two in a circle": [("a", "b"), ("b", "a")],
+    "three in a circle": [("a", "b"), ("b", "c"), ("c", "a")],
+    "a tail that ends in a circle": [("d", "a"), ("a", "b"), ("b", "c"), ("c", "b")],
+    "what was superseded before": [("a", None), ("b", "a")],
+    "what was superseded by something else": [("a", "b"), ("c", "a")],
+}
+"""Supersessions (target, replacement), of which the last is refused and no other."""
+
+
+def notes() -> tuple[Builder, dict[str, str]]:
+    builder = Builder().open()
+    return builder, {name: builder.add("note", {"text": name, "artifacts": []}, JUDGE) for name in "abcd"}
+
+
+@pytest.mark.parametrize("what", CIRCLES)
+def test_a_replacement_that_does_not_stand_is_not_admitted_and_verify_refuses_it_until_it_is_superseded(
+    what: str,
+) -> None:
+    builder, names = notes()
+    *earlier, (target, replacement) = CIRCLES[what]
+    for one, other in earlier:
+        body = supersession(names[one], other and names[other])
+        assert asked(builder, "supersede", body) == []
+        builder.add("supersede", body, JUDGE)
+    assert settle_judgements(verified(builder)).exit_code is ExitCode.VERIFIED
+    body = supersession(names[target], replacement and names[replacement])
+    (said,) = asked(builder, "supersede", body)
+    assert (said.code, said.hint) == (Code.SUPERSEDE_REPLACEMENT, "correct the body; nothing was appended")
+    bad = builder.add("supersede", body, JUDGE)
+    report = settle_judgements(verified(builder))
+    assert (report.exit_code, [finding.code for finding in report.findings]) == (ExitCode.FALSE, [said.code])
+    assert report.findings[0].position.index == len(builder.lines) - 1
+    (step,) = [step for step in report.steps if step.name == "verdicts"]
+    assert (step.checked, step.failed, step.detail) == (
+        len(CIRCLES[what]), 1, f"{len(CIRCLES[what])} supersessions read",
+    )  # fmt: skip
+    builder.add("supersede", supersession(bad, None), JUDGE)
+    assert settle_judgements(verified(builder)).exit_code is ExitCode.VERIFIED
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(["a", "b", "c", "d", None])), max_size=6))
+def test_supersessions_that_are_admitted_never_go_in_a_circle(pairs: list[tuple[str, str | None]]) -> None:
+    builder, names = notes()
+    after: list[tuple[str, str | None]] = []
+    for target, replacement in pairs:
+        body = supersession(names[target], replacement and names[replacement])
+        if not asked(builder, "supersede", body):
+            builder.add("supersede", body, JUDGE)
+            after.append((target, replacement))
+    assert settle_judgements(verified(builder)).exit_code is ExitCode.VERIFIED
+    for start in "abcd":
+        reached, fresh = {start}, [start]
+        while fresh:
+            at = fresh.pop()
+            fresh += [to for one, to in after if one == at and to is not None]
+            assert start not in fresh
+            reached.update(fresh)
+
+
+def test_what_stands_in_its_place_may_be_older_and_may_itself_be_superseded_later() -> None:
+    builder, names = notes()
+    builder.add("supersede", supersession(names["d"], names["a"]), JUDGE)
+    builder.add("supersede", supersession(names["a"], names["b"]), JUDGE)
+    assert settle_judgements(verified(builder)).exit_code is ExitCode.VERIFIED
+
+
+def test_a_supersession_that_was_taken_back_bars_no_replacement_and_one_by_what_was_taken_back_is_not_checked() -> None:
+    builder, names = notes()
+    first = len(builder.lines)
+    builder.add("supersede", supersession(names["a"], names["b"]), JUDGE)
+    stolen = builder.add("note", {"text": "stolen", "artifacts": []}, JUDGE)
+    builder.add("key", key_body(JUDGE, "judge", "revoke", revoked_from=first), ROOT)
+    builder.add("key", key_body(SECOND, "judge"), ROOT)
+    honest = supersession(names["b"], names["a"])
+    ahead = list(verified(builder))
+    assert [item.disowned for item in ahead[first : first + 2]] == [True, True]
+    builder.add("supersede", honest, SECOND)
+    assert list(admit(list(verified(builder))[-1].entry, ahead)) == []
+    builder.add("supersede", supersession(names["c"], stolen), SECOND)
+    report = settle_judgements(verified(builder))
+    (step,) = [step for step in report.steps if step.name == "verdicts"]
+    assert (report.exit_code, step.checked, step.not_checked) == (ExitCode.VERIFIED, 1, 1)
+    assert report.findings[-1].code is Code.JUDGEMENT_DISOWNED

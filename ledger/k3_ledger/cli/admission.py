@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from k3_ledger.ledger.writer.batch import EntryCheck
     from k3_ledger.ledger.writer.store import Ledger
@@ -58,7 +57,7 @@ def admission(ledger: Ledger) -> EntryCheck:
         from msgspec.json import encode
 
         yield from faults(entry)
-        if entry.kind not in ("pin", "rule", "merge", "verdict"):
+        if entry.kind not in ("pin", "rule", "merge", "supersede", "verdict"):
             return
         asked = (entry.index, encode(entry.body))
         if asked in seen:  # rehearsed a moment ago
@@ -70,24 +69,29 @@ def admission(ledger: Ledger) -> EntryCheck:
 
             yield from admit_verdict(entry, open_verified(ledger.log_path.parent, judged=False))
         else:
-            yield from admit(entry, _before(ledger.log_path, entry))
+            yield from admit(entry, _before(ledger, entry))
         seen.add(asked)
 
     return check
 
 
-def _before(path: Path, entry: Any) -> Iterator[VerifiedEntry]:
-    """The entries of a log that a pin, a rule or a merge rests on."""
+def _before(ledger: Ledger, entry: Any) -> Iterator[VerifiedEntry]:
+    """The entries of a log that a pin, a rule, a merge or a supersession rests on."""
+    from dataclasses import replace
     from hashlib import sha256
 
     from k3_ledger.ledger.core.framing import parse_line
+    from k3_ledger.ledger.writer.roster import read_state
     from k3_ledger.verify.log import read_entry
 
     named = {"pin": "source", "merge": "run"}.get(entry.kind)
     wanted = None if named is None else getattr(entry.body, named)
-    kinds = {"rule": ("rule", "supersede"), "pin": ("pin", "supersede")}.get(entry.kind, ())
+    kinds = {"rule": ("rule", "supersede"), "pin": ("pin", "supersede"), "supersede": ("supersede",)}.get(
+        entry.kind, ()
+    )
+    keyring = None
     marks = [f'"kind":"{kind}"'.encode() for kind in kinds]
-    with path.open("rb") as lines:
+    with ledger.log_path.open("rb") as lines:
         for index, line in enumerate(lines):
             if index == entry.index:
                 return
@@ -95,4 +99,6 @@ def _before(path: Path, entry: Any) -> Iterator[VerifiedEntry]:
             if marked or wanted is not None:
                 data = parse_line(line.removesuffix(b"\n")).entry
                 if marked or sha256(data).hexdigest() == wanted:
-                    yield read_entry(index, data)
+                    keyring = keyring or read_state(ledger).keyring
+                    item = read_entry(index, data)
+                    yield replace(item, disowned=keyring.disowned_by(item.entry.key, index) is not None)

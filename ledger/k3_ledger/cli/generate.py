@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from k3_ledger.cli.words import finite
+
 HELP = """Continue a text with a K3-shaped model, on this machine, streamed as it comes.
 
 MODEL is a GGUF file, or a synthetic model by name (`synth:tiny`), which has random weights and writes nonsense.
@@ -22,7 +24,7 @@ def generate(
     model: Annotated[str, typer.Argument(help="A GGUF file, or synth:PRESET.", show_default=False)],
     text: Annotated[str, typer.Argument(help="What to continue.", show_default=False)],
     tokens: Annotated[int, typer.Option(min=1, help="Most tokens to write.")] = 64,
-    temperature: Annotated[float, typer.Option(min=0, help="0 is greedy.")] = 0.0,
+    temperature: Annotated[float, typer.Option(min=0, help="0 is greedy.", callback=finite)] = 0.0,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of a drawn text.", show_default="a new one")] = None,
     chunk: Annotated[int, typer.Option(min=1, help="Chunk width of prefill.")] = 64,
     device: Annotated[str, typer.Option(help="Torch device.")] = "cpu",
@@ -47,6 +49,7 @@ def generate(
         numerics = Numerics(dtype_named(dtype), deterministic=not fast)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--dtype") from error
+    check_device(device)
     options = Options(device=device, numerics=numerics, packed=packed)
     sampler: Greedy | Seeded = Greedy()
     if temperature > 0:
@@ -65,3 +68,19 @@ def generate(
     for piece in stream_text(loaded, tokenizer, text, tokens, sampler=sampler, chunk=chunk):
         typer.echo(piece, nl=False)
     typer.echo()
+
+
+def check_device(name: str) -> None:
+    """Refuse a device that this machine or torch does not have.
+
+    Raises:
+        BadParameter: torch's own words are not shown: they list what it could have been built for.
+    """
+    import torch
+
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError):
+        raise typer.BadParameter(
+            f"{name!r} is no device that torch has here; cpu always is", param_hint="--device"
+        ) from None

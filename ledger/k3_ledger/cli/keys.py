@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from k3_ledger.cli.words import finite, free_text, short_name, utc_time
+
 if TYPE_CHECKING:
     from k3_ledger.ledger.writer.append import Receipt
     from k3_ledger.ledger.writer.keys import Signer
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_PASSPHRASE = 1023
 """Longest passphrase, in bytes, that the library of key files takes."""
+MAX_INTEGER = 2**53 - 1
+"""Greatest integer that an entry or a trust policy can hold."""
 ROLES = ("root", "log", "runner", "judge", "witness")
 
 LedgerOption = Annotated[Path, typer.Option("--ledger", "-l", help="Ledger directory.")]
@@ -51,14 +55,20 @@ NewKeyOption = Annotated[
 UnprovenOption = Annotated[
     bool, typer.Option("--unproven", help="Even if nobody has shown that the root keys that are left can sign.")
 ]
-NameOption = Annotated[str | None, typer.Option(help="What to call the key; the file's name when omitted.")]
+NameOption = Annotated[
+    str | None, typer.Option(help="What to call the key; the file's name when omitted.", callback=short_name)
+]
+ReasonOption = Annotated[str | None, typer.Option("--reason", help="Why, for the record.", callback=free_text)]
 PassphraseOption = Annotated[
     Path | None, typer.Option("--passphrase-file", help="File whose first line opens the key file.")
 ]
 TimeOption = Annotated[
-    str | None, typer.Option("--time", help="Claimed UTC time, YYYY-MM-DDTHH:MM:SSZ; the clock's when omitted.")
+    str | None,
+    typer.Option("--time", help="Claimed UTC time, YYYY-MM-DDTHH:MM:SSZ; the clock's when omitted.", callback=utc_time),
 ]
-WaitOption = Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for another writer.")]
+WaitOption = Annotated[
+    float, typer.Option("--wait", min=0, help="Seconds to wait for another writer.", callback=finite)
+]
 ReplaceOption = Annotated[bool, typer.Option("--replace", help="Write in the place of a file that is there.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
@@ -257,9 +267,10 @@ def revoke(
     key: SignOption = None,
     ledger: LedgerOption = Path(),
     propose: ProposeOption = None,
-    reason: Annotated[str | None, typer.Option(help="Why, for the record.")] = None,
+    reason: ReasonOption = None,
     since: Annotated[
-        int | None, typer.Option("--from", min=0, help="First entry that counts for nothing (compromise).")
+        int | None,
+        typer.Option("--from", min=0, max=MAX_INTEGER, help="First entry that counts for nothing (compromise)."),
     ] = None,
     last_root: LastRootOption = False,
     unproven: UnprovenOption = False,
@@ -269,11 +280,14 @@ def revoke(
     as_json: JsonOption = False,
 ) -> None:
     """Append the entry that revokes a key."""
-    from k3_ledger.ledger.writer.roster import enrolled_keys
+    from k3_ledger.ledger.writer.roster import enrolled_keys, read_state
     from k3_ledger.ledger.writer.store import Ledger
 
     opened = Ledger.open(ledger)
     revoked = named_key(opened, old, ended=since is not None)
+    entries = read_state(opened).entries
+    if since is not None and since > entries:
+        raise typer.BadParameter(f"there is no entry {since}: the ledger has {entries}", param_hint="--from")
     if since is not None and revoked.retired is not None:
         _check_reaches_further(revoked, since)
     body: dict[str, object] = {

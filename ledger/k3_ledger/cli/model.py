@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from k3_ledger.cli.words import finite
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -154,7 +156,8 @@ def check(
     path: PathArgument,
     context: Context = 4096,
     memory_gib: Annotated[
-        float | None, typer.Option("--memory", help="GiB that the node has.", show_default="this machine's")
+        float | None,
+        typer.Option("--memory", min=0, help="GiB that the node has.", show_default="this machine's", callback=finite),
     ] = None,
     dtype: Dtype = "float32",
     packed: Packed = False,
@@ -196,12 +199,13 @@ def check(
 
 def parity(
     path: PathArgument,
-    depth: Annotated[list[int] | None, typer.Option(help="Context length to grade; may be repeated.")] = None,
+    depth: Annotated[list[int] | None, typer.Option(min=1, help="Context length to grade; may be repeated.")] = None,
     rows: Annotated[int, typer.Option(min=1, help="Positions graded at each depth.")] = 4,
     chunk: Annotated[int, typer.Option(min=1, help="Chunk width of prefill.")] = 64,
     fast: Annotated[bool, typer.Option(help="Grade the fast path instead of the bit-identical one.")] = False,
     bound: Annotated[
-        float | None, typer.Option(help="Nats by which no log-probability may differ.", show_default="none")
+        float | None,
+        typer.Option(min=0, help="Nats by which no log-probability may differ.", show_default="none", callback=finite),
     ] = None,
     own: Annotated[bool, typer.Option(help="Grade against our own float64 instead of llama.cpp.")] = False,
 ) -> None:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from k3_ledger.cli.words import command_line, finite, short_name, utc_time
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -74,7 +76,10 @@ class Inputs(enum.StrEnum):
 
 OutOption = Annotated[Path, typer.Option(help="Folder for the bundle; must not exist.", show_default=False)]
 NodeOption = Annotated[
-    str, typer.Option(help="What you call this machine; runs are only compared on one node.", show_default=False)
+    str,
+    typer.Option(
+        help="What you call this machine; runs are only compared on one node.", show_default=False, callback=short_name
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -125,17 +130,26 @@ def run(
         int, typer.Option(min=1, help="How many times the jitter the extra tokens are made to take: what a rule asks.")
     ] = 10,
     longest: Annotated[
-        float, typer.Option(min=0, help="Seconds of timing after which neither lengths nor rounds grow for that.")
+        float,
+        typer.Option(
+            min=0, help="Seconds of timing after which neither lengths nor rounds grow for that.", callback=finite
+        ),
     ] = 60.0,
     round_: Annotated[
         str | None,
-        typer.Option("--round", help="Round of this run: a candidate is scored against the frontier of its round."),
+        typer.Option(
+            "--round",
+            help="Round of this run: a candidate is scored against the frontier of its round.",
+            callback=short_name,
+        ),
     ] = None,
     role: Annotated[Role, typer.Option(help="Role of the receipt.")] = Role.CANDIDATE,
     own_reference: Annotated[
         bool, typer.Option("--own-reference", help="Grade against our own float64: such a receipt earns no tier.")
     ] = False,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Longest wait for one answer, in seconds.")] = 600.0,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Longest wait for one answer, in seconds.", callback=finite)
+    ] = 600.0,
     collateral: Annotated[
         Path | None,
         typer.Option(
@@ -212,13 +226,23 @@ def bundle_from(
     file: Annotated[Path, typer.Argument(help="The result file.", show_default=False)],
     out: OutOption,
     node: Annotated[
-        str, typer.Option(help="What you call this machine: the one that the file was made on.", show_default=False)
+        str,
+        typer.Option(
+            help="What you call this machine: the one that the file was made on.",
+            show_default=False,
+            callback=short_name,
+        ),
     ],
-    ran: Annotated[str, typer.Option(help="Command line that wrote the file.", show_default=False)],
+    ran: Annotated[
+        str, typer.Option(help="Command line that wrote the file.", show_default=False, callback=command_line)
+    ],
     warmup: Annotated[int, typer.Option(min=0, help="Repetitions before the first in the file.", show_default=False)],
     version: Annotated[str | None, typer.Option(help="Version of the engine, where the file names none.")] = None,
     started: Annotated[
-        str | None, typer.Option(help="When it began (2026-01-31T12:00:00Z), where the file does not say in UTC.")
+        str | None,
+        typer.Option(
+            help="When it began (2026-01-31T12:00:00Z), where the file does not say in UTC.", callback=utc_time
+        ),
     ] = None,
     cache: Annotated[Cache | None, typer.Option(help="Prefix cache, where the file does not tell.")] = None,
     inputs: Annotated[Inputs | None, typer.Option(help="Inputs, where the file does not tell.")] = None,

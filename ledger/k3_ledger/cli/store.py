@@ -19,6 +19,7 @@ from k3_ledger.cli.keys import (
     print_json,
     print_receipt,
 )
+from k3_ledger.cli.words import log_origin
 
 if TYPE_CHECKING:
     from k3_ledger.ledger.writer.store import Ledger
@@ -69,7 +70,7 @@ def register(app: typer.Typer) -> None:
 
 def init(
     directory: Annotated[Path, typer.Argument(help="Where the ledger goes.", show_default=False)],
-    origin: Annotated[str, typer.Option(help="Name of the log.", show_default=False)],
+    origin: Annotated[str, typer.Option(help="Name of the log.", show_default=False, callback=log_origin)],
     key: KeyOption,
     enrol: Annotated[
         list[str] | None,
@@ -271,7 +272,7 @@ def recover(
     from k3_ledger.ledger.writer.recover import recover as recover_ledger
     from k3_ledger.ledger.writer.store import Ledger
 
-    done = recover_ledger(Ledger.open(ledger), lock_timeout_s=wait)
+    done = recover_ledger(Ledger.open(ledger, torn=True), lock_timeout_s=wait)
     if as_json:
         print_json(
             {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from k3_ledger.cli.keys import JsonOption, print_json
+from k3_ledger.cli.keys import MAX_INTEGER, JsonOption, print_json
 from k3_ledger.cli.witness import witness_key
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def add_origin(
 
 
 def add_size(
-    size: Annotated[int, typer.Argument(min=1, help="Number of entries.", show_default=False)],
+    size: Annotated[int, typer.Argument(min=1, max=MAX_INTEGER, help="Number of entries.", show_default=False)],
     trust: FileOption = Path("trust.toml"),
     replacing: Annotated[bool, typer.Option("--replace", help="Accept a smaller head than before.")] = False,
     as_json: JsonOption = False,
@@ -185,7 +185,9 @@ def add_size(
 
 
 def add_age(
-    seconds: Annotated[int, typer.Argument(min=1, help="Seconds, such as 604800 for a week.", show_default=False)],
+    seconds: Annotated[
+        int, typer.Argument(min=1, max=MAX_INTEGER, help="Seconds, such as 604800 for a week.", show_default=False)
+    ],
     trust: FileOption = Path("trust.toml"),
     replacing: ReplaceOption = False,
     as_json: JsonOption = False,

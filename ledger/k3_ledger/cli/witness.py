@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from k3_ledger.cli.keys import JsonOption, KeyOption, LedgerOption, PassphraseOption, WaitOption, load_key, print_json
+from k3_ledger.cli.words import finite
 from k3_ledger.schemas.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def cosign(
     ],
     ledger: LedgerOption = Path(),
     again: Annotated[bool, typer.Option("--again", help="Ask those too who have cosigned the checkpoint.")] = False,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for a witness.")] = 10.0,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for a witness.", callback=finite)] = 10.0,
     wait: WaitOption = 30.0,
     as_json: JsonOption = False,
 ) -> None:

@@ -1,8 +1,8 @@
 """What verify would refuse for ever about a judgement, found before it is appended.
 
 A log is append-only: an entry that verify refuses can be superseded and never mended. So whoever appends a pin, a rule,
-a merge or a verdict asks here first, and is told what verify would say, by the same functions and under the same codes.
-That the bytes, the schema, the signing key and the references are right is the writer's to see to.
+a merge, a supersession or a verdict asks here first, and is told what verify would say, by the same functions and under
+the same codes. That the bytes, the schema, the signing key and the references are right is the writer's to see to.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from k3_ledger.rescore.judgements import check_rule_names, check_verdicts, trace_pins
+from k3_ledger.rescore.judgements import check_rule_names, check_supersessions, check_verdicts, trace_pins
 from k3_ledger.rescore.replay import Gathering, Material, gather
 from k3_ledger.rescore.standing import Standing
 from k3_ledger.schemas.errors import RescoreError
@@ -24,20 +24,25 @@ if TYPE_CHECKING:
     from k3_ledger.schemas.findings import Finding
     from k3_ledger.verify.log import VerifiedLog
 
-ADMITTED: Final = frozenset({"pin", "rule", "merge"})
+ADMITTED: Final = frozenset({"pin", "rule", "merge", "supersede"})
 """Kinds that :func:`admit` decides from a few entries; a verdict needs the whole log."""
 _HINT: Final = "correct the body; nothing was appended"
 
 
 def admit(entry: Any, before: Iterable[VerifiedEntry]) -> Iterator[Finding]:
-    """What verify would find about a pin, rule or merge entry that is to be appended.
+    """What verify would find about a pin, rule, merge or supersede entry that is to be appended.
 
     Args:
         entry: the decoded entry, with the position it would have.
         before: entries that stand in front of it, in order: the one that it names, all others of its kind, and every
             supersession. More do no harm.
     """
-    known = list(before)
+    known, lost = [], {}
+    for item in before:
+        if item.disowned:
+            lost[item.identity] = item.index
+        else:
+            known.append(item)
     since: dict[str, int] = {}
     for item in known:
         if item.entry.kind == "supersede":
@@ -55,7 +60,8 @@ def admit(entry: Any, before: Iterable[VerifiedEntry]) -> Iterator[Finding]:
         yield replace(error.finding, code=Code.JUDGEMENT_UNREADABLE, hint=_HINT)
         return
     material = gathering.material
-    yield from _about(entry.index, (*check_rule_names(material), *trace_pins(material, {})))
+    found = (*check_rule_names(material), *trace_pins(material, lost), *check_supersessions(material, lost))
+    yield from _about(entry.index, found)
 
 
 def admit_verdict(entry: Any, log: VerifiedLog) -> Iterator[Finding]:

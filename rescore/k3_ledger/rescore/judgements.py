@@ -5,8 +5,9 @@ the same binding term, the same intermediate values and the same list of what wa
 states is what stands where the verdict says it stands. A pin passes when the entry it names measured its value on its
 slot, stood by then and is no lower than a pin before it: for a reference a run of the other engine, for any other pin
 a run of this project's own. A rule passes when its
-digest is that of the parameters it carries, and is counted among the verdicts. What cannot be decided (a rule nobody
-published, a pin from a file) is counted as not checked, never passed.
+digest is that of the parameters it carries, a supersession when what it names in the place of an entry is another one
+that stands; both are counted among the verdicts. What cannot be decided (a rule nobody published, a pin from a file) is
+counted as not checked, never passed.
 """
 
 from __future__ import annotations
@@ -80,12 +81,19 @@ def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Re
                 tally.not_checked += 1
         tally.detail = tally.detail or _counted(name, tally.checked, tally.not_checked)
     # Gathering compared each rule with its digest, and found that each winner claims more than nothing.
-    for name, read, what in (("verdicts", material.rules, "rules"), ("pins", material.merges, "merges")):
+    for name, read, what in (
+        ("verdicts", material.rules, "rules"),
+        ("pins", material.merges, "merges"),
+        ("verdicts", material.supersessions, "supersessions"),
+    ):
         if read:
             tally = tallies[name]
             before = f"{tally.detail}, " if tally.checked or tally.not_checked else ""
             tally.detail = f"{before}{len(read)} {what} read"
             tally.checked += len(read)
+    for finding in check_supersessions(material, lost):
+        findings.add(finding)
+        _move(tallies["verdicts"], finding)
     if policy is not None:
         _demand(policy, tallies, findings)
     report = log.report
@@ -97,6 +105,15 @@ def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Re
         findings=(*report.findings, *findings.kept()),
         counts={**report.counts, **findings.counts},
     )
+
+
+def _move(tally: Tally, finding: Finding) -> None:
+    """Count what was counted as checked as what a finding says of it."""
+    if finding.code.info.exit:
+        tally.failed += 1
+    else:
+        tally.checked -= 1
+        tally.not_checked += 1
 
 
 def _taken_back(log: VerifiedLog) -> dict[str, int]:
@@ -188,6 +205,30 @@ def check_rule_names(material: Material) -> Iterator[Finding]:
         if other is not None:
             message = f"{rule.name} is the name of another rule"
             yield Finding(Code.RULE_NAME_TAKEN, message, _at(index, "rule"), other.sha256, rule.sha256)
+
+
+def check_supersessions(material: Material, lost: Mapping[str, int]) -> Iterator[Finding]:
+    """Supersessions that name in the place of an entry what does not stand: itself, or what was superseded before.
+
+    So replacements never go in a circle: the last supersession of one would name what an earlier one took back.
+    """
+    for index, body in material.supersessions:
+        place = _at(index, "replacement")
+        if body.replacement is None:
+            continue
+        if body.replacement == body.target:
+            message = "the entry is said to stand in its own place"
+        elif not material.standing.stands(body.replacement, at=index):
+            by = material.standing.since[body.replacement]
+            message = f"what is said to stand in its place was superseded by entry {by}"
+        else:
+            finding = _rests_on_what_was_taken_back("supersession", (body.replacement,), lost, place)
+            if finding is not None:
+                yield finding
+            continue
+        yield Finding(
+            Code.SUPERSEDE_REPLACEMENT, message, place, "another entry that stands, or null", body.replacement
+        )
 
 
 def _misnamed(material: Material, index: int, body: Any) -> Finding | None:

@@ -175,6 +175,7 @@ class Material:
         pin_entries: every ``pin`` entry that stands, in order.
         verdicts: every ``verdict`` entry that stands, as (index, body), in order.
         rules: every ``rule`` entry that stands, as (index, rule), in order.
+        supersessions: every ``supersede`` entry that was not itself superseded, as (index, body), in order.
         withdrawn: rules of the ledger that no longer stand: verdicts under them can still be derived again.
         known: digests of the rules whose verdicts count.
         standing: what was superseded, and when.
@@ -191,6 +192,7 @@ class Material:
     pin_entries: list[PinRecord] = field(default_factory=list)
     verdicts: list[tuple[int, Any]] = field(default_factory=list)
     rules: list[tuple[int, Rule]] = field(default_factory=list)
+    supersessions: list[tuple[int, Any]] = field(default_factory=list)
     withdrawn: list[Rule] = field(default_factory=list)
     known: set[str] = field(default_factory=lambda: set(REGISTERED))
     standing: Standing = field(default_factory=Standing)
@@ -340,7 +342,9 @@ class Gathering:
         except RescoreError:
             if entry.identity not in self.void:
                 raise
-        if taken.kind == "verdict":
+        if taken.kind == "supersede":
+            self.material.supersessions.append((entry.index, taken.body))
+        elif taken.kind == "verdict":
             body = taken.body
             self.material.verdicts.append((entry.index, body))
             judged = Judged(body.rule, body.rule_sha256, body.metric, body.tier, _said(body), _is_unproved(body))

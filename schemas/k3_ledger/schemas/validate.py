@@ -13,7 +13,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_args
 
-from pydantic import ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from k3_ledger.schemas import canonical, models
 from k3_ledger.schemas.canonical import JsonValue, Limits
@@ -39,6 +39,7 @@ _EXPECTED: Final = {
     "tuple_type": "a list",
     "model_type": "an object",
     "string_too_short": "at least {min_length} characters",
+    "string_unicode": "text of whole Unicode characters",
     "string_too_long": "at most {max_length} characters",
     "too_short": "a list of at least {min_length}",
     "too_long": "a list of at most {max_length}",
@@ -60,6 +61,10 @@ _PATTERNS: Final = {
         (models.Name, "1 to 200 characters of A-Z a-z 0-9 . _ + : @ / -, the first a letter or digit"),
         (models.FileName, "a relative ASCII path, no part of which starts with a dot"),
         (models.Signature, "strict base64 of 64 bytes"),
+        (
+            models.Origin,
+            "a host and path without scheme such as example.org/speed: at most 199 of A-Z a-z 0-9 . _ / : -",
+        ),
     )
 }
 """Patterns in words; one that is not here is shown as it is."""
@@ -105,6 +110,15 @@ def read_body(kind: str, data: bytes, *, position: Position = NOWHERE) -> models
     model = models.BODIES[kind]
     value = _completed(model, canonical.parse_value(data, limits=ENTRY_LIMITS, position=position))
     return _validate(model, canonical.format(value), position)
+
+
+def explain_text(kind: Any, text: str) -> str | None:
+    """What a text of a type of :mod:`k3_ledger.schemas.values` has to be, where this is none; None where it is one."""
+    try:
+        TypeAdapter(kind, config=ConfigDict(strict=True)).validate_python(text)
+    except ValidationError as error:
+        return _expected(error.errors(include_url=False)[0])
+    return None
 
 
 def format_entry(entry: models.AnyEntry) -> bytes:

@@ -39,7 +39,8 @@ class Chunker:
     """Iterates over :class:`Chunk`; afterwards ``tail`` says what stood after the last LF.
 
     Attributes:
-        tail: what stands after the last LF; set when the iteration has ended.
+        tail: what stands after the last LF; set when the iteration has ended. Behind a line that goes on for ever, or
+            for :data:`~k3_ledger.ledger.core.lines.MAX_JUNK` bytes, nothing is read.
         lines: whole lines seen.
         offset: bytes of whole lines seen.
     """
@@ -61,6 +62,8 @@ class Chunker:
             if long_line is not None:
                 end = data.find(b"\n") + 1
                 done = long_line.feed(data[:end] if end else data)
+                if not done and long_line.is_hopeless():
+                    break
                 if not done:
                     continue
                 yield self._oversized(done[0])

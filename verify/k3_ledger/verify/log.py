@@ -242,6 +242,7 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
             progress=options.progress,
             findings=findings,
             companion=options.companion,
+            cut=heads.there,
         )
         if not scan.shaped:
             _refuse_what_is_no_ledger(source, scan, heads)
@@ -265,7 +266,7 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
         check_timestamps(scan, source, policy, options.read_token)
         check_demands(scan, policy)
     except LedgerError as error:  # not a ledger at all, or the medium failed
-        if error.code is Code.NOT_A_LEDGER:  # then whatever its lines are is no finding
+        if error.code in (Code.NOT_A_LEDGER, Code.UTF16):  # then whatever its lines are is no finding
             findings.clear()
         findings.add(error.finding)
     return _remembering(scan, make_report(source.name, policy, scan), options), scan

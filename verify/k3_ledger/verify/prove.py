@@ -10,6 +10,7 @@ from k3_ledger.ledger.core.chain import leaf_hash
 from k3_ledger.ledger.core.checkpoint import parse_checkpoint
 from k3_ledger.ledger.core.consistency import ConsistencyFile, consistency_hashes
 from k3_ledger.ledger.core.framing import parse_line
+from k3_ledger.ledger.core.lines import check_is_ledger
 from k3_ledger.ledger.core.note import key_hash, parse_note
 from k3_ledger.ledger.core.proof import MAX_ENTRIES, ProofEntry, ProofFile, build_proof
 from k3_ledger.schemas.decode import decode
@@ -51,6 +52,7 @@ def prove_entry(source: LogSource, index: int, *, head_size: int | None = None) 
         raise ValueError(f"an index is not negative, got {index}")
     checkpoint = source.checkpoint() if head_size is None else _kept_head(_kept_heads(source), head_size)
     if checkpoint is None:
+        check_is_ledger(source.blocks(), position=Position(source=source.name))
         raise ProofError(
             Code.NOT_CHECKPOINTED,
             "the ledger has no checkpoint, so nothing can be proved",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.keyring import Keyring
+from k3_ledger.ledger.core.lines import until_junk
 from k3_ledger.ledger.core.merkle import EMPTY_ROOT, CompactRange
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
@@ -133,6 +134,7 @@ def scan_log(
     progress: Callable[[int], None] | None,
     findings: FindingLog,
     companion: Companion | None = None,
+    cut: bool = False,
 ) -> Scan:
     """Read the whole log once.
 
@@ -144,12 +146,15 @@ def scan_log(
         progress: called with the number of bytes read so far.
         findings: findings of steps that ran before.
         companion: who reads along, as long as nothing is wrong.
+        cut: whether heads beside it show that there was a log, whatever stands there now.
 
     Raises:
+        MalformedError: it is no ledger (``NOT_A_LEDGER``, ``UTF16``), which shows before its end.
         StoreError: the source could not be read to its end.
     """
     scan = Scan(findings=findings)
-    blocks, is_large = source.blocks(), source.size is not None and source.size >= PARALLEL_BYTES
+    blocks = until_junk(source.blocks(), cut=cut, position=Position(source=source.name))
+    is_large = source.size is not None and source.size >= PARALLEL_BYTES
     if source.size is None and processes > 1:
         blocks, is_large = _peek(blocks)
     chunker = Chunker(blocks, chunk_bytes=chunk_bytes)

@@ -27,10 +27,12 @@ from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import NOWHERE, Position
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 _KEPT: Final = MAX_LINE + 1
 """Bytes kept of a line or tail: enough to see that it is too long."""
+MAX_JUNK: Final = 16 << 20
+"""Bytes without a line that looks like an entry, from the start of a file, after which it is no ledger."""
 _SHOWN: Final = 40
 """Bytes kept of the beginning of a file: enough to see what it is instead of a ledger."""
 
@@ -131,6 +133,12 @@ class LineSplitter:
         kind, intact = _classify(data, self._length, rest_is_nul=self._rest_is_nul)
         return Tail(kind, self._number, self._offset, self._length, intact, data)
 
+    def is_hopeless(self) -> bool:
+        """Whether the line under way went on for more than :data:`MAX_JUNK` bytes that are not what a crash leaves:
+        nobody need see its end to refuse it.
+        """
+        return self._length > MAX_JUNK and self.finish().kind is TailKind.DAMAGED
+
     def _hold(self, piece: bytes) -> None:
         room = _KEPT - len(self._held)
         self._held += piece[:room]
@@ -168,7 +176,8 @@ def check_tail(tail: Tail, *, source: str | None = None) -> None:
 
 
 def check_is_ledger(chunks: Iterable[bytes], *, position: Position = NOWHERE) -> None:
-    """Refuse what cannot be read as a ledger at all. Reads up to the first line that looks like an entry.
+    """Refuse what cannot be read as a ledger at all. Reads up to the first line that looks like an entry, and no more
+    than :data:`MAX_JUNK` bytes and a chunk.
 
     A line looks like one when it begins with ``HEAD`` or ends with a well-formed tail; a byte order mark in front and
     white space behind do not hide that. One changed byte can therefore never turn a ledger into something else.
@@ -177,19 +186,57 @@ def check_is_ledger(chunks: Iterable[bytes], *, position: Position = NOWHERE) ->
         MalformedError: ``EMPTY_LEDGER``, ``UTF16`` or ``NOT_A_LEDGER``.
     """
     splitter = LineSplitter()
-    start = b""
+    start, seen = b"", 0
     for chunk in chunks:
         start += chunk[: _SHOWN - len(start)]
-        for line in splitter.feed(chunk):
-            if _looks_like_entry(line.data):
-                return
+        seen += len(chunk)
+        if any(_looks_like_entry(line.data) for line in splitter.feed(chunk)):
+            return
+        if seen > MAX_JUNK:
+            break
     if not start:
         raise MalformedError(Code.EMPTY_LEDGER, "the ledger is empty", position=position)
     if _looks_like_entry(splitter.finish().data):
         return
+    raise _no_ledger(start, position)
+
+
+def until_junk(chunks: Iterable[bytes], *, cut: bool, position: Position = NOWHERE) -> Iterator[bytes]:
+    """The same chunks, ended where it is clear that they are no ledger, however much follows.
+
+    Costs nothing from the first line on that looks like an entry.
+
+    Args:
+        chunks: a log, from its first byte.
+        cut: whether something shows that there was a log: then NUL bytes may stand in its place, as many as it had.
+        position: what to call it.
+
+    Raises:
+        MalformedError: as :func:`check_is_ledger` does, once :data:`MAX_JUNK` bytes came.
+    """
+    rest = iter(chunks)
+    splitter = LineSplitter()
+    start, seen = b"", 0
+    for chunk in rest:
+        start += chunk[: _SHOWN - len(start)]
+        seen += len(chunk)
+        lines = splitter.feed(chunk)
+        if any(_looks_like_entry(line.data) for line in lines):
+            yield chunk
+            break
+        if seen > MAX_JUNK:
+            tail = splitter.finish()
+            if not _looks_like_entry(tail.data) and not (cut and tail.kind is TailKind.NUL_FILLED):
+                raise _no_ledger(start, position)
+        yield chunk
+    yield from rest
+
+
+def _no_ledger(start: bytes, position: Position) -> MalformedError:
+    """What to say of something that begins so and has no line that looks like an entry."""
     if start.startswith(UTF16_STARTS):
-        raise MalformedError(Code.UTF16, "the file is UTF-16 text", position=position, found=show(start))
-    raise MalformedError(
+        return MalformedError(Code.UTF16, "the file is UTF-16 text", position=position, found=show(start))
+    return MalformedError(
         Code.NOT_A_LEDGER,
         "no line has the shape of an entry",
         position=position,

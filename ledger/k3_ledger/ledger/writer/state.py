@@ -175,6 +175,8 @@ def tail_of(read: Read, lines: int, offset: int, size: int) -> Tail:
         for line in splitter.feed(block):
             parse_line(line.data, line.position(LOG_NAME))  # raises: a line as long as a block is no line
         offset += len(block)
+        if splitter.is_hopeless():
+            break
     return splitter.finish()
 
 

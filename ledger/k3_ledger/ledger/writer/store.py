@@ -14,22 +14,24 @@ import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from k3_ledger.ledger.core.chain import entry_identity, genesis_prev, signed_message
-from k3_ledger.ledger.core.framing import MAX_LINE, format_line
+from k3_ledger.ledger.core.framing import HEAD, MAX_LINE, format_line
 from k3_ledger.ledger.core.keyring import Keyring
+from k3_ledger.ledger.core.lines import TailKind, check_is_ledger
 from k3_ledger.ledger.regular import open_regular, read_up_to, stands_there
 from k3_ledger.ledger.writer.append import Writer
 from k3_ledger.ledger.writer.batch import refusal, utc_now
 from k3_ledger.ledger.writer.beside import remains_of
 from k3_ledger.ledger.writer.disk import Disk, Staging, make_directory, storage_error, storage_errors
-from k3_ledger.ledger.writer.state import LOG_NAME, read_origin
+from k3_ledger.ledger.writer.state import BLOCK, LOG_NAME, read_origin, tail_of
 from k3_ledger.schemas.encode import encode
-from k3_ledger.schemas.errors import StoreError
+from k3_ledger.schemas.errors import MalformedError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
+    from typing import BinaryIO
 
     from k3_ledger.ledger.writer.batch import EntryCheck
     from k3_ledger.ledger.writer.keys import PublicKey, Signer
@@ -109,11 +111,17 @@ class Ledger:
         return self.root / ".incoming"
 
     @classmethod
-    def open(cls, path: Path, *, disk: Disk | None = None) -> Ledger:
+    def open(cls, path: Path, *, disk: Disk | None = None, torn: bool = False) -> Ledger:
         """Open an existing ledger directory.
+
+        Args:
+            path: the directory.
+            disk: the operating system's calls.
+            torn: whether to open what a cut leaves of a first entry too, down to nothing.
 
         Raises:
             StoreError: there is no such directory, or no ledger in it.
+            MalformedError: what is in it is none (``NOT_A_LEDGER``, ``EMPTY_LEDGER``, ``UTF16``).
         """
         ledger = cls(path, disk or Disk())
         with storage_errors(ledger.log_path, "open the ledger"):
@@ -126,7 +134,29 @@ class Ledger:
                 expected="a regular file",
                 found="something else",
             )
+        with storage_errors(ledger.log_path, "open the ledger"), ledger.log_path.open("rb") as file:
+            if file.read(len(HEAD)) != HEAD:
+                file.seek(0)
+                ledger._check_shape(file, torn=torn)
         return ledger
+
+    def _check_shape(self, file: BinaryIO, *, torn: bool) -> None:
+        """Refuse what verify would call no ledger, whatever a command wants of it.
+
+        Where heads or artifacts stand beside what a cut leaves of a log there was one, and the command says what it is.
+        """
+        try:
+            check_is_ledger(iter(lambda: file.read(BLOCK), b""), position=Position(source=LOG_NAME))
+        except MalformedError as refused:
+            if not (torn or remains_of(self.root)):
+                raise
+            size = file.seek(0, os.SEEK_END)
+            try:
+                tail = tail_of(lambda count, offset: os.pread(file.fileno(), count, offset), 0, 0, size)
+            except MalformedError:
+                raise refused from None
+            if tail.kind is TailKind.DAMAGED:
+                raise
 
     @classmethod
     def create(

@@ -373,6 +373,7 @@ class Code(enum.Enum):
     JUDGEMENT_DISOWNED = enum.auto()
     VERDICT_UNKNOWN_RULE = enum.auto()
     RULE_NAME_TAKEN = enum.auto()
+    SUPERSEDE_REPLACEMENT = enum.auto()
     VERDICT_UNTRACED_PIN = enum.auto()
     # -- claims, said in numbers ---
     CLAIM_CONTRADICTED = enum.auto()

@@ -273,7 +273,7 @@ ROWS: Final = {
     "NOT_CHECKPOINTED": CodeInfo(
         Area.PROOF, E, "entry not covered by a checkpoint",
         "No signed head commits to the entry yet, so nothing can be proved about it.",
-        "sign a checkpoint first (`k3-ledger checkpoint`)",
+        "sign a checkpoint first (`k3-ledger checkpoint`)", ExitCode.USAGE,
     ),
     "PROOF_DISOWNED": CodeInfo(
         Area.PROOF, E, "proved entry was taken back",

@@ -133,6 +133,13 @@ ROWS: Final = {
         "before it. Whoever reads the name in a verdict would take it for the other.",
         "supersede the entry, and publish the rule under a name of its own; a rule never changes under its name",
     ),
+    "SUPERSEDE_REPLACEMENT": CodeInfo(
+        Area.VERDICTS, E, "superseded by what does not stand",
+        "A supersession names as standing in the place of an entry that very entry, or one that was superseded before. "
+        "Whoever follows the replacements would go in a circle, or end at what counts for nothing.",
+        "supersede the supersession, and name with the next one an entry that stands, or null; what it took back stays "
+        "taken back",
+    ),
     "VERDICT_UNTRACED_PIN": CodeInfo(
         Area.VERDICTS, N, "verdict rests on a pin from a file",
         "The verdict follows, but a pin in it was taken from a file that the ledger does not hold.",
