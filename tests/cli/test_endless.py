@@ -93,7 +93,7 @@ def test_sigterm_ends_a_verification_without_a_warning():
         assert data is not None
         handler.start(200, Transfer_Encoding="chunked")
         with contextlib.suppress(OSError):
-            for _ in range(40):
+            for _ in range(120):  # 60 MB: more than sockets and waiting pieces hold, so a worker has answered by then
                 handler.wfile.write(b"%x\r\n" % len(data) + data + b"\r\n")
             begun.set()
             while True:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from k3_ledger.ledger.writer.append import Draft
+from k3_ledger.ledger.writer.keys import load_signer
+from k3_ledger.ledger.writer.store import Ledger
+
 
 @pytest.fixture
 def mirrored(run, ledger):
@@ -27,3 +31,45 @@ def test_the_head_of_something_else_is_kept(run, ledger, mirrored, tmp_path, the
     assert (done.code, "--replace" in done.err, kept.read_bytes()) == (2, True, there)
     assert run("tiles", ledger, "--out", "mirror", "--replace").code == 0
     assert kept.read_bytes() == (ledger / "checkpoint").read_bytes()
+
+
+@pytest.mark.usefixtures("mirrored")
+@pytest.mark.parametrize("place", ["checkpoint", "key-entries", "checkpoints"])
+@pytest.mark.parametrize("what", [b"my own words", b"", None])
+def test_what_no_mirror_of_this_ledger_left_there_is_kept(run, ledger, tmp_path, place, what):
+    kept = (path.name for path in (ledger / "checkpoints").iterdir())
+    name = f"checkpoints/{next(kept)}" if place == "checkpoints" else place
+    there = tmp_path / "other" / name
+    there.parent.mkdir(parents=True)
+    there.write_bytes(b"" if what is None else what)
+    if what is None:
+        there.unlink()
+        there.symlink_to(tmp_path / "nowhere")
+    done = run("tiles", ledger, "--out", "other")
+    assert (done.code, done.out, "--replace" in done.err, name in done.err) == (2, "", True, True), done
+    assert sorted(path.name for path in (tmp_path / "other").rglob("*") if not path.is_dir()) == [there.name]
+    assert what is None or there.read_bytes() == what
+    assert run("tiles", ledger, "--out", "other", "--replace").code == 0
+    assert there.read_bytes() == (tmp_path / "mirror" / name).read_bytes()
+
+
+def test_a_mirror_that_was_cut_short_is_taken_up_where_its_heads_are_this_ledgers(run, ledger, mirrored, tmp_path):
+    for name in ("checkpoint", "key-entries"):
+        (tmp_path / "mirror" / name).unlink()
+    assert run("tiles", ledger, "--out", "mirror").code == 0
+    assert run("verify", "mirror").code == 0
+
+
+def test_files_in_the_place_of_older_tiles_are_kept_unless_they_are_such_tiles(run, ledger, tmp_path):
+    assert run("checkpoint", "-l", ledger, "-k", "log.pem").code == 0
+    assert run("tiles", ledger, "--out", "mirror").code == 0
+    older = tmp_path / "mirror" / "tile" / "0" / "000.p"
+    assert [path.name for path in older.iterdir()] == ["4"]
+    (older / "notes").write_bytes(b"my own words")
+    (older / "folder").mkdir()
+    with Ledger.open(ledger).writer(load_signer(tmp_path / "log.pem")) as writer:
+        writer.append_many([Draft("note", {"text": str(number), "artifacts": []}) for number in range(256)])
+    assert run("checkpoint", "-l", ledger, "-k", "log.pem").code == 0
+    assert run("tiles", ledger, "--out", "mirror").code == 0
+    assert sorted(path.name for path in older.iterdir()) == ["folder", "notes"]
+    assert run("verify", "mirror").code == 0

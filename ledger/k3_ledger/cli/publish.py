@@ -36,12 +36,19 @@ def tiles(
     """Write the tiles and say how many."""
     from k3_ledger.cli.files import check_free
     from k3_ledger.cli.terminal import progress_bar
+    from k3_ledger.ledger.regular import read_if_there
+    from k3_ledger.ledger.writer.beside import kept_heads
     from k3_ledger.ledger.writer.store import Ledger
-    from k3_ledger.ledger.writer.tiles import write_tiles
+    from k3_ledger.ledger.writer.tiles import KEY_ENTRIES, write_tiles
 
     opened = Ledger.open(ledger)
     if out is not None and not _is_ours(opened, out / "checkpoint"):
-        check_free(out / "checkpoint", replace=replace)
+        for name in ("checkpoint", KEY_ENTRIES):
+            check_free(out / name, replace=replace)
+        for path in kept_heads(opened.root):
+            there = out / "checkpoints" / path.name
+            if not (there.is_file() and read_if_there(there) == read_if_there(path)):
+                check_free(there, replace=replace)
     with progress_bar(opened.log_path.stat().st_size, "hashing") as progress:
         done = write_tiles(opened, out, progress=progress)
     if as_json:

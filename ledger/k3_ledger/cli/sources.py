@@ -168,7 +168,13 @@ class DirectorySource:
         except OSError as error:
             hint = None
             if error.errno == errno.ENOENT and is_folder:
-                hint = f"restore {LOG_NAME} where it was lost; `k3-ledger init` begins a ledger where none was"
+                from k3_ledger.ledger.writer.beside import LOST, remains_of
+
+                hint = (
+                    LOST
+                    if remains_of(path)
+                    else f"restore {LOG_NAME} where it was lost; `k3-ledger init` begins a ledger where none was"
+                )
             raise unreadable(self.log, error, hint) from None
         if not stat.S_ISREG(info.st_mode):
             raise StoreError(

@@ -345,3 +345,50 @@ def test_datasette_opens_the_index_and_shows_its_tables(full):
     )
     rows = json.loads(shown.stdout)
     assert [row["identity"] for row in rows] == [entry["identity"] for entry in read_entries(full.log_path)]
+
+
+def revocation(since: int) -> dict[str, object]:
+    judge = SIGNERS["judge"]
+    return {
+        "action": "revoke", "role": "judge", "key_id": judge.key_id, "public_key": judge.public_key.hex(),
+        "name": "gone", "replaces": None, "revoked_from": since, "reason": "stolen", "endorsements": [],
+    }  # fmt: skip
+
+
+def test_what_a_revocation_took_back_stands_in_a_table_of_its_own(ledger):
+    append_notes(ledger, "honest", "stolen", "stolen too")
+    first = OPENING + 1
+    refresh_index(ledger)
+    assert rows(ledger, "select * from disowned") == []
+    body = revocation(first)
+    with ledger.writer(SIGNERS["root"]) as writer:
+        by = writer.append("key", body).index
+    taken = [(first, by), (first + 1, by)]
+    assert refresh_index(ledger) == Refreshed(by + 1, 1, rebuilt=False)
+    assert rows(ledger, "select entry, disowned_by from disowned order by entry") == taken
+    assert refresh_index(ledger) == Refreshed(by + 1, 0, rebuilt=False)
+    assert refresh_index(ledger, rebuild=True).rebuilt
+    assert rows(ledger, "select entry, disowned_by from disowned order by entry") == taken
+    with ledger.writer(SIGNERS["root"]) as writer:  # stolen earlier than was thought
+        writer.append("key", body | {"revoked_from": first - 1})
+    refresh_index(ledger)
+    assert [row[0] for row in rows(ledger, "select entry from disowned order by entry")] == [
+        first - 1,
+        first,
+        first + 1,
+    ]
+    ledger.index_path.unlink()
+    with open_index(ledger) as db:
+        assert db["disowned"].count == 3
+
+
+def test_damaged_key_entries_leave_the_table_empty(ledger, monkeypatch):
+    def damaged(_):
+        raise MalformedError(Code.FRAMING, "damaged")
+
+    append_notes(ledger, "a note")
+    with ledger.writer(SIGNERS["root"]) as writer:
+        writer.append("key", revocation(OPENING))
+    monkeypatch.setattr(index, "read_state", damaged)
+    refresh_index(ledger)
+    assert rows(ledger, "select * from disowned") == []

@@ -142,7 +142,10 @@ def read_time(text: str) -> int:
     Raises:
         ValueError: the text is no such time.
     """
-    moment = datetime.fromisoformat(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text[:80]} is no time such as 2026-08-02T00:00:00Z") from None
     if moment.tzinfo is None:
         raise ValueError(f"{text} names no time zone")
     seconds = int(moment.timestamp())
@@ -188,13 +191,13 @@ def read_table(table: Mapping[str, object]) -> AttestationPolicy:
         allow=_names(table, "allow"),
         tcb_status=_names(table, "tcb_status") or frozenset({"UpToDate"}),
         refuse_advisories=_names(table, "refuse_advisories"),
-        measurements=tuple((register, _names(pins, register)) for register in sorted(pins)),
+        measurements=tuple((register, _names(pins, register, "measurements.")) for register in sorted(pins)),
         trust_dir=trust_dir,
     )
 
 
-def _names(table: Mapping[str, object], key: str) -> frozenset[str]:
+def _names(table: Mapping[str, object], key: str, place: str = "") -> frozenset[str]:
     value = table.get(key, [])
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ValueError(f"{key}: expected a list of texts")
+        raise ValueError(f"{place}{key}: expected a list of texts")
     return frozenset(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from base64 import b64decode
@@ -14,6 +15,7 @@ from k3_ledger.ledger.core.cosignature import Witness
 from k3_ledger.ledger.core.ed25519 import check_public_key
 from k3_ledger.ledger.core.note import KeyType, format_verifier_key, parse_verifier_key
 from k3_ledger.schemas import canonical
+from k3_ledger.schemas.canonical import MAX_INTEGER
 from k3_ledger.schemas.errors import LedgerError, PolicyError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -166,12 +168,13 @@ def parse_policy(data: bytes, name: str = "trust.toml") -> TrustPolicy:
     try:
         table = tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or hostile in size or depth
+        why = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "it is no UTF-8 text that can be read"
         raise PolicyError(
-            Code.POLICY_MALFORMED, f"the trust policy is not TOML: {error}"[:300], position=Position(source=name)
+            Code.POLICY_MALFORMED, f"the trust policy is not TOML: {why}"[:300], position=Position(source=name)
         ) from None
     for key in table:
         if key not in _KEYS:
-            raise _wrong(name, key, "one of " + ", ".join(sorted(_KEYS)), f"key {key!r}")
+            raise _wrong(name, key, "one of " + ", ".join(sorted(_KEYS)), f"the key {_shown(key)}")
     try:
         return TrustPolicy(
             root_public_key=_root_key(table, name),
@@ -203,14 +206,28 @@ def _typed(table: Mapping[str, object], key: str, kind: type[_T], name: str) -> 
     if value is None:
         return None
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise _wrong(name, key, kind.__name__, repr(value))
+        raise _wrong(name, key, "a text" if kind is str else "an integer", _shown(value))
+    if isinstance(value, int) and value > MAX_INTEGER:
+        raise _wrong(name, key, f"at most {MAX_INTEGER}", _shown(value))
     return value
+
+
+def _shown(value: object) -> str:
+    """A value of TOML in one short line, as TOML has it."""
+    if isinstance(value, dict):
+        return f"a table of {len(value)} keys"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if isinstance(value, str | bool | int | float):
+        text = json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else str(value)
+        return text if len(text) <= 80 else f"{text[:80]}…"
+    return f"the date or time {value}"
 
 
 def _origin(table: Mapping[str, object], name: str) -> str | None:
     text = _typed(table, "origin", str, name)
     if text is not None and (not text or not text.isprintable()):
-        raise _wrong(name, "origin", "the name of a log, in one line", repr(text))
+        raise _wrong(name, "origin", "the name of a log, in one line", _shown(text))
     return text
 
 
@@ -219,7 +236,7 @@ def _root_key(table: Mapping[str, object], name: str) -> bytes | None:
     if text is None:
         return None
     if len(text) != 64 or not set(text) <= _HEX:
-        raise _wrong(name, "root_public_key", "64 lower-case hexadecimal digits", repr(text))
+        raise _wrong(name, "root_public_key", "64 lower-case hexadecimal digits", _shown(text))
     raw = bytes.fromhex(text)
     try:
         check_public_key(raw)
@@ -233,7 +250,7 @@ def _root_key(table: Mapping[str, object], name: str) -> bytes | None:
 def _require(table: Mapping[str, object], name: str) -> frozenset[str]:
     value = table.get("require", [])
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise _wrong(name, "require", "a list of step names", repr(value))
+        raise _wrong(name, "require", "a list of step names", _shown(value))
     return frozenset(value)
 
 
@@ -249,13 +266,13 @@ def parse_certificate(text: str) -> bytes | None:
 def _timestamp_roots(table: Mapping[str, object], name: str) -> tuple[bytes, ...]:
     listed = table.get("timestamp_roots", [])
     if not isinstance(listed, list):
-        raise _wrong(name, "timestamp_roots", "a list of certificates", repr(listed))
+        raise _wrong(name, "timestamp_roots", "a list of certificates", _shown(listed))
     roots = []
     for number, text in enumerate(listed):
         der = parse_certificate(text) if isinstance(text, str) else None
         if der is None:
             expected = "one certificate as PEM text, from BEGIN to END CERTIFICATE"
-            raise _wrong(name, f"timestamp_roots[{number}]", expected, repr(text)[:80])
+            raise _wrong(name, f"timestamp_roots[{number}]", expected, _shown(text))
         roots.append(der)
     return tuple(roots)
 
@@ -263,15 +280,15 @@ def _timestamp_roots(table: Mapping[str, object], name: str) -> tuple[bytes, ...
 def _witnesses(table: Mapping[str, object], name: str) -> tuple[Witness, ...]:
     listed = table.get("witness", [])
     if not isinstance(listed, list):
-        raise _wrong(name, "witness", "tables [[witness]]", repr(listed))
+        raise _wrong(name, "witness", "tables [[witness]]", _shown(listed))
     witnesses = []
     for number, item in enumerate(listed):
         field = f"witness[{number}]"
         if not isinstance(item, dict) or not {"key"} <= item.keys() <= {"key", "operator"}:
-            raise _wrong(name, field, "a key and, where it has another name, an operator", repr(item))
+            raise _wrong(name, field, "a key and, where it has another name, an operator", _shown(item))
         key, operator = item["key"], item.get("operator")
         if not isinstance(key, str) or (operator is not None and not (isinstance(operator, str) and operator)):
-            raise _wrong(name, field, "texts that are not empty", repr(item))
+            raise _wrong(name, field, "texts that are not empty", _shown(item))
         try:
             verifier = parse_verifier_key(key)
         except LedgerError as error:
@@ -285,7 +302,7 @@ def _attestation(table: Mapping[str, object], name: str) -> AttestationPolicy | 
     if value is None:
         return None
     if not isinstance(value, dict):
-        raise _wrong(name, "attestation", "a table", repr(value))
+        raise _wrong(name, "attestation", "a table", _shown(value))
     from k3_ledger.verify.attestation import read_table  # noqa: PLC0415 - most policies have no such table
 
     try:

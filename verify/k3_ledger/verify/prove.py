@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -15,10 +16,11 @@ from k3_ledger.ledger.core.note import key_hash, parse_note
 from k3_ledger.ledger.core.proof import MAX_ENTRIES, ProofEntry, ProofFile, build_proof
 from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.envelope import ROOT_ACTIONS
-from k3_ledger.schemas.errors import LedgerError, ProofError
+from k3_ledger.schemas.errors import LedgerError, MalformedError, ProofError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.chunks import Chunker
+from k3_ledger.verify.tail import LOST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -52,7 +54,7 @@ def prove_entry(source: LogSource, index: int, *, head_size: int | None = None) 
         raise ValueError(f"an index is not negative, got {index}")
     checkpoint = source.checkpoint() if head_size is None else _kept_head(_kept_heads(source), head_size)
     if checkpoint is None:
-        check_is_ledger(source.blocks(), position=Position(source=source.name))
+        _check_is_ledger(source)
         raise ProofError(
             Code.NOT_CHECKPOINTED,
             "the ledger has no checkpoint, so nothing can be proved",
@@ -61,6 +63,7 @@ def prove_entry(source: LogSource, index: int, *, head_size: int | None = None) 
         )
     lines, key_lines, size = _collect(source, index)
     if index >= size:
+        _check_is_ledger(source)
         raise ProofError(
             Code.NO_SUCH_ENTRY,
             f"there is no entry {index}",
@@ -71,6 +74,20 @@ def prove_entry(source: LogSource, index: int, *, head_size: int | None = None) 
         key_lines = {at: raw for at, raw in key_lines.items() if at < head_size}
     lines |= rests_on(index, lines, key_lines, checkpoint, source.name)
     return build_proof(index, lines, map(leaf_hash, _lines(source)), checkpoint, position=Position(source="checkpoint"))
+
+
+def _check_is_ledger(source: LogSource) -> None:
+    """Say what is no ledger before what is not in it.
+
+    Raises:
+        MalformedError: it is none, or nothing is left of it.
+    """
+    try:
+        check_is_ledger(source.blocks(), position=Position(source=source.name))
+    except MalformedError as error:
+        if source.checkpoint() is not None or any(True for _ in source.kept_checkpoints()):
+            error.finding = replace(error.finding, hint=LOST)
+        raise
 
 
 def prove_from_tiles(source: TileSource, index: int, *, listed: bool = True) -> ProofFile:

@@ -19,6 +19,7 @@ import sqlite_utils
 from k3_ledger.ledger.core.chain import entry_identity
 from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.writer.disk import Staging, storage_errors
+from k3_ledger.ledger.writer.roster import read_state
 from k3_ledger.ledger.writer.state import place_of, read_line, whole_lines
 from k3_ledger.schemas.errors import LedgerError, StoreError
 from k3_ledger.schemas.findings import Code
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from k3_ledger.ledger.writer.store import Ledger
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Changed whenever tables change; an index of another version is built anew."""
 WAIT_S = 5.0
 """Seconds to wait for another program that writes to the index."""
@@ -52,6 +53,7 @@ _TABLES: dict[str, dict[str, type]] = {
         "entry": int, "action": str, "role": str, "name": str, "key_id": str, "public_key": str, "replaces": str,
         "revoked_from": int, "reason": str,
     },
+    "disowned": {"entry": int, "disowned_by": int},
     "artifacts": {"entry": int, "sha256": str, "name": str, "size": int, "media_type": str},
 }  # fmt: skip
 _INDEXED: dict[str, type] = {"version": int, "entries": int, "size": int, "last_offset": int, "last_identity": str}
@@ -102,6 +104,7 @@ def refresh_index(ledger: Ledger, *, rebuild: bool = False) -> Refreshed:
                 if mark is not None:
                     with _writing(path, sqlite3.OperationalError):  # damage in it is no reason to fail: see below
                         added = _fill(db, read, size, mark)
+                        _mark_disowned(db, ledger)
                     return Refreshed(mark.entries + added, added, rebuilt=False)
         with storage_errors(path, "build the index"), Staging(ledger.disk, ledger.staging_path) as staged:
             with _writing(staged.path), _connect(staged.path) as db:
@@ -110,6 +113,7 @@ def refresh_index(ledger: Ledger, *, rebuild: bool = False) -> Refreshed:
                 db.execute("pragma synchronous = off")
                 _create(db)
                 added = _fill(db, read, size, _Mark(0, 0, 0, ""))
+                _mark_disowned(db, ledger)
             # What another program left beside the old index does not belong to the new one.
             for suffix in ("-wal", "-shm", "-journal"):
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
@@ -132,6 +136,7 @@ def open_index(ledger: Ledger) -> Iterator[sqlite_utils.Database]:
         with _log(ledger) as (read, size), _connect(":memory:") as db:
             _create(db)
             _fill(db, read, size, _Mark(0, 0, 0, ""))
+            _mark_disowned(db, ledger)
             yield db
     else:
         with _reading(ledger.index_path), _connect(ledger.index_path) as db:
@@ -278,7 +283,7 @@ def _table(db: sqlite_utils.Database, name: str) -> Table:
 
 def _create(db: sqlite_utils.Database) -> None:
     for name, columns in _TABLES.items():
-        key = {"entries": "entry", "runs": ("entry", "series")}.get(name)
+        key = {"entries": "entry", "runs": ("entry", "series"), "disowned": "entry"}.get(name)
         foreign = [] if name == "entries" else [("entry", "entries", "entry")]
         _table(db, name).create(columns, pk=key, foreign_keys=foreign)
     _table(db, "entries").create_index(["identity"], unique=True)
@@ -331,6 +336,26 @@ def _fill(db: sqlite_utils.Database, read: Callable[[int, int], bytes], size: in
             pk="version",
         )
     return index - mark.entries
+
+
+def _mark_disowned(db: sqlite_utils.Database, ledger: Ledger) -> None:
+    """Say which entries a revocation took back, anew each time: a later one can take more back, or that one itself.
+
+    Where the key entries are damaged that cannot be told, and the table says nothing: verify says what is wrong.
+    """
+    if not _table(db, "keys").count_where("action = 'revoke'"):
+        return
+    rows = []
+    with contextlib.suppress(LedgerError):
+        keyring = read_state(ledger).keyring
+        for key in [*keyring.lives, *keyring.taken_back]:
+            for row in _table(db, "entries").rows_where("key = ?", [key], select="entry"):
+                by = keyring.disowned_by(key, row["entry"])
+                if by is not None:
+                    rows.append({"entry": row["entry"], "disowned_by": by})
+    with db.conn:
+        _table(db, "disowned").delete_where()
+        _table(db, "disowned").insert_all(rows, replace=True)
 
 
 def _forget_behind(db: sqlite_utils.Database, mark: _Mark) -> None:

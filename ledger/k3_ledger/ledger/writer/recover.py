@@ -20,8 +20,7 @@ from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.lines import TailKind, check_tail
 from k3_ledger.ledger.core.merkle import CompactRange
 from k3_ledger.ledger.core.note import Verifier, parse_note
-from k3_ledger.ledger.regular import names_in, stands_there
-from k3_ledger.ledger.writer.beside import check_not_shorter, read_heads
+from k3_ledger.ledger.writer.beside import LOST, check_not_shorter, read_heads, remains_of
 from k3_ledger.ledger.writer.disk import Staging, make_directory, storage_errors, sync_directory, write_all
 from k3_ledger.ledger.writer.logfile import LogFile
 from k3_ledger.ledger.writer.state import BLOCK, LOG_NAME, check_entry, scan_to_tail, tail_of, whole_lines
@@ -109,18 +108,16 @@ def _clear(ledger: Ledger, log: LogFile) -> Recovered:
     tail = tail_of(log.read, 0, 0, log.size())
     if tail.kind is TailKind.DAMAGED:
         check_tail(tail, source=LOG_NAME)
-    heads = [ledger.checkpoints_path / name for name in names_in(ledger.checkpoints_path)]
-    for path in (ledger.checkpoint_path, *heads, ledger.blobs_path, ledger.index_path):
-        if stands_there(path):
-            raise StoreError(
-                Code.RECOVER_REFUSED,
-                "no entry of the ledger is whole, and what stands beside it shows that it held some: they are lost",
-                position=Position(source=str(path)),
-                expected="at least 1 entry",
-                found="0 entries",
-                hint="restore ledger.jsonl from a copy that verifies; if there is none, move the directory away and "
-                "make another ledger with `k3-ledger init`",
-            )
+    path = remains_of(ledger.root)
+    if path is not None:
+        raise StoreError(
+            Code.RECOVER_REFUSED,
+            "no entry of the ledger is whole, and what stands beside it shows that it held some: they are lost",
+            position=Position(source=str(path)),
+            expected="at least 1 entry",
+            found="0 entries",
+            hint=LOST,
+        )
     kept = _keep_aside(ledger, log, tail) if tail.length else None
     with storage_errors(ledger.log_path, "take the torn log away"):
         ledger.disk.unlink(ledger.log_path)

@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import stat
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from k3_ledger.ledger.core.chain import entry_identity, genesis_prev, signed_message
@@ -20,7 +21,7 @@ from k3_ledger.ledger.core.lines import TailKind, check_is_ledger
 from k3_ledger.ledger.regular import open_regular, read_up_to, stands_there
 from k3_ledger.ledger.writer.append import Writer
 from k3_ledger.ledger.writer.batch import refusal, utc_now
-from k3_ledger.ledger.writer.beside import remains_of
+from k3_ledger.ledger.writer.beside import LOST, remains_of
 from k3_ledger.ledger.writer.disk import Disk, Staging, make_directory, storage_error, storage_errors
 from k3_ledger.ledger.writer.state import BLOCK, LOG_NAME, read_origin, tail_of
 from k3_ledger.schemas.encode import encode
@@ -124,8 +125,13 @@ class Ledger:
             MalformedError: what is in it is none (``NOT_A_LEDGER``, ``EMPTY_LEDGER``, ``UTF16``).
         """
         ledger = cls(path, disk or Disk())
-        with storage_errors(ledger.log_path, "open the ledger"):
-            mode = ledger.disk.stat(ledger.log_path).st_mode
+        try:
+            with storage_errors(ledger.log_path, "open the ledger"):
+                mode = ledger.disk.stat(ledger.log_path).st_mode
+        except StoreError as error:
+            if error.code is Code.STORE_MISSING and remains_of(path):
+                error.finding = replace(error.finding, hint=LOST)
+            raise
         if not stat.S_ISREG(mode):
             raise StoreError(
                 Code.STORE_MISSING,
@@ -141,22 +147,26 @@ class Ledger:
         return ledger
 
     def _check_shape(self, file: BinaryIO, *, torn: bool) -> None:
-        """Refuse what verify would call no ledger, whatever a command wants of it.
-
-        Where heads or artifacts stand beside what a cut leaves of a log there was one, and the command says what it is.
-        """
+        """Refuse what verify would call no ledger, whatever a command wants of it."""
         try:
             check_is_ledger(iter(lambda: file.read(BLOCK), b""), position=Position(source=LOG_NAME))
         except MalformedError as refused:
-            if not (torn or remains_of(self.root)):
-                raise
-            size = file.seek(0, os.SEEK_END)
-            try:
-                tail = tail_of(lambda count, offset: os.pread(file.fileno(), count, offset), 0, 0, size)
-            except MalformedError:
-                raise refused from None
-            if tail.kind is TailKind.DAMAGED:
-                raise
+            if self._is_cut(file):
+                if torn:
+                    return
+                if remains_of(self.root):
+                    refused.finding = replace(refused.finding, hint=LOST)
+            raise
+
+    @staticmethod
+    def _is_cut(file: BinaryIO) -> bool:
+        """Whether a file without an entry is what a cut leaves of the first one, down to nothing."""
+        size = file.seek(0, os.SEEK_END)
+        try:
+            tail = tail_of(lambda count, offset: os.pread(file.fileno(), count, offset), 0, 0, size)
+        except MalformedError:
+            return False
+        return tail.kind is not TailKind.DAMAGED
 
     @classmethod
     def create(
@@ -256,7 +266,9 @@ def _taken(ledger: Ledger) -> StoreError:
         Code.STORE_EXISTS,
         "cannot make a ledger where the remains of one stand",
         position=Position(source=str(ledger.log_path)),
-        hint="run `k3-ledger recover` first: it keeps them aside and clears the place, or says why it must not",
+        hint=LOST
+        if remains_of(ledger.root)
+        else "run `k3-ledger recover` first: it keeps them aside and clears the place, or says why it must not",
     )
 
 

@@ -14,8 +14,8 @@ a proof from tiles finds the entries that enrol keys. It is derived, and a reade
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -173,9 +173,20 @@ class _Publisher:
                 )
         partial = path.with_name(f"{path.name}.p")
         if tile.is_full and partial.is_dir():
-            self.removed += len(list(partial.iterdir()))
-            shutil.rmtree(partial)
-            sync_directory(target.disk, path.parent)
+            self._remove_beginnings(partial, data)
+
+    def _remove_beginnings(self, partial: Path, data: bytes) -> None:
+        """Remove what the full tile supersedes, and nothing that is not a beginning of it."""
+        for path in sorted(partial.iterdir()):
+            if path.is_file() and not path.is_symlink():
+                with open_regular(path) as file:
+                    if not data.startswith(read_up_to(file, len(data))):
+                        continue
+                path.unlink()
+                self.removed += 1
+        with contextlib.suppress(OSError):  # something else stands there
+            partial.rmdir()
+        sync_directory(self._target.disk, partial.parent)
 
 
 def _make_directories(disk: Disk, path: Path) -> None:
