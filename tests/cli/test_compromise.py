@@ -105,10 +105,9 @@ def test_a_key_that_revokes_itself_from_earlier_is_told_why_not(run, ledger):
     done = run("key", "revoke", "root", "--from", "3", *ROOT)
     assert "a key that revokes itself from before this entry takes this entry back" in done.err
     assert "hint: have another root key sign it, or leave --from out" in done.err
-    assert run("key", "revoke", "root", "--from", "9", *ROOT).err.startswith(
-        "error: entry 5, body.revoked_from: a revoc"
-    )
-    assert run("key", "revoke", "judge", "--from", "9", *ROOT).err.count("expected: 0 to 5") == 1
+    for name in ("root", "judge"):
+        done = run("key", "revoke", name, "--from", "9", *ROOT)
+        assert (done.code, "there is no entry 9: the ledger has 5" in " ".join(done.err.split())) == (2, True)
     assert run("key", "revoke", "root", "--from", "5", *ROOT, "--unproven").code == 0
 
 

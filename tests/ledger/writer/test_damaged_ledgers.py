@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from k3_ledger.ledger.writer.disk import Disk
 from k3_ledger.ledger.writer.recover import recover
 from k3_ledger.ledger.writer.store import Ledger
 from k3_ledger.schemas.errors import LedgerError
@@ -59,7 +60,7 @@ def test_append_is_refused_by_cause_and_only_a_tear_is_recovered(variants, tmp_p
         folder = tmp_path / "damaged" / name
         folder.mkdir(parents=True)
         (folder / "ledger.jsonl").write_bytes(data)
-        ledger = Ledger.open(folder)
+        ledger = Ledger(folder, Disk())  # as a command opens it that does not look at its first bytes
 
         def append(ledger: Ledger = ledger) -> None:
             with ledger.writer(SIGNERS["judge"]) as writer:

@@ -384,7 +384,7 @@ def test_what_a_revocation_took_back_stands_in_a_table_of_its_own(ledger):
 
 def test_damaged_key_entries_leave_the_table_empty(ledger, monkeypatch):
     def damaged(_):
-        raise MalformedError(Code.FRAMING, "damaged")
+        raise MalformedError(Code.NUL_BYTES, "damaged")
 
     append_notes(ledger, "a note")
     with ledger.writer(SIGNERS["root"]) as writer:

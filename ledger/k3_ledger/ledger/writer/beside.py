@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_REMAINS: Final = ("checkpoint", "blobs", "index.sqlite")
+_REMAINS: Final = ("checkpoint", "checkpoints", "blobs", "index.sqlite")
 LOST: Final = (
     "restore ledger.jsonl from a copy that verifies; if there is none, move the directory away and make another ledger "
     "with `k3-ledger init`"
@@ -122,8 +122,7 @@ def ahead_hint(path: Path) -> str:
 
 def remains_of(root: Path) -> Path | None:
     """Something in a directory without a log that shows that a log was there, or None."""
-    heads = (f"checkpoints/{name}" for name in names_in(root / "checkpoints"))
-    return next((root / name for name in (*_REMAINS, *heads) if stands_there(root / name)), None)
+    return next((root / name for name in _REMAINS if stands_there(root / name)), None)
 
 
 def kept_heads(root: Path) -> list[Path]:

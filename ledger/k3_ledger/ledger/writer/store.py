@@ -41,6 +41,12 @@ if TYPE_CHECKING:
 GITATTRIBUTES = b"# Ledger bytes are signed: git must never rewrite a line ending in them.\n* -text\n"
 
 
+_NOTHING_WHOLE = (
+    "restore ledger.jsonl from a copy; where it never held a whole entry, `k3-ledger recover` clears the place for "
+    "`k3-ledger init`"
+)
+
+
 class NewKey(NamedTuple):
     """A key to enrol."""
 
@@ -129,7 +135,7 @@ class Ledger:
             with storage_errors(ledger.log_path, "open the ledger"):
                 mode = ledger.disk.stat(ledger.log_path).st_mode
         except StoreError as error:
-            if error.code is Code.STORE_MISSING and remains_of(path):
+            if error.code is Code.STORE_MISSING and path.is_dir() and remains_of(path):
                 error.finding = replace(error.finding, hint=LOST)
             raise
         if not stat.S_ISREG(mode):
@@ -154,8 +160,7 @@ class Ledger:
             if self._is_cut(file):
                 if torn:
                     return
-                if remains_of(self.root):
-                    refused.finding = replace(refused.finding, hint=LOST)
+                refused.finding = replace(refused.finding, hint=LOST if remains_of(self.root) else _NOTHING_WHOLE)
             raise
 
     @staticmethod
