@@ -22,6 +22,18 @@ if TYPE_CHECKING:
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
+def check_device(name: str) -> None:
+    """Refuse a device that torch does not have here.
+
+    Raises:
+        ValueError: it cannot hold a tensor.
+    """
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError):
+        raise ValueError(f"{name!r} is no device that torch has here; cpu always is") from None
+
+
 def dtype_named(name: str) -> torch.dtype:
     """The type that a person asked for by name; ``ValueError`` lists the names that there are."""
     if name not in DTYPES:

@@ -38,7 +38,7 @@ def generate(
     from pathlib import Path
 
     from k3_ledger.cli.given import MODEL, given
-    from k3_ledger.engine.linear import Numerics, dtype_named
+    from k3_ledger.engine.linear import Numerics, check_device, dtype_named
     from k3_ledger.engine.model import Model, Options
     from k3_ledger.engine.sampling import Greedy, Seeded
     from k3_ledger.engine.synth import materialise
@@ -49,7 +49,10 @@ def generate(
         numerics = Numerics(dtype_named(dtype), deterministic=not fast)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--dtype") from error
-    check_device(device)
+    try:
+        check_device(device)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--device") from error
     options = Options(device=device, numerics=numerics, packed=packed)
     sampler: Greedy | Seeded = Greedy()
     if temperature > 0:
@@ -68,19 +71,3 @@ def generate(
     for piece in stream_text(loaded, tokenizer, text, tokens, sampler=sampler, chunk=chunk):
         typer.echo(piece, nl=False)
     typer.echo()
-
-
-def check_device(name: str) -> None:
-    """Refuse a device that this machine or torch does not have.
-
-    Raises:
-        BadParameter: torch's own words are not shown: they list what it could have been built for.
-    """
-    import torch
-
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError):
-        raise typer.BadParameter(
-            f"{name!r} is no device that torch has here; cpu always is", param_hint="--device"
-        ) from None
