@@ -255,6 +255,17 @@ def _llama(answer: dict[str, Any]) -> LlamaCpp:
     return engine
 
 
+def test_llama_cpp_can_be_asked_to_compute_from_nothing() -> None:
+    asked: list[bool] = []
+    engine = _llama(_answer())
+    engine._server = SimpleNamespace(
+        handle_completions=lambda request: asked.append(request["cache_prompt"]) or _answer()
+    )
+    for one in (engine, engine.afresh(), engine):
+        one.row([1, 2, 3])
+    assert asked == [True, False, True]
+
+
 def test_answers_of_llama_cpp_are_checked_before_they_are_rows() -> None:
     assert _llama(_answer()).row([1, 2, 3]).tolist() == [np.log(0.25)] * 4
     three = [{"id": i, "logprob": -1.0} for i in range(3)]

@@ -437,6 +437,27 @@ def test_outputs_are_held_to_token_and_probability() -> None:
     assert refused(check_outputs(answers(reference, off=0.5), reference, given=Tolerance(0.6))) == set()
 
 
+class Forgetful(Flat):
+    """A reference that keeps what it computed and at times takes it up wrongly."""
+
+    def __init__(self, best: Callable[[Sequence[int]], int], right: Flat) -> None:
+        super().__init__(3.0, best)
+        self.right = right
+
+    def afresh(self) -> Flat:
+        return self.right
+
+
+def test_no_output_is_a_miss_until_the_reference_has_computed_it_from_nothing() -> None:
+    right = Flat(3.0, lambda ids: (len(ids) + ids[0]) % V)
+    forgetful = Forgetful(lambda ids: (len(ids) + ids[0] + 2 * (ids[0] == 3)) % V, right)
+    assert refused(check_outputs(answers(right), Flat(3.0, forgetful.best))) == {Code.RUN_OUTPUT}
+    looked = check_outputs(answers(right), forgetful)
+    assert (looked.findings, looked.counts["decode"][1]) == ((), 0)
+    wrong = answers(right, wrong=lambda _walk, _at: True)
+    assert check_outputs(wrong, forgetful).counts["decode"][:2] == (220, 220), "what is wrong stays wrong"
+
+
 def test_bound_and_share_follow_from_what_parity_graded() -> None:
     assert tolerance([]) == tolerance([0.0] * 100) == Tolerance(LEAST, SHARE)
     assert tolerance([0.3] * 100) == Tolerance(0.6, SHARE)

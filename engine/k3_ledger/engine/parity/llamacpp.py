@@ -8,6 +8,7 @@ numbers that llama.cpp computed with its own rounding of activations.
 
 from __future__ import annotations
 
+import copy
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -81,6 +82,16 @@ class LlamaCpp:
     def address(self) -> str:
         """Loopback address of its own HTTP interface (for its tokenizer)."""
         return str(self._server.listening_address)
+
+    def afresh(self) -> LlamaCpp:
+        """The same engine, which computes every row from nothing.
+
+        What it kept of an earlier request is not always what that request left: seen once among some thousand rows, in
+        a sequence of 688 tokens.
+        """
+        other = copy.copy(self)
+        other.cache = False
+        return other
 
     def row(self, ids: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Log-probabilities after a prompt; an id that is not in the answer is NaN.
