@@ -494,6 +494,24 @@ def test_a_superseded_run_carries_no_frontier() -> None:
     assert same(builder, rule).tiers["BASELINE"] == 2
 
 
+@pytest.mark.parametrize(("pin", "prefill", "tier"), [("450", "445.5", "XL"), ("450.000001", "445.5", "REJECT")])
+def test_a_floor_between_two_speeds_is_above_the_lower_one(pin: str, prefill: str, tier: str) -> None:
+    """99 % of 450.000001 is 445.50000099, and measured speeds have six decimals."""
+    builder, names = house_ledger()
+    builder.lines.pop()
+    builder.add("pin", pin_body(f"guard:{PREFILL}", pin, names["frontier"]), JUDGE)
+    builder.add("run", exact(prefill=prefill), RUNNER)
+    assert same(builder, RULES["house"]).tiers == {tier: 1, NOT_SCORABLE: 1}
+
+
+def test_a_ceiling_without_anything_to_stand_on_is_open() -> None:
+    builder, _ = house_ledger()
+    builder.lines = builder.lines[:4]
+    builder.add("run", receipt(50.0, 450.0, role="frontier"), RUNNER)
+    builder.add("run", exact(), RUNNER)
+    assert same(builder, replace(RULES["house, own reference"], guard=None)).tiers == {"none": 1, NOT_SCORABLE: 1}
+
+
 def graded_at(rows: int, agree: int) -> dict[str, Any]:
     body = exact()
     body["parity"]["depths"][3] |= {"rows": rows, "top1_agree": agree}
