@@ -512,6 +512,21 @@ def test_a_ceiling_without_anything_to_stand_on_is_open() -> None:
     assert same(builder, replace(RULES["house, own reference"], guard=None)).tiers == {"none": 1, NOT_SCORABLE: 1}
 
 
+@pytest.mark.parametrize("role", ["frontier", "reference"])
+def test_what_a_run_is_held_against_counts_while_it_stands(role: str) -> None:
+    """61 is 2 % above 59, which the second frontier build measured, and 22 % above 50; and so with the other engine."""
+    anchored = replace(RULES["house, anchored"], ratchet=None, guard=None)
+    builder = Builder().open()
+    builder.add("run", receipt(40.0, 300.0, role="reference"), RUNNER)
+    builder.add("run", receipt(50.0, 450.0, role="frontier"), RUNNER)
+    gone = builder.add("run", receipt(59.5 if role == "frontier" else 400.0, 450.0, role=role), RUNNER)
+    builder.add("run", receipt(61.0), RUNNER)
+    (before,) = [tier for tier in same(builder, anchored).tiers if tier != NOT_SCORABLE]
+    builder.add("supersede", {"target": gone, "reason": "bad build", "replacement": None}, JUDGE)
+    (after,) = [tier for tier in same(builder, anchored).tiers if tier != NOT_SCORABLE]
+    assert (before, after) == ({"frontier": "S", "reference": "XS"}[role], "XL")
+
+
 def graded_at(rows: int, agree: int) -> dict[str, Any]:
     body = exact()
     body["parity"]["depths"][3] |= {"rows": rows, "top1_agree": agree}

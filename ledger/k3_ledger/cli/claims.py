@@ -9,6 +9,7 @@ import typer
 
 from k3_ledger.cli.keys import JsonOption, ReplaceOption, print_json
 from k3_ledger.cli.material import CORES, ProcessesOption, load_material, note_unread, read_share
+from k3_ledger.cli.tables import say
 
 if TYPE_CHECKING:
     from k3_ledger.rescore.claims.check import ClaimsReport, Decision
@@ -106,16 +107,16 @@ def _print(report: ClaimsReport, against: Path, proved: dict[int, Path] | None) 
 
     for decision in report.decisions:
         allowed = f" ({decision.claim.allowed})" if decision.claim.allowed else ""
-        typer.echo(f"{decision.claim.id}: {decision.status}: {decision.claim.says}{allowed}")
+        say(f"{decision.claim.id}: {decision.status}: {decision.claim.says}{allowed}")
         for part in decision.parts:
-            typer.echo(f"  {part.name}: {part.status}: {part.why}")
+            say(f"  {part.name}: {part.status}: {part.why}")
         for index in _indices(decision):
             shown = f"k3-ledger prove {index} --ledger {against}" if proved is None else proved[index]
-            typer.echo(f"  proof: {shown}")
+            say(f"  proof: {shown}")
         if proved is not None and not _indices(decision):
-            typer.echo("  no proof: it rests on no single entry of this ledger")
+            say("  no proof: it rests on no single entry of this ledger")
     counts = Counter(str(decision.status) for decision in report.decisions)
-    typer.echo(f"{len(report.decisions)} claims: {', '.join(f'{count} {status}' for status, count in counts.items())}")
+    say(f"{len(report.decisions)} claims: {', '.join(f'{count} {status}' for status, count in counts.items())}")
 
 
 def _decision(decision: Decision, proved: dict[int, Path]) -> dict[str, Any]:

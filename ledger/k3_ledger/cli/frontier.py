@@ -10,6 +10,7 @@ import typer
 from k3_ledger.cli.files import check_free
 from k3_ledger.cli.keys import JsonOption, ReplaceOption, print_json
 from k3_ledger.cli.material import CORES, ProcessesOption, SourceArgument, load_material, note_unread
+from k3_ledger.cli.tables import say
 
 if TYPE_CHECKING:
     from k3_ledger.rescore.frontier import Climb
@@ -53,19 +54,19 @@ def frontier(
     if as_json:
         print_json([_document(climb) for climb in climbs])
     elif not climbs:
-        typer.echo("no receipt measures anything" if metric is None else f"no receipt measures {metric}")
+        say("no receipt measures anything" if metric is None else f"no receipt measures {metric}")
     else:
         for number, climb in enumerate(climbs):
             if number:
-                typer.echo()
+                say()
             _print(climb)
         if any(item.time for climb in climbs for item in climb.steps):
-            typer.echo("note: times are claimed by whom the receipts are from", err=True)
+            say("note: times are claimed by whom the receipts are from", err=True)
     if picture is not None:
         from k3_ledger.cli.picture import draw
 
         draw(climbs, picture)
-        typer.echo(f"{picture}: {len(climbs)} climbs", err=True)
+        say(f"{picture}: {len(climbs)} climbs", err=True)
     raise typer.Exit(note_unread(material, 0))
 
 
@@ -73,18 +74,18 @@ def _print(climb: Climb) -> None:
     from k3_ledger.rescore.exact import format_rounded
 
     steps = f"{len(climb.steps)} step{'s' if len(climb.steps) != 1 else ''} in {climb.attempts} receipts"
-    typer.echo(f"{climb.track}: {format_rounded(climb.value, 2)}, {steps}")
+    say(f"{climb.track}: {format_rounded(climb.value, 2)}, {steps}")
     most = max(climb.value, climb.reference.value) if climb.reference else climb.value
     width = max(len(format_rounded(item.value, 2)) for item in climb.steps)
     for item in climb.steps:
         when = item.time.strftime("%Y-%m-%d %H:%M") if item.time else "-"
         bar = "#" * max(1, int(item.value / most * BAR))
-        typer.echo(f"  {when:<16}  {format_rounded(item.value, 2):>{width}}  {bar}  {item.says}")
+        say(f"  {when:<16}  {format_rounded(item.value, 2):>{width}}  {bar}  {item.says}")
     if climb.reference is not None and climb.multiple is not None:
         at = int(climb.reference.value / most * BAR)
         value = format_rounded(climb.reference.value, 2)
-        typer.echo(f"  {'reference':<16}  {value:>{width}}  {'-' * (at - 1)}|  {climb.reference.says}")
-        typer.echo(f"  {format_rounded(climb.multiple, 2)} times the reference")
+        say(f"  {'reference':<16}  {value:>{width}}  {'-' * (at - 1)}|  {climb.reference.says}")
+        say(f"  {format_rounded(climb.multiple, 2)} times the reference")
 
 
 def _document(climb: Climb) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from k3_ledger.cli.tables import say
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from fractions import Fraction
@@ -107,7 +109,7 @@ def _placed(finding: Finding, log: RunLog) -> Finding:
 def note_empty(path: Path, pins: Sequence[PinRecord]) -> None:
     """Say that a pins file pins nothing: it may be the wrong file."""
     if not pins:
-        typer.echo(f"note: {path} pins nothing: no [[pin]] in it", err=True)
+        say(f"note: {path} pins nothing: no [[pin]] in it", err=True)
 
 
 def read_share(text: str, option: str, *, below: int) -> Fraction:
@@ -132,7 +134,7 @@ def note_unread(material: Material, code: int) -> int:
     A false claim or a stale pin weighs more (1); everything else that was said rests on less than the log holds (3).
     """
     for finding in material.unread:
-        typer.echo(f"not read: {finding.position}: {finding.message} [{finding.code.id}]", err=True)
+        say(f"not read: {finding.position}: {finding.message} [{finding.code.id}]", err=True)
     return 3 if material.unread and code != 1 else code
 
 
@@ -189,7 +191,7 @@ def _settle(log: VerifiedLog) -> None:
     if report.exit_code:
         raise VerificationError(report)
     for finding in report.findings[len(log.report.findings) :]:
-        typer.echo(f"{finding.severity}: {finding.position}: {finding.message} [{finding.code.id}]", err=True)
+        say(f"{finding.severity}: {finding.position}: {finding.message} [{finding.code.id}]", err=True)
 
 
 def is_foreign(path: Path) -> bool:

@@ -18,6 +18,7 @@ from k3_ledger.cli.material import (
     note_unread,
     read_share,
 )
+from k3_ledger.cli.tables import say
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -111,7 +112,7 @@ def _write(path: Path, report: LockReport) -> list[PinRecord]:
     for slot, pin in rising.items():
         if slot not in updates:
             value = _value(pin.value)
-            typer.echo(f"note: {slot} is not raised: no receipt holds {value}, and a pin names its source", err=True)
+            say(f"note: {slot} is not raised: no receipt holds {value}, and a pin names its source", err=True)
     if not updates:
         return []
     text = rewrite_pins(read_small(path).decode("utf-8"), updates)
@@ -139,21 +140,21 @@ def _print(report: LockReport, written: list[PinRecord]) -> None:
             right=(1, 2, 3, 4, 6),
         )
     else:
-        typer.echo("no pins")
+        say("no pins")
     for finding in report.findings:
-        typer.echo()
-        typer.echo(f"{finding.severity}: {finding.message} [{finding.code.id}]")
-        typer.echo(f"  at {finding.position}")
-        typer.echo(f"  hint: {finding.advice}")
-    typer.echo()
+        say()
+        say(f"{finding.severity}: {finding.message} [{finding.code.id}]")
+        say(f"  at {finding.position}")
+        say(f"  hint: {finding.advice}")
+    say()
     stale = sum(row.drift.decision == "stale" for row in report.rows)
     explained = sum(row.explained for row in report.rows)
-    typer.echo(
+    say(
         f"{len(report.rows)} pins, {stale} more than {format_percent(report.threshold, 0)} % behind, "
         f"{explained} of them explained; {len(report.errors)} errors"
     )
     for pin in written:
-        typer.echo(f"raised {pin.slot} to {_value(pin.value)}")
+        say(f"raised {pin.slot} to {_value(pin.value)}")
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from k3_ledger.cli.material import (
     note_empty,
     note_unread,
 )
+from k3_ledger.cli.tables import say
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -106,21 +107,21 @@ def rescore(
         assert log is not None, "what is sealed into was verified"
         with _writer(source, seal, passphrase_file, wait) as writer, writer.exclusive() as state:
             if not _is_head(log, state):
-                typer.echo("note: the ledger grew meanwhile, and was verified and judged again", err=True)
+                say("note: the ledger grew meanwhile, and was verified and judged again", err=True)
                 material, _, report = _judge(source, processes, asked)
             sealed = _seal(writer, report, time)
     for pin in unused_pins(report.rows, asked.pins):
-        typer.echo(f"warning: {pin.position}: {pin.slot}: no run that was judged is held against this pin", err=True)
+        say(f"warning: {pin.position}: {pin.slot}: no run that was judged is held against this pin", err=True)
     left_out = [] if pr is not None else [one for one in material.left_out if selection.spans(one.at, one.metric)]
     if as_json:
         print_json(_document(report, material, left_out, rule, pins, against))
     else:
         _print(report, material, left_out, everything=everything)
     if sealed is not None:
-        typer.echo(f"{sealed[0]} verdicts sealed, {sealed[1]} were there already", err=True)
+        say(f"{sealed[0]} verdicts sealed, {sealed[1]} were there already", err=True)
     if not report.rows:
         why = "no run is selected by what was asked for" if material.candidates else "there is no run in it"
-        typer.echo(f"note: {why}, so nothing was judged", err=True)
+        say(f"note: {why}, so nothing was judged", err=True)
     raise typer.Exit(note_unread(material, 0))
 
 
@@ -171,7 +172,7 @@ def _check_name(rule: Rule, material: Material, *, sealing: bool) -> None:
     said = f"{rule.name} is the name of another rule: that one is {other.sha256}, this one {rule.sha256}"
     if sealing:
         raise typer.BadParameter(f"{said}; give yours a name of its own", param_hint="--rule")
-    typer.echo(f"note: {said}", err=True)
+    say(f"note: {said}", err=True)
 
 
 def _count(path: Path, rule: Rule, processes: int, *, as_json: bool) -> None:
@@ -190,7 +191,7 @@ def _count(path: Path, rule: Rule, processes: int, *, as_json: bool) -> None:
             param_hint="--counts",
         )
     if imports:
-        typer.echo(f"note: {imports} imports are not counted: leave --counts out to judge them too", err=True)
+        say(f"note: {imports} imports are not counted: leave --counts out to judge them too", err=True)
     if as_json:
         tiers, changes = dict(found.tiers), dict(found.changes)
         print_json(
@@ -204,18 +205,18 @@ def _count(path: Path, rule: Rule, processes: int, *, as_json: bool) -> None:
         )
         return
     for tier, count in sorted(found.tiers.items(), key=lambda item: (-item[1], item[0])):
-        typer.echo(f"{count:>9} {tier}")
+        say(f"{count:>9} {tier}")
     said = ", ".join(f"{count} {change}" for change, count in found.changes.most_common())
-    typer.echo(f"{sum(found.tiers.values())} metrics of runs under {rule.name}; against published: {said or 'nothing'}")
+    say(f"{sum(found.tiers.values())} metrics of runs under {rule.name}; against published: {said or 'nothing'}")
     _print_left_out(found.left_out)
     for index, before, now in found.changed:
-        typer.echo(f"  entry {index}: {before} -> {now}")
+        say(f"  entry {index}: {before} -> {now}")
 
 
 def _print_left_out(counts: Counter[str]) -> None:
     """Name what is in no row: metrics that a candidate timed and that are no measurement."""
     for reason, count in sorted(counts.items()):
-        typer.echo(f"  {count} no measurement, so in no row: {reason}")
+        say(f"  {count} no measurement, so in no row: {reason}")
 
 
 def _pins(text: str) -> Pins:
@@ -266,7 +267,7 @@ def _print(report: RescoreReport, material: Material, left_out: Sequence[LeftOut
             [_cells(row) for row in shown],
             right=(1, 3, 4, 6, 7),
         )
-        typer.echo()
+        say()
     counts = [
         f"{report.count(change)} {words}"  # type: ignore[arg-type]
         for change, words in (
@@ -280,16 +281,16 @@ def _print(report: RescoreReport, material: Material, left_out: Sequence[LeftOut
         )
         if report.count(change) or change in {"unchanged", "lower", "higher", "not-scorable"}  # type: ignore[arg-type]
     ]
-    typer.echo(f"{len(report.rows)} runs of a {material.source}: {', '.join(counts)}")
+    say(f"{len(report.rows)} runs of a {material.source}: {', '.join(counts)}")
     _print_left_out(Counter(f"{one.metric}: {one.reason}" for one in left_out))
     for reason, count in report.reasons.most_common():
-        typer.echo(f"  {count} {reason}")
+        say(f"  {count} {reason}")
     labels = {row.candidate.identity: row.candidate.label for row in report.rows}
     for identity, said in report.not_admitted:
-        typer.echo(f"  {labels[identity]} keeps its tier, and the rule would not have admitted it: {said}")
+        say(f"  {labels[identity]} keeps its tier, and the rule would not have admitted it: {said}")
     lacking = sum(bool(row.lacks) for row in report.rows)
     if lacking:
-        typer.echo(f"{lacking} of them lack something; --all names it run by run")
+        say(f"{lacking} of them lack something; --all names it run by run")
 
 
 def _origin(figure: Figure) -> str:

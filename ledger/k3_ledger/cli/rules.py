@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from k3_ledger.cli.keys import JsonOption, print_json
+from k3_ledger.cli.tables import say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -170,7 +171,7 @@ def _list_published(ledger: Path, *, as_json: bool) -> None:
     if as_json:
         print_json(rows)
     elif not rows:
-        typer.echo(f"{ledger} has published no rule", err=True)
+        say(f"{ledger} has published no rule", err=True)
     else:
         cells = [
             (str(row["entry"]), row["time"], row["rule"], row["sha256"][:12], row["scope"], row["stands_for"])
@@ -209,7 +210,7 @@ def show(
             }
         )
     else:
-        typer.echo(f"{rule.name}  sha256 {rule.sha256}")
+        say(f"{rule.name}  sha256 {rule.sha256}")
         print_table(("parameter", "value"), rule.parameters())
 
 
@@ -230,11 +231,11 @@ def diff(first: NameArgument, second: NameArgument, as_json: JsonOption = False)
             }
         )
     elif not rows:
-        typer.echo(f"{one.name} and {two.name} are the same rule, sha256 {one.sha256}")
+        say(f"{one.name} and {two.name} are the same rule, sha256 {one.sha256}")
     else:
         print_table(("parameter", one.name, two.name), rows)
         if one.policy_sha256 == two.policy_sha256:
-            typer.echo("the same policy: only pins differ")
+            say("the same policy: only pins differ")
     raise typer.Exit(1 if rows else 0)
 
 
@@ -345,11 +346,11 @@ def _print_report(report: LintReport, *, first: bool) -> None:
         if (count := sum(finding.severity is severity for finding in report.findings))
     ]
     if not first:
-        typer.echo()
-    typer.echo(f"{report.rule.name}: {', '.join(counts) or 'no findings'}")
+        say()
+    say(f"{report.rule.name}: {', '.join(counts) or 'no findings'}")
     for finding in report.findings:
         for line in _lines(finding):
-            typer.echo(line)
+            say(line)
 
 
 def _lines(finding: LintFinding) -> list[str]:

@@ -19,6 +19,8 @@ _DECIMAL: Final = re.compile(r"(-?(?:0|[1-9][0-9]{0,30}))(\.[0-9]{1,40})?")
 _NUMBER: Final = re.compile(r"(-?(?:0|[1-9][0-9]{0,30})(?:\.[0-9]{1,40})?)[eE]([+-]?[0-9]{1,3})")
 _UNIT: Final = re.compile(r"-?[0-9][0-9.]*\s*[A-Za-z%/]")
 _LARGEST_EXPONENT: Final = 60
+_LONG: Final = 31
+"""Characters from which on a number can be too long."""
 
 
 def parse_decimal(text: str, *, field: str, position: Position = NOWHERE) -> Fraction:
@@ -62,6 +64,8 @@ def _complaint(text: str) -> str:
         return f"{text.strip()} is not a number to compute with"
     if _UNIT.match(text.strip()):
         return f"{text[:40]!r} carries a unit or an exponent"
+    if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", text) and len(text) > _LONG:
+        return f"the number has {len(text)} characters, more than the 31 digits before the point or 40 behind it"
     return f"{text[:40]!r} is not a decimal number"
 
 

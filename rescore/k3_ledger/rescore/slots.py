@@ -32,7 +32,7 @@ UNITS: Final[Mapping[str, str]] = {
 """What the metrics of this program itself are counted in; every other metric is in tokens unless its track says so."""
 _NAME: Final = r"[^/:@\s]+"
 _SLOT: Final = re.compile(
-    rf"([a-z]+):([A-Za-z0-9._-]+)@(-|0|[1-9][0-9]{{0,15}})/({_NAME})/({_NAME})/({_NAME})((?:/[a-z]+:{_NAME})*)"
+    rf"([a-z]+):([A-Za-z0-9._+-]+)@(-|0|[1-9][0-9]{{0,15}})/({_NAME})/({_NAME})/({_NAME})((?:/[a-z]+:{_NAME})*)"
 )
 _CONDITIONS: Final[Mapping[str, re.Pattern[str]]] = {
     "batch": re.compile("[1-9][0-9]{0,15}"),
@@ -42,6 +42,24 @@ _CONDITIONS: Final[Mapping[str, re.Pattern[str]]] = {
     "unit": re.compile("[A-Za-z0-9][A-Za-z0-9._+-]*"),
 }
 """What a figure was measured under, in the order it is written."""
+
+
+_ESCAPES: Final[Mapping[str, str]] = {"/": "+2F", ":": "+3A", "@": "+40", "+": "+2B"}
+"""How a name spells what would part a slot; a plus sign alone where it could be taken for one of these."""
+_PARTING: Final = re.compile(r"[/:@]|\+(?=2B|2F|3A|40)")
+_ESCAPED: Final = re.compile(r"\+(?:2B|2F|3A|40)")
+MOST_SPELLED: Final = 160
+"""Characters of a track that a rule scores: an entry has 200 for a slot, its role and the guarded metric among them."""
+
+
+def _spell(name: str) -> str:
+    """A name as it stands in a slot, so that no two tracks are spelled alike."""
+    return _PARTING.sub(lambda match: _ESCAPES[match[0]], name)
+
+
+def _unspell(text: str) -> str:
+    """The name that is spelled so."""
+    return _ESCAPED.sub(lambda match: chr(int(match[0][1:], 16)), text)
 
 
 def conditions(
@@ -82,8 +100,8 @@ class Track:
 
     def __str__(self) -> str:
         context = ABSENT if self.context is None else self.context
-        place = f"{self.metric}@{context}/{self.model}/{self.quant}/{self.node}"
-        return "/".join([place, *(f"{name}:{value}" for name, value in self.conditions)])
+        place = f"{_spell(self.metric)}@{context}/{_spell(self.model)}/{_spell(self.quant)}/{_spell(self.node)}"
+        return "/".join([place, *(f"{name}:{_spell(value)}" for name, value in self.conditions)])
 
     @property
     def short(self) -> str:
@@ -98,8 +116,16 @@ class Track:
 
     @property
     def scorable(self) -> bool:
-        """Whether a rule for this metric and context may score it: rules score tokens of one sequence."""
-        return self.unit == TOKEN and not any(name == "batch" for name, _ in self.conditions)
+        """Whether a rule for this metric and context may score it: rules score tokens of one sequence.
+
+        What has names that are too long for a slot is scored by none: no entry could say what it was held against.
+        """
+        return self.unit == TOKEN and not any(name == "batch" for name, _ in self.conditions) and self.spellable
+
+    @property
+    def spellable(self) -> bool:
+        """Whether its slots are short enough for an entry."""
+        return len(str(self)) <= MOST_SPELLED
 
     def at(self, metric: str, context: int | None) -> Track:
         """The track of another metric on the same model and node, measured alike, in its usual unit."""
@@ -122,7 +148,8 @@ def parse_slot(text: str, *, position: Position = NOWHERE) -> tuple[Role, Track]
         for role in get_args(Role):
             if match[1] == role:
                 context = None if match[3] == ABSENT else int(match[3])
-                track = Track(match[2], context, match[4], match[5], match[6], _parse(match[7]))
+                metric, *place = (_unspell(match[part]) for part in (2, 4, 5, 6))
+                track = Track(metric, context, place[0], place[1], place[2], _parse(match[7]))
                 if track.slot(role) == text and _is_least(track):
                     return role, track
     raise RescoreError(
@@ -138,7 +165,7 @@ def _parse(text: str) -> tuple[tuple[str, str], ...]:
     """The conditions at the end of a slot, without what is none: that does not format again."""
     pairs = [part.partition(":") for part in text.split("/")]
     known = [(name, value) for name, _, value in pairs if name in _CONDITIONS and _CONDITIONS[name].fullmatch(value)]
-    return tuple(sorted(dict(known).items()))
+    return tuple(sorted((name, _unspell(value)) for name, value in dict(known).items()))
 
 
 def _is_least(track: Track) -> bool:

@@ -14,6 +14,7 @@ climb began at, is decided by position in the log.
 
 from __future__ import annotations
 
+import difflib
 import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -189,12 +190,16 @@ def _held(claim: Claim, amount: Amount, evidence: list[Evidence], side: _Side) -
         other = (own or pool)[0]
         measured = f"{other.says} measured {format_rounded(other.value, 2)}"
         return Part(side.value, Status.CONTRADICTED, measured, (other,))
-    return Part(side.value, Status.NO_RECEIPT, _nothing(amount, pool))
+    return Part(side.value, Status.NO_RECEIPT, _nothing(claim, amount, pool, evidence))
 
 
-def _nothing(amount: Amount, pool: list[Evidence]) -> str:
+def _nothing(claim: Claim, amount: Amount, pool: list[Evidence], evidence: list[Evidence]) -> str:
     if not pool:
-        return "nothing measured this at all"
+        tracks = {str(item.track).casefold(): str(item.track) for item in evidence}
+        near_ = difflib.get_close_matches(str(claim.track).casefold(), tracks, n=1, cutoff=0.9)
+        other = tracks[near_[0]] if near_ else str(claim.track)
+        meant = f"; did you mean {other}?" if other != str(claim.track) else ""
+        return f"nothing measured this at all{meant}"
     nearest = min(pool, key=lambda item: abs(item.value - amount.value))
     return f"nothing holds it; nearest is {format_rounded(nearest.value, 2)}, {nearest.says}"
 

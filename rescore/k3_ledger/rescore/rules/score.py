@@ -22,6 +22,9 @@ def score(rule: Rule, run: RunInputs) -> Scored:
     A run of another metric or context is not scorable: it is never scored in the wrong one. Neither is a rate of
     several sequences at once, or in anything but tokens.
     """
+    if not run.track.spellable:
+        message = "not scorable: the names of its model and machine are too long for a slot"
+        return NotScorable(run.run, rule.name, "scope", message)
     if not in_scope(rule, run.track):
         scope = rule.scope.metric if rule.scope.context is None else f"{rule.scope.metric}@{rule.scope.context}"
         message = f"not scorable: the rule scores {scope}, the run measured {run.track.short}"

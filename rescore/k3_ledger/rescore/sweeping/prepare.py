@@ -14,7 +14,7 @@ import msgspec
 
 from k3_ledger.rescore.native import BESIDE, NANOSECONDS, PREFILL, claimed, scored_at
 from k3_ledger.rescore.rules.parameters import BY_MIDDLE, GRADING
-from k3_ledger.rescore.slots import ABSENT, TOKEN
+from k3_ledger.rescore.slots import ABSENT, TOKEN, Track
 from k3_ledger.rescore.sweeping.fields import decode_lines
 from k3_ledger.rescore.sweeping.numbers import SCALE, lower_text, median_rate, pair, twice_median, upper_text
 from k3_ledger.schemas.repetitions import left_out
@@ -148,6 +148,7 @@ class Preparer:
         self.ratchets = rule.ratchet is not None
         self.from_ = ratchet_from(rule) or ""
         self._depths: dict[Depths, Depths] = {}
+        self._spellable: dict[Place, bool] = {}
         self._clock = _ClockNumbers(rule) if rule.clock else None
 
     def prepare(self, chunk: bytes) -> Prepared:
@@ -170,6 +171,12 @@ class Preparer:
         own = groups.get(self.scope)
         if own is None:
             return offset, metrics
+        place = _place(body)
+        spellable = self._spellable.get(place)
+        if spellable is None:
+            spellable = self._spellable[place] = Track(*self.scope, *place).spellable
+        if not spellable:
+            return ~offset
         timing = read_timing(own, middle=self._middle)
         guarded = read_timing(groups[self.guard], middle=self._middle) if self.guard in groups else None
         if timing is None or (guarded is None and self.guard in groups):
@@ -187,7 +194,7 @@ class Preparer:
             offset,
             metrics,
             0 if len(metrics) == 1 else list(groups).index(self.scope),
-            _place(body),
+            place,
             body.round,
             timing.speed,
             correct,
