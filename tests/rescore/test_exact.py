@@ -51,7 +51,7 @@ def test_decimal_text_is_read_exactly(text: str, value: Fraction) -> None:
         ("1,5", "'1,5' is not a decimal number"),
         ("1_000", "'1_000' is not a decimal number"),
         ("٣", "'٣' is not a decimal number"),
-        ("1" * 40, f"{'1' * 40!r} is not a decimal number"),
+        ("1" * 40, "the number has 40 characters, more than the 31 digits before the point or 40 behind it"),
     ],
 )
 def test_what_is_not_a_decimal_number_is_named(text: str, complaint: str) -> None:

@@ -211,6 +211,19 @@ def test_a_pin_that_its_source_did_not_measure_was_edited_by_hand() -> None:
     assert report.findings[0].message.endswith("pinned 56.8, its receipt measured 56.82")
 
 
+def test_a_pin_above_what_its_own_source_measured_is_edited_and_no_alarm() -> None:
+    """The source is the newest measurement, and says nothing of what came after the pin."""
+    report = reconcile_lock([pin("60")], [measured("50")])
+    assert codes(report) == [Code.PIN_HAND_EDITED]
+    assert only(report).drift.decision == "keep"
+
+
+def test_a_source_that_measured_a_slot_twice_measured_either() -> None:
+    twice = [measured("50"), measured("56.82")]
+    assert codes(reconcile_lock([pin("56.82")], twice)) == []
+    assert codes(reconcile_lock([pin("56.8")], twice)) == [Code.PIN_HAND_EDITED]
+
+
 def test_a_pin_whose_source_measured_another_slot_was_edited_by_hand() -> None:
     report = reconcile_lock([pin("56.82")], [measured("56.82", track=PREFILL_32K), measured("56.82", "f" * 32)])
     assert codes(report) == [Code.PIN_HAND_EDITED]
