@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from k3_ledger.rescore import frontier
+from k3_ledger.rescore.claims.evidence import Evidence
 from k3_ledger.rescore.frontier import derive_climbs
 from k3_ledger.rescore.replay import Material, gather
 from tests.ledgers import JUDGE, RUNNER
@@ -135,3 +137,16 @@ def test_without_matplotlib_the_extra_is_named(
     done = command("frontier", book, "--picture", "x.svg")
     assert done.code == 2
     assert 'pip install "k3-ledger[report]"' in done.err
+
+
+def test_a_sealed_reference_counts_before_a_newer_figure_that_no_receipt_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    track = gather(verified(house_ledger()[0])).candidates[0].run.track
+
+    def evidence(actor: str, value: int, receipt_: str | None) -> Evidence:
+        return Evidence(track, actor, Fraction(value), None, receipt_, None, accepted=True, says="said")
+
+    sealed, loose = evidence("reference", 40, "b"), evidence("reference", 45, None)
+    monkeypatch.setattr(frontier, "list_evidence", lambda _: [evidence("subject", 60, "a"), sealed, loose])
+    assert [climb.reference for climb in derive_climbs(Material("two references"))] == [sealed]
+    monkeypatch.setattr(frontier, "list_evidence", lambda _: [evidence("subject", 60, "a"), loose])
+    assert [climb.reference for climb in derive_climbs(Material("a figure alone"))] == [loose]
