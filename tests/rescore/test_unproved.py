@@ -129,6 +129,13 @@ def test_what_is_missing_is_said_as_before() -> None:
     assert check_clock_or_excuse(CLOCK, "decode", None, reading).reason == "no-claim"
 
 
+def test_what_one_gate_refuses_is_refused_whatever_another_leaves_open() -> None:
+    """The clock, which leaves it open, comes first."""
+    found = verdict("house-4.decode", native("60", clock=clock(600, "10", "2"), guarded=Fraction(1)))
+    assert (found.not_checked, found.refused_by) == (("clock",), ("guard",))
+    assert (found.tier, found.bound_by) == ("REJECT", "guard")
+
+
 def test_a_liar_whose_margin_drowns_is_still_refused() -> None:
     """Ten times what the clock saw, and the least jitter under which a tenth of the signal is lost."""
     liar = native("600", clock=clock(600, "10", "0.11"))
