@@ -53,17 +53,17 @@ def weights(synthetic: Callable[..., Path]) -> Callable[..., Weights]:
 
 @pytest.fixture(scope="session")
 def llama(synthetic: Callable[..., Path]) -> Callable[..., Any]:
-    """``llama("tiny")`` is that model loaded in llama.cpp; skipped where ``xllamacpp`` is not installed."""
+    """``llama("tiny")`` is that model in llama.cpp, a process of its own; skipped where ``xllamacpp`` is not there."""
     pytest.importorskip("xllamacpp")
-    from k3_ledger.engine.parity.llamacpp import LlamaCpp
+    from k3_ledger.engine.parity.apart import LlamaCppApart
 
-    loaded: dict[Path, LlamaCpp] = {}
+    loaded: dict[Path, LlamaCppApart] = {}
 
-    def load(name: str, **changes: Any) -> LlamaCpp:
+    def load(name: str, **changes: Any) -> LlamaCppApart:
         path = synthetic(name, **changes)
         if path not in loaded:
             opened = open_weights(path)
-            loaded[path] = LlamaCpp(path, opened.tokenizer(), opened.config.vocabulary, context=512, threads=1)
+            loaded[path] = LlamaCppApart(path, opened.tokenizer(), opened.config.vocabulary, context=512, threads=1)
         return loaded[path]
 
     return load

@@ -106,10 +106,10 @@ def test_fast_path_equals_llama_cpp(synthetic: Callable[..., Path], llama: Calla
 def test_llama_cpps_own_widths_and_cache_do_not_matter(
     synthetic: Callable[..., Path], weights: Callable[..., Weights], ids: list[int], right: dict[int, np.ndarray]
 ) -> None:
-    from k3_ledger.engine.parity.llamacpp import LlamaCpp
+    from k3_ledger.engine.parity.apart import LlamaCppApart
 
     opened = weights("parity26")
-    other = LlamaCpp(
+    other = LlamaCppApart(
         synthetic("parity26"),
         opened.tokenizer(),
         opened.config.vocabulary,

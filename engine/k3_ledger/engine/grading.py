@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from k3_ledger.engine.linear import Numerics
 from k3_ledger.engine.model import Model, Options
+from k3_ledger.engine.parity.apart import ANSWER_SECONDS, LlamaCppApart
 from k3_ledger.engine.parity.sources import ModelSource, ReferenceSource
 from k3_ledger.engine.parity.suite import Graded, Suite, grade
 from k3_ledger.engine.reference import Reference
@@ -19,18 +20,32 @@ if TYPE_CHECKING:
     from k3_ledger.engine.weights import Weights
 
 
-def reference_for(weights: Weights, path: Path, context: int, *, own: bool) -> LogitSource:
-    """llama.cpp on the same file, or our own float64 (which is not independent).
+def reference_for(
+    weights: Weights, path: Path, context: int, *, own: bool, timeout_s: float = ANSWER_SECONDS
+) -> LogitSource:
+    """llama.cpp on the same file, in a process of its own, or our own float64 (which is not independent).
+
+    Args:
+        weights: the opened file.
+        path: where it is.
+        context: tokens of room.
+        own: take the float64 specification.
+        timeout_s: longest wait for llama.cpp to load or to give one row, in seconds.
 
     Raises:
         ImportError: llama.cpp was asked for and PyPI ``xllamacpp`` is not installed.
+        ParityError: PARITY_REFERENCE_FAILED: llama.cpp cannot run this model.
     """
     if own:
         return ReferenceSource(Reference(weights))
-    from k3_ledger.engine.parity.llamacpp import LlamaCpp  # noqa: PLC0415 (an extra: only who grades needs it)
-
-    cores = len(os.sched_getaffinity(0))
-    return LlamaCpp(path, weights.tokenizer(), weights.config.vocabulary, context=context, threads=cores)
+    return LlamaCppApart(
+        path,
+        weights.tokenizer(),
+        weights.config.vocabulary,
+        context=context,
+        threads=len(os.sched_getaffinity(0)),
+        timeout_s=timeout_s,
+    )
 
 
 def emulates(weights: Weights) -> bool:

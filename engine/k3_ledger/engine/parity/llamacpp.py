@@ -4,6 +4,8 @@ It answers with log-probabilities of the next token only, so every row is a requ
 prompt cache. They are the raw softmax over the whole vocabulary: a bias that forces the answered token does not
 enter them (it is needed because no row comes back when that token would be half a character). They are float32
 numbers that llama.cpp computed with its own rounding of activations.
+
+It may end the process that it runs in: see :mod:`k3_ledger.engine.parity.apart`, the only caller.
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from k3_ledger.engine.parity.rows import Rows, Way, ids_digest
 from k3_ledger.schemas.errors import ParityError
 from k3_ledger.schemas.findings import Code
 
@@ -22,11 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from k3_ledger.engine.tokenizer import Tokenizer
-
 _FORCED: Final = 1000.0
 _SUM_SLACK: Final = 1e-3
-_TEXT: Final = "A"
 
 
 class LlamaCpp:
@@ -34,7 +32,7 @@ class LlamaCpp:
 
     Args:
         path: the model file, or the first part of a split one.
-        tokenizer: the file's tokenizer, for a token that is text.
+        forced: a token that is text.
         vocabulary: number of tokens.
         context: tokens of room, at least the longest prompt and one.
         ubatch: tokens that it computes together in prefill.
@@ -42,13 +40,10 @@ class LlamaCpp:
         cache: share prefixes between requests. Off, every row is computed from nothing.
     """
 
-    independent = True
-    name = "llama.cpp"
-
     def __init__(
         self,
         path: Path,
-        tokenizer: Tokenizer,
+        forced: int,
         vocabulary: int,
         *,
         context: int,
@@ -61,7 +56,7 @@ class LlamaCpp:
         self.version = f"xllamacpp {version('xllamacpp')}"
         self.vocabulary = vocabulary
         self.cache = cache
-        self._forced = tokenizer.encode(_TEXT)[0]
+        self._forced = forced
         params: Any = xllamacpp.CommonParams()
         params.model.path = str(path)
         params.n_ctx = context + 1
@@ -124,9 +119,3 @@ class LlamaCpp:
         if not abs(total - 1) < _SUM_SLACK:
             raise ParityError(Code.PARITY_PROCESSED, f"llama.cpp's probabilities add up to {total}, not to 1")
         return out
-
-    def rows(self, ids: Sequence[int], count: int, path: Way) -> Rows:  # noqa: ARG002 (its cache decides)
-        """See :class:`~k3_ledger.engine.parity.rows.LogitSource`."""
-        first = len(ids) - count + 1
-        values = [self.row(ids[:length]) for length in range(first, len(ids) + 1)]
-        return Rows(ids_digest([ids]), "raw", np.stack(values))

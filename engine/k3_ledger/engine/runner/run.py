@@ -21,6 +21,7 @@ from k3_ledger.engine.contracts import contract_text
 from k3_ledger.engine.digest import default_cache
 from k3_ledger.engine.grading import reference_for
 from k3_ledger.engine.machine import probe_machine, probe_source
+from k3_ledger.engine.parity.apart import ANSWER_SECONDS
 from k3_ledger.engine.parity.rows import ids_text
 from k3_ledger.engine.places import Places
 from k3_ledger.engine.runner.channel import python_command
@@ -170,7 +171,13 @@ class _Started:
         task = Task(
             vocabulary=config.vocabulary,
             usable=weights.tokenizer().ordinary(),
-            reference=lambda context: reference_for(weights, request.model, context, own=request.own_reference),
+            reference=lambda context: reference_for(
+                weights,
+                request.model,
+                context,
+                own=request.own_reference,
+                timeout_s=max(request.timeout_s, ANSWER_SECONDS),
+            ),
             plan=request.plan,
             depths=request.depths,
             rows=request.rows,

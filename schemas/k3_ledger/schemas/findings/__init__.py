@@ -330,6 +330,7 @@ class Code(enum.Enum):
     PARITY_OVER_BOUND = enum.auto()
     PARITY_PERFECT_ZERO = enum.auto()
     PARITY_SELF_GRADED = enum.auto()
+    PARITY_REFERENCE_FAILED = enum.auto()
     # -- run, said in engine ---
     RUN_ENGINE_FAILED = enum.auto()
     RUN_PROTOCOL = enum.auto()

@@ -143,6 +143,13 @@ ROWS: Final = {
         "The reference is this project's own code: useful while developing, worth nothing as evidence.",
         "grade against llama.cpp for a record that can count",
     ),
+    "PARITY_REFERENCE_FAILED": CodeInfo(
+        Area.PARITY, E, "reference ended or gave no answer",
+        "llama.cpp, which runs in a process of its own, ended, took too long or said something else than a row.",
+        "it needs layers of both kinds (KDA and MLA), memory for the whole model, and a file that nobody changes; "
+        "against our own float64 (`model parity --own`, `run --own-reference`) it is not needed, and no tier is earned",
+        ExitCode.NOT_CHECKED,
+    ),
     # -- run -------------------------------------------------------------------------------------------------
     "RUN_ENGINE_FAILED": CodeInfo(
         Area.RUN, E, "engine ended or refused",
