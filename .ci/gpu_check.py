@@ -59,7 +59,7 @@ def parts(node: str, device: str, threads: int, *, only_tiny: bool) -> list[Part
     graded = ("--context", "64", "--depth", "4", "--depth", "16", "--depth", "64")
     tiny = (*CLI, "run", "--model", "synth:tiny", "--out", "{scratch}/tiny", *flags, *graded, "--depth", "128")
     # llama.cpp grades on the CPU, where a prompt of 256 tokens at K3's widths takes seconds: few, and not for long.
-    few = ("--outputs", "84", "--longest", "30", "--prompts", "8", "--rows", "8")
+    few = ("--outputs", "84", "--longest", "30")
 
     def write(preset: str) -> tuple[str, ...]:
         return (*CLI, "model", "synth", f"{{scratch}}/{preset}.gguf", "--preset", preset, "--no-measure")
@@ -78,7 +78,6 @@ def parts(node: str, device: str, threads: int, *, only_tiny: bool) -> list[Part
         Part("write", write(width), 120),
         sliced("slice", width, "frontier"),
         sliced("fast", width, "candidate", fast),
-        sliced("fast-16", width, "candidate", fast, "chunk=16"),
         Part("write-bf16", write(f"{width}-bf16"), 120),
         sliced("slice-bf16", f"{width}-bf16", "frontier", half),
         sliced("fast-bf16", f"{width}-bf16", "candidate", half, fast),

@@ -81,8 +81,8 @@ class LlamaCpp:
     def afresh(self) -> LlamaCpp:
         """The same engine, which computes every row from nothing.
 
-        What it kept of an earlier request is not always what that request left: seen once among some thousand rows, in
-        a sequence of 688 tokens.
+        Once, behind 688 tokens on one machine, it gave two rows in a row that neither another machine's llama.cpp nor
+        this engine's CPU path gives; why is not known.
         """
         other = copy.copy(self)
         other.cache = False
