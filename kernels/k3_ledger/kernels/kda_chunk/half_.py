@@ -17,6 +17,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from k3_ledger.kernels.kda_chunk.place_ import place_of_chunk
 from k3_ledger.kernels.kda_chunk.triangle_ import invert
 from k3_ledger.kernels.language import dot, dot_tf32, narrow, program_id, sigmoid
 
@@ -29,14 +30,7 @@ def prepare_half(
     K: tl.constexpr, C: tl.constexpr, BK: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """One chunk of one head."""
-    program = program_id(0)
-    chunk = program % chunks
-    head = program // chunks % H
-    sequence = program // chunks // H
-    row = tl.arange(0, C)
-    valid = chunk * C + row < T
-    token = (sequence * T + chunk * C + row) * H + head
-    line = (program * C + row)[:, None]
+    program, head, row, valid, token, line = place_of_chunk(T, H, chunks, C)
     slope = tl.load(a + head).to(tl.float32) * LOG2_E  # logarithms are to base 2 here, as the exponential unit is
     query_squares = tl.zeros([C], dtype=tl.float32)
     key_squares = tl.zeros([C], dtype=tl.float32)

@@ -18,6 +18,7 @@ import triton.language as tl
 
 from k3_ledger.kernels.kda_chunk.half_ import prepare_half, scan_half
 from k3_ledger.kernels.kda_chunk.naive import CHUNK
+from k3_ledger.kernels.kda_chunk.place_ import place_of_chunk
 from k3_ledger.kernels.kda_chunk.triangle_ import invert
 from k3_ledger.kernels.language import dot_tf32x3, log_decay, narrow, program_id, sigmoid
 
@@ -104,14 +105,7 @@ def _prepare(
     K: tl.constexpr, V: tl.constexpr, C: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr,
     SUB: tl.constexpr, BOUNDED: tl.constexpr, SPLIT: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    program = program_id(0)
-    chunk = program % chunks
-    head = program // chunks % H
-    sequence = program // chunks // H
-    row = tl.arange(0, C)
-    valid = chunk * C + row < T
-    token = (sequence * T + chunk * C + row) * H + head
-    line = (program * C + row)[:, None]
+    program, head, row, valid, token, line = place_of_chunk(T, H, chunks, C)
     query_scale = 1.0 / tl.sqrt((_squares(q, token, valid, K, BK) + l2_eps) * K)
     key_scale = 1.0 / tl.sqrt(_squares(k, token, valid, K, BK) + l2_eps)
     mixed = tl.zeros([C, C], dtype=tl.float32)
