@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DEPTHS = (4, 128, 256, 512, 1024, 2048, 4096)
+VARIES = 424_242
+"""Six digits that every receipt has others in place of: of its repetitions, and of its divergences."""
 
 
 def samples(pace: list[tuple[int, int]]) -> list[dict[str, int]]:
@@ -42,7 +44,7 @@ def samples(pace: list[tuple[int, int]]) -> list[dict[str, int]]:
     rows, start = [], 0
     for count, duration in pace:
         rows.append({"count": count, "duration_ns": duration, "start_ns": start})
-        start += duration
+        start += duration + 10**7  # room for other digits
     return rows
 
 
@@ -50,16 +52,20 @@ def judged_body(role: str) -> dict[str, object]:
     """A run body that the gates of a rule find their evidence in."""
     body = ledger.run_body(0) | {"role": role, "round": "r"}
     (series,) = body["timing"]  # type: ignore[misc]
-    own = {**series, "observer": "subject", "samples": samples([(2048, 34_133_333_333 + i) for i in range(3)])}
+    own = {
+        **series,
+        "observer": "subject",
+        "samples": samples([(2048, 34_133 * 10**6 + VARIES + i * 10**6) for i in range(3)]),
+    }
     loads = [20_000_000_000 + 100_000_000 * i for i in range(3)]
     outside = [(count, load + count * 16_666_667) for count in (32, 2080) for load in loads]
     body["timing"] = [own, {**series, "samples": samples(outside)}]
     body["model"] = {
         "name": "k3", "architecture": "kimi-k3", "quant": "bf16", "sha256": "a" * 64, "size": 1, "synthetic": True,
     }  # fmt: skip
+    kl = {"kl_max": f"0.006{VARIES}98054076399", "kl_mean": "0.000419637382469272"}
     depth = {
-        "rows": 32, "kl_max": "0.006694998054076399", "kl_mean": "0.000419637382469272", "top1_agree": 32, "ties": 0,
-        "near_ties": 0, "max_abs_logprob_difference": "0.021",
+        **kl, "rows": 32, "top1_agree": 32, "ties": 0, "near_ties": 0, "max_abs_logprob_difference": "0.021",
     }  # fmt: skip
     body["parity"] = {
         "reference": {"name": "llama.cpp", "version": "b1", "independent": True}, "prompt_sha256": "b" * 64,
@@ -97,7 +103,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path = Path(folder)
         rounds = [judged_body("frontier"), *[judged_body("candidate")] * (options.round - 1)]
-        ledger.build(path, options.receipts, 1, rounds)
+        ledger.build(path, options.receipts, 1, rounds, varies=str(VARIES))
         size = (path / "ledger.jsonl").stat().st_size / options.receipts
         # Before this process grows: a child begins with the peak of the process that started it.
         peak = peak_of_command(path, rule.name, processes)

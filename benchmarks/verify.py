@@ -41,10 +41,11 @@ def canonical(value: object) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
-def build(path: Path, receipts: int, size: int, bodies: Sequence[dict[str, object]] = ()) -> None:
+def build(path: Path, receipts: int, size: int, bodies: Sequence[dict[str, object]] = (), *, varies: str = "") -> None:
     """Write a ledger of ``receipts`` run entries with lines of about ``size`` bytes, or with bodies in turn.
 
     Such bodies make rounds, each of all of them: the first of a round is that of the frontier build, if they say so.
+    Each receipt has six other digits in place of ``varies``.
     """
     root, log, runner = (SigningKey(hashlib.sha256(name).digest()) for name in (b"root", b"log", b"runner"))
     ids = {key: hashlib.sha256(bytes(key.verify_key)).hexdigest() for key in (root, log, runner)}
@@ -73,10 +74,12 @@ def build(path: Path, receipts: int, size: int, bodies: Sequence[dict[str, objec
         for one in bodies or [run_body(size)]:
             before, after = canonical(one).split(b'"bundle":"' + b"0" * 64 + b'",')
             after = after.replace(b'"command":["run"]', b'"command":["run","%(number)d"]')
+            after = after.replace(varies.encode(), b"%(digits)06d") if varies else after
             pieces.append((before, after.replace(b'"round":"r"', b'"round":"r%(round)d"')))
         for number in range(receipts):
             before, after = pieces[number % len(pieces)]
-            rest = after % {b"number": number, b"round": number // len(pieces)}
+            digits = number * 2_654_435_761 % 10**6
+            rest = after % {b"number": number, b"round": number // len(pieces), b"digits": digits}
             bundle = b'{"body":' + before + rest + b',"kind":"run","schema":"k3-ledger/bundle/1"}'
             digest = hashlib.sha256(bundle).hexdigest().encode()
             add("run", before + b'"bundle":"' + digest + b'",' + rest, runner)

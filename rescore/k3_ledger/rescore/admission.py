@@ -10,8 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from k3_ledger.rescore.judgements import check_rule_names, check_supersessions, check_verdicts, trace_pins
-from k3_ledger.rescore.replay import Gathering, Material, gather
+from k3_ledger.rescore.judgements import (
+    check_rule_names,
+    check_supersessions,
+    check_verdicts,
+    read_judgements,
+    trace_pins,
+)
+from k3_ledger.rescore.replay import Gathering, Material
 from k3_ledger.rescore.standing import Standing
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code
@@ -71,9 +77,8 @@ def admit_verdict(entry: Any, log: VerifiedLog) -> Iterator[Finding]:
         LedgerError: a pin or rule entry of the log is none.
         VerificationError: the bytes changed since they were verified.
     """
-    material = gather(log)
-    material.verdicts = [(entry.index, entry.body)]
-    yield from _about(entry.index, check_verdicts(log, material, {}))
+    only = [(entry.index, entry.body)]
+    yield from _about(entry.index, check_verdicts(log, read_judgements(log), {}, lambda: only))
 
 
 def _about(index: int, found: Iterable[Finding | None]) -> Iterator[Finding]:

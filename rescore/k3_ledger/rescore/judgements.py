@@ -16,25 +16,27 @@ import dataclasses
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from k3_ledger.rescore.deriving import Survey, derive
 from k3_ledger.rescore.exact import format_exact
 from k3_ledger.rescore.history.pins import pin_at
 from k3_ledger.rescore.inputs import Figure
 from k3_ledger.rescore.pins import list_lowered, lowered_finding
-from k3_ledger.rescore.replay import Material, gather
-from k3_ledger.rescore.rescore import Judge
+from k3_ledger.rescore.replay import Gathering, Material
 from k3_ledger.rescore.rules.registry import RULES, find_namesake
-from k3_ledger.rescore.rules.score import in_scope
 from k3_ledger.rescore.rules.verdict import NotScorable
+from k3_ledger.rescore.spans import HEAD
+from k3_ledger.rescore.standing import read_standing
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.report import FindingLog, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from k3_ledger.rescore.pins import PinRecord
     from k3_ledger.rescore.replay import Candidate
+    from k3_ledger.rescore.rescore import Judge
     from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.rescore.rules.verdict import Verdict
     from k3_ledger.rescore.slots import Track
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
 JUDGED = frozenset({"verdicts", "pins"})
 """Names of the steps that this module carries out."""
+_FEW = frozenset({"merge", "pin", "rule", "supersede"})
 
 
 def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Report:
@@ -60,7 +63,7 @@ def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Re
     findings = FindingLog()
     lost = _taken_back(log)
     try:
-        material = gather(log)
+        material = read_judgements(log)
     except RescoreError as error:
         tallies["pins"].failed = tallies["verdicts"].failed = 1
         findings.add(dataclasses.replace(error.finding, code=Code.JUDGEMENT_UNREADABLE))
@@ -164,38 +167,77 @@ def _demand(policy: TrustPolicy, tallies: dict[str, Tally], findings: FindingLog
 # -------------------------------------------------------------------------------------------------- step 11: verdicts
 
 
-def check_verdicts(log: VerifiedLog, material: Material, lost: Mapping[str, int]) -> Iterator[Finding | None]:
+def read_judgements(log: VerifiedLog) -> Material:
+    """The pins, rules, merges and supersessions of a log: what is few.
+
+    Raises:
+        LedgerError: a pin, a merge or a rule entry is none; its index is named.
+        VerificationError: the bytes changed since they were verified.
+    """
+    standing = read_standing(log)
+    gathering = Gathering(Material("verified ledger", standing=standing), standing.gone())
+    for entry in log.select(*(b'"kind":"' + kind.encode() + b'"' for kind in sorted(_FEW))):
+        if entry.entry.kind in _FEW:
+            gathering.take(entry)
+    return gathering.material
+
+
+def check_verdicts(
+    log: VerifiedLog,
+    material: Material,
+    lost: Mapping[str, int],
+    verdicts: Callable[[], Iterable[tuple[int, Any]]] | None = None,
+) -> Iterator[Finding | None]:
     """For each verdict entry: None when it follows, else what is wrong with it or why it was not derived.
 
     Each is derived from what stood at its own position: what was superseded since was nobody's fault by then.
+
+    Args:
+        log: the log.
+        material: from :func:`read_judgements`; is given the measurements of the entries that pins name.
+        lost: identities of entries that a revocation took back.
+        verdicts: reads (position, body) of the verdicts to check, in order; those of the log that stand by default.
     """
     yield from check_rule_names(material)
-    turns = material.standing.turns()
-    by_rule: dict[tuple[int | None, str], list[tuple[int, Any]]] = {}
-    for index, body in material.verdicts:
-        names = (body.target, *(pin.entry for pin in body.pins))
-        if (finding := _rests_on_what_was_taken_back("verdict", names, lost, _at(index, "target"))) is not None:
-            yield finding
-            continue
-        by_rule.setdefault((turns.after(index), body.rule_sha256), []).append((index, body))
+    read = verdicts or (lambda: _sealed(log, material))
     known = {rule.sha256: rule for rule in RULES.values()}
     standing = [rule for _, rule in material.rules]
     free = [rule for rule in material.withdrawn if find_namesake(rule.name, rule.sha256, standing) is None]
     known |= {rule.sha256: rule for rule in (*free, *standing)}
-    then, at = material, None
-    for (turn, digest), verdicts in by_rule.items():
-        rule = known.get(digest)
-        if rule is None:
-            for index, body in verdicts:
-                if (finding := _misnamed(material, index, body)) is not None:
-                    yield finding
-                    continue
-                message = f"no rule has the digest {digest[:12]}…, which the verdict calls {body.rule}"
-                yield Finding(Code.VERDICT_UNKNOWN_RULE, message, _at(index, "rule_sha256"), found=digest)
-            continue
-        if turn != at:
-            then, at = (material if turn is None else gather(log, at=turn)), turn
-        yield from _derive(rule, verdicts, then.candidates)
+    turns = material.standing.turns()
+    at: dict[str, set[int]] = {}
+    for index, body in read():
+        if (finding := _taken_back_below(body, lost, index)) is not None:
+            yield finding
+        elif body.rule_sha256 in known:
+            turn = turns.after(index)
+            at.setdefault(body.rule_sha256, set()).add(HEAD if turn is None else turn)
+        elif (finding := _misnamed(material, index, body)) is not None:
+            yield finding
+        else:
+            digest = body.rule_sha256
+            message = f"no rule has the digest {digest[:12]}…, which the verdict calls {body.rule}"
+            yield Finding(Code.VERDICT_UNKNOWN_RULE, message, _at(index, "rule_sha256"), found=digest)
+    survey = Survey(material.standing, known, at, {pin.source for pin in material.pin_entries if pin.source})
+    if at or survey.sources:
+        derivable = lambda: (  # noqa: E731 - read once more, in the same order
+            (index, body)
+            for index, body in read()
+            if body.rule_sha256 in known and _taken_back_below(body, lost, index) is None
+        )
+        yield from derive(log, survey, derivable, compare_verdict, _not_there, material=material)
+
+
+def _sealed(log: VerifiedLog, material: Material) -> Iterator[tuple[int, Any]]:
+    """(position, body) of the verdicts that stand."""
+    for entry in log.select(b'"kind":"verdict"'):
+        if entry.entry.kind == "verdict" and material.standing.stands(entry.identity):
+            yield entry.index, entry.entry.body
+
+
+def _taken_back_below(body: Any, lost: Mapping[str, int], index: int) -> Finding | None:
+    names = (body.target, *(pin.entry for pin in body.pins))
+    return _rests_on_what_was_taken_back("verdict", names, lost, _at(index, "target")) if lost else None
 
 
 def check_rule_names(material: Material) -> Iterator[Finding]:
@@ -241,25 +283,13 @@ def _misnamed(material: Material, index: int, body: Any) -> Finding | None:
     return Finding(Code.RULE_NAME_TAKEN, message, _at(index, "rule_sha256"), other.sha256, body.rule_sha256)
 
 
-def _derive(rule: Rule, verdicts: list[tuple[int, Any]], candidates: list[Candidate]) -> Iterator[Finding | None]:
-    """Judge every run once, in order, and each run that a verdict is about once more with the pins it states."""
-    wanted: dict[tuple[str, str], list[tuple[int, Any]]] = {}
-    for index, body in verdicts:
-        wanted.setdefault((body.target, body.metric), []).append((index, body))
-    judge = Judge(rule, "own")
-    scored = {(one.identity, one.run.track.metric) for one in candidates if in_scope(rule, one.run.track)}
-    for candidate in candidates:
-        about = (candidate.identity, candidate.run.track.metric)
-        if about in wanted and (in_scope(rule, candidate.run.track) or about not in scored):
-            for index, body in wanted.pop(about):
-                yield _compare(rule, judge, candidate, index, body)
-        judge(candidate)
-    for index, body in (verdict for rest in wanted.values() for verdict in rest):
-        message = f"entry {body.target[:8]}… holds no run of {body.metric} that could be judged"
-        yield Finding(Code.VERDICT_MISMATCH, message, _at(index, "target"), found=body.target)
+def _not_there(index: int, body: Any) -> Finding:
+    message = f"entry {body.target[:8]}… holds no run of {body.metric} that could be judged"
+    return Finding(Code.VERDICT_MISMATCH, message, _at(index, "target"), found=body.target)
 
 
-def _compare(rule: Rule, judge: Judge, candidate: Candidate, index: int, body: Any) -> Finding | None:
+def compare_verdict(rule: Rule, judge: Judge, candidate: Candidate, index: int, body: Any) -> Finding | None:
+    """What is wrong with a verdict at position ``index`` about a run whose turn it is; None when it follows."""
     stated = {pin.slot: Figure(Fraction(pin.value), pin.source, pin.inferred, pin.entry or "") for pin in body.pins}
     own = judge.peek(candidate)
     derived = judge.peek(candidate, stated)

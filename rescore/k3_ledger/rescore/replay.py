@@ -458,7 +458,7 @@ class Gathering:
         check_unit(body.unit, track, position=Position(index=index, field="body.unit"))
         pin = PinRecord(role, track, value, body.unit, body.source, body.commit, at, where, True, identity)
         self.material.pins[body.slot] = pin
-        self.figures = {**self.figures, body.slot: Figure(value, "pin", source=identity)}  # candidates keep their own
+        self.figures = self.figures | {body.slot: Figure(value, "pin", source=identity)}  # candidates keep their own
         self.material.pin_entries.append(pin)
 
     def _merge(self, body: Any, index: int, at: datetime) -> None:

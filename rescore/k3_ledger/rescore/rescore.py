@@ -150,10 +150,25 @@ class Judge:
 
     def __call__(self, candidate: Candidate) -> tuple[Rule | None, Scored]:
         """Judge the next run in order, and let it move the frontier of its track."""
-        rule, run, result = self._judge(candidate, None)
-        if isinstance(result, Verdict) and candidate.native and not candidate.superseded:
-            self._advance(run, result)
+        rule, result = self._judge(candidate, None)
+        self.move(candidate, result)
         return rule, result
+
+    def may_move(self, candidate: Candidate) -> bool:
+        """Whether a run could move the frontier of its track if its verdict lets it."""
+        speed = candidate.run.speed
+        if not candidate.native or candidate.superseded or speed is None:
+            return False
+        known = self.best.get(candidate.run.track)
+        return known is None or speed > known.value
+
+    def move(self, candidate: Candidate, result: Scored) -> None:
+        """Let a run that no gate refused or left open move the frontier of its track."""
+        run = candidate.run
+        if isinstance(result, NotScorable) or result.refused_by or result.not_checked or not self.may_move(candidate):
+            return
+        assert run.speed is not None, "may_move() asks"
+        self.best[run.track] = Figure(run.speed, "receipt", source=run.run)
 
     def peek(self, candidate: Candidate, stated: Mapping[str, Figure] | None = None) -> Scored:
         """Judge a run at this point of the order and leave everything as it is.
@@ -162,14 +177,12 @@ class Judge:
             candidate: the run.
             stated: pins by slot to hold it against instead of those that would be found for it.
         """
-        return self._judge(candidate, stated)[2]
+        return self._judge(candidate, stated)[1]
 
-    def _judge(
-        self, candidate: Candidate, stated: Mapping[str, Figure] | None
-    ) -> tuple[Rule | None, RunInputs, Scored]:
+    def _judge(self, candidate: Candidate, stated: Mapping[str, Figure] | None) -> tuple[Rule | None, Scored]:
         rule = self._rule(candidate)
         if isinstance(rule, NotScorable):
-            return None, candidate.run, rule
+            return None, rule
         run = self._held(rule, candidate)
         if stated is not None:
             run = run.with_pins(
@@ -178,7 +191,7 @@ class Judge:
                 guard_pin=stated.get(self._guard_slot(rule, run)),
                 guard_measured=stated.get(self._guard_slot(rule, run, "frontier")),
             )
-        return rule, run, score(rule, run)
+        return rule, score(rule, run)
 
     def _rule(self, candidate: Candidate) -> Rule | NotScorable:
         run = candidate.run
@@ -236,14 +249,6 @@ class Judge:
             return None if value is None else Figure(value, "rule", source=rule.name)
         record = next((pin for pin in self.pins if pin.slot == slot), None)
         return None if record is None else Figure(record.value, "file", source=str(record.position))
-
-    def _advance(self, run: RunInputs, verdict: Verdict) -> None:
-        """A run that no gate refused or left open moves the frontier of its track."""
-        if verdict.refused_by or verdict.not_checked or run.speed is None:
-            return
-        known = self.best.get(run.track)
-        if known is None or run.speed > known.value:
-            self.best[run.track] = Figure(run.speed, "receipt", source=run.run)
 
 
 def unused_pins(rows: Iterable[Rescored], pins: Pins) -> list[PinRecord]:

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 from k3_ledger.rescore.replay import read_known
 from k3_ledger.rescore.standing import read_standing
+from k3_ledger.rescore.sweeping.grading import NOT_SCORABLE
 from k3_ledger.rescore.sweeping.prepare import Preparer, prepare
-from k3_ledger.rescore.sweeping.settle import NOT_SCORABLE, Settling, Sweep
+from k3_ledger.rescore.sweeping.rounds import KEPT_ROUNDS, ForgottenError
+from k3_ledger.rescore.sweeping.settle import Settling, Sweep
 from k3_ledger.schemas.errors import LedgerError, RescoreError
 from k3_ledger.verify.log import VerifiedLog
 from k3_ledger.verify.parallel import in_order
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from k3_ledger.rescore.rules.parameters import Rule
-    from k3_ledger.rescore.sweeping.prepare import Prepared
+    from k3_ledger.rescore.sweeping.items import Prepared
 
 PARALLEL_BYTES: Final = 256 << 20
 """Logs smaller than this are swept in one process: that takes about a second, and starting others half of one."""
@@ -49,12 +51,19 @@ def sweep(log: VerifiedLog, rule: Rule, *, processes: int = 1) -> Sweep:
     if not isinstance(log, VerifiedLog):
         raise TypeError("only a verified log can be judged: pass what verify_log() returns")
     try:
-        settling = _run(Settling(rule, log.disowned), log, processes)
+        return _sweep(log, rule, processes, kept=KEPT_ROUNDS)
+    except ForgottenError:
+        return _sweep(log, rule, processes, kept=None)
+
+
+def _sweep(log: VerifiedLog, rule: Rule, processes: int, *, kept: int | None) -> Sweep:
+    try:
+        settling = _run(Settling(rule, log.disowned, kept=kept), log, processes)
     except RescoreError:
         if not read_standing(log).since:
             raise
-        return _knowing(rule, log, processes)  # what cannot be read may be superseded by now
-    return _knowing(rule, log, processes) if settling.judged_before else settling.result
+        return _knowing(rule, log, processes, kept)  # what cannot be read may be superseded by now
+    return _knowing(rule, log, processes, kept) if settling.judged_before else settling.result
 
 
 class Along:
@@ -67,16 +76,16 @@ class Along:
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
         self.start = Preparer(rule).start
-        self._settling = Settling(rule)
+        self._settling = Settling(rule, kept=KEPT_ROUNDS)
         self._log: VerifiedLog | None = None
-        self._error: LedgerError | None = None
+        self._error: LedgerError | ForgottenError | None = None
 
     def take(self, first_line: int, chunk: bytes, read: Prepared) -> None:
         """Settle the next chunk; see :class:`k3_ledger.verify.along.Companion`."""
         if self._error is None:
             try:
                 self._settling.settle(first_line, chunk, read)
-            except LedgerError as error:  # the verification says first what it has to say
+            except (LedgerError, ForgottenError) as error:  # the verification says first what it has to say
                 self._error = error
 
     def verified(self, log: VerifiedLog) -> None:
@@ -86,8 +95,8 @@ class Along:
     def result(self, *, processes: int = 1) -> Sweep:
         """The same as :func:`sweep` of the log that was verified.
 
-        Where entries were taken back, or say something of runs in front of them, that was known too late: the log is
-        swept once more.
+        Where entries were taken back, or say something of runs in front of them, that was known too late, and where
+        something is said of a round that ended long ago, that was kept no longer: the log is swept once more.
 
         Args:
             processes: how many work on it then.
@@ -98,16 +107,21 @@ class Along:
         """
         if self._log is None:
             raise ValueError("no log has verified with this sweep along")
-        if self._log.disowned or isinstance(self._error, RescoreError):
+        if self._log.disowned or isinstance(self._error, RescoreError | ForgottenError):
             return sweep(self._log, self.rule, processes=processes)
         if self._error is not None:
             raise self._error
-        return _knowing(self.rule, self._log, processes) if self._settling.judged_before else self._settling.result
+        if not self._settling.judged_before:
+            return self._settling.result
+        try:
+            return _knowing(self.rule, self._log, processes, KEPT_ROUNDS)
+        except ForgottenError:
+            return _knowing(self.rule, self._log, processes, None)
 
 
-def _knowing(rule: Rule, log: VerifiedLog, processes: int) -> Sweep:
+def _knowing(rule: Rule, log: VerifiedLog, processes: int, kept: int | None) -> Sweep:
     """Once more, knowing from the start what is said of a run behind it."""
-    settling = Settling(rule, log.disowned)
+    settling = Settling(rule, log.disowned, kept=kept)
     standing, known = read_standing(log), read_known(log)
     for entry in log.select(b'"kind":"verdict"', b'"kind":"supersede"'):
         noted = entry.entry
@@ -117,7 +131,7 @@ def _knowing(rule: Rule, log: VerifiedLog, processes: int) -> Sweep:
 
 
 def _run(settling: Settling, log: VerifiedLog, processes: int) -> Settling:
-    for (first, chunk), prepared in _prepared(Preparer(settling.rule), log, processes):
+    for (first, chunk), prepared in _prepared(Preparer(settling.rule, by_round=settling.all_stand), log, processes):
         settling.settle(first, chunk, prepared)
     return settling
 

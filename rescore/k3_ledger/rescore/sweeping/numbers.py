@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 SCALE: Final = 10**DECIMALS
+_RATE: Final = NANOSECONDS * SCALE
 PLACES: Final = 40
 """Decimals that a divergence may have in a receipt."""
 _WIDE: Final = 120
@@ -37,9 +38,9 @@ def median_rate(count: int, durations: list[int]) -> int:
     durations.sort()
     half = len(durations) // 2
     if len(durations) % 2:
-        return round_half_even(count * NANOSECONDS * SCALE, durations[half])
+        return round_half_even(count * _RATE, durations[half])
     one, two = durations[half - 1], durations[half]
-    return round_half_even(count * NANOSECONDS * SCALE * (one + two), 2 * one * two)
+    return round_half_even(count * _RATE * (one + two), 2 * one * two)
 
 
 def twice_median(durations: list[int]) -> int:
@@ -63,6 +64,10 @@ def upper_text(bound: Fraction) -> str | None:
 def upper_text_of(text: str, times: Fraction) -> str | None:
     """:func:`upper_text` of ``times`` the value that decimal text stands for."""
     whole, _, part = text.partition(".")
+    if whole == "0" and times.denominator == 1:  # mostly: then the digits are those of a whole number
+        digits = str(int(part or "0") * times.numerator)
+        width = len(part) or 1
+        return None if len(digits) > width else f"0.{digits.rjust(width, '0').ljust(PLACES + 8, '0')}"
     numerator, denominator = int(whole + part) * times.numerator, 10 ** len(part) * times.denominator
     if not 0 <= numerator < denominator:
         return None

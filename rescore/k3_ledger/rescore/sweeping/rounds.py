@@ -1,88 +1,169 @@
 """What the frontier build and the other engine measured in each round: most of what a run is held against.
 
 Every round of a long ledger has one such run or two, so they are read in integers too. What the explaining path needs
-of them is spelled out when it is asked for. Memory grows by a figure and the divergences of each round, about 2 KB.
-Where a figure was measured is not kept: a sweep gives tiers, and no tier depends on it.
+of them is spelled out when it is asked for. Where a figure was measured is not kept: a sweep gives tiers, and no tier
+depends on it.
+
+Rounds end: the newest are kept whole, and of those before them only that they were. Asking for one of these again
+raises :class:`ForgottenError`, and the sweep begins anew, with all of them kept.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from k3_ledger.rescore.inputs import Depth, Figure, Parity
 from k3_ledger.rescore.slots import Track
-from k3_ledger.rescore.sweeping.numbers import SCALE, upper_text, upper_text_of
+from k3_ledger.rescore.sweeping.numbers import SCALE
 
 if TYPE_CHECKING:
     from k3_ledger.rescore.replay import Gathering
     from k3_ledger.rescore.rules.parameters import Rule
-    from k3_ledger.rescore.sweeping.prepare import Agreement, Standing
+    from k3_ledger.rescore.sweeping.items import Agreement, Place, Standing
+
+KEPT_ROUNDS: Final = 20_000
+"""Rounds that are kept whole, at about 1 KB each."""
+
+
+class ForgottenError(Exception):
+    """Something is said of a round whose figures are no longer kept."""
+
+
+class Measured:
+    """What was measured of one metric at one place, beside what a :class:`Gathering` holds of it and newer than that.
+
+    Attributes:
+        newest: by the frontier build, in ``10**-6`` units per second.
+        reference: by the other engine, likewise.
+    """
+
+    __slots__ = ("newest", "reference", "track")
+
+    def __init__(self, track: Track) -> None:
+        self.track = track
+        self.newest: int | None = None
+        self.reference: int | None = None
+
+
+class Round:
+    """What a round's frontier build measured.
+
+    Attributes:
+        agreement: None when it was not graded, or the explaining path has read it.
+        speeds: by what was measured, in ``10**-6`` units per second.
+    """
+
+    __slots__ = ("agreement", "speeds")
+
+    def __init__(self) -> None:
+        self.agreement: Agreement | None = None
+        self.speeds: dict[Measured, int] = {}
+
+
+NO_ROUND: Final = Round()
+"""Of a run that is in none, or in one whose frontier build measured nothing yet."""
 
 
 class Rounds:
-    """Takes such runs in, in the ledger's order, and hands them to a :class:`Gathering`."""
+    """Takes such runs in, in the ledger's order, and hands them to a :class:`Gathering`.
 
-    def __init__(self, rule: Rule, gathering: Gathering) -> None:
+    Args:
+        rule: the rule, which judges by two metrics at most.
+        gathering: what the explaining path reads.
+        kept: how many rounds are kept; None keeps all.
+    """
+
+    def __init__(self, rule: Rule, gathering: Gathering, kept: int | None) -> None:
         self._read = {(rule.scope.metric, rule.scope.context)}
         if rule.guard is not None:
             self._read.add((rule.guard.metric, rule.guard.context))
         self._gathering = gathering
-        self._agreements: dict[str, Agreement] = {}
+        self._kept = kept
+        self._rounds: dict[str, Round] = {}
+        self._over: set[int] = set()
+        self._measured: dict[tuple[str, int | None, Place], Measured] = {}
 
-    def take(self, item: Standing) -> None:
+    def measured(self, metric: str, context: int | None, place: Place) -> Measured:
+        """What is measured of a metric at a place, now and from now on."""
+        key = metric, context, place
+        found = self._measured.get(key)
+        if found is None:
+            found = self._measured[key] = Measured(Track(metric, context, *place))
+        return found
+
+    def round(self, name: str) -> Round:
+        """What was measured in a round so far.
+
+        Raises:
+            ForgottenError: it was, and is no longer kept.
+        """
+        found = self._rounds.get(name)
+        if found is not None:
+            return found
+        if self._over and hash(name) in self._over:
+            raise ForgottenError(name)
+        return NO_ROUND
+
+    def take(self, item: Standing, place: Place) -> None:
         """A frontier build's run, or one of the other engine."""
+        one = None
         for metric, context, speed in item.speeds:
-            if item.role == "frontier" and item.round is not None and item.agreement is not None:
-                self._agreements[item.round] = item.agreement
+            if item.role == "frontier" and item.round is not None:
+                one = one or self._open(item.round)
+                one.agreement = item.agreement or one.agreement
             if (metric, context) not in self._read:
                 continue  # the rule judges nothing by it
-            track = Track(metric, context, *item.place)
-            figure = Figure(Fraction(speed, SCALE), "receipt")
+            measured = self.measured(metric, context, place)
             if item.role == "reference":
-                self._gathering.references[track] = figure
+                measured.reference = speed
                 continue
-            self._gathering.frontiers[track] = figure
-            if item.round is not None:
-                self._gathering.round_frontier[item.round, track] = figure
+            measured.newest = speed
+            if one is not None:
+                one.speeds[measured] = speed
 
-    def beside(self, name: str) -> Agreement | Parity | None:
-        """Agreement of the newest frontier build of a round."""
-        return self._agreements.get(name) or self._gathering.round_parity.get(name)
+    def _open(self, name: str) -> Round:
+        found = self.round(name)
+        if found is not NO_ROUND:
+            return found
+        found = self._rounds[name] = Round()
+        if self._kept is not None and len(self._rounds) > self._kept:
+            first = next(iter(self._rounds))
+            del self._rounds[first]
+            self._over.add(hash(first))
+        return found
 
     def spell_out(self, name: str | None) -> None:
-        """Give the gathering what it would have read of a round itself."""
-        if name is None or (kept := self._agreements.pop(name, None)) is None:
+        """Give the gathering what it would have read itself, of a round and of everything that counts in any."""
+        gathering = self._gathering
+        for measured in self._measured.values():
+            if measured.reference is not None:
+                gathering.references[measured.track] = _figure(measured.reference)
+            if measured.newest is not None:
+                gathering.frontiers[measured.track] = _figure(measured.newest)
+            measured.reference = measured.newest = None
+        if name is None or (kept := self.round(name)) is NO_ROUND:
             return
-        self._gathering.round_parity[name] = Parity(
-            None,
-            None,
-            tuple(
-                Depth(tokens, Fraction(kl), Fraction(agree, rows), rows)
-                for tokens, kl, agree, rows in zip(kept.depths, kept.kls, kept.agree, kept.rows, strict=True)
-            ),
-            kept.path,  # type: ignore[arg-type]
-            independent=kept.independent,
-        )
+        for measured, speed in kept.speeds.items():
+            gathering.round_frontier[name, measured.track] = _figure(speed)
+        kept.speeds.clear()
+        if kept.agreement is not None:
+            gathering.round_parity[name] = _parity(kept.agreement)
+            kept.agreement = None
 
 
-class Bounds:
-    """The most that each depth may diverge beside a round's frontier build, worked out where it is asked for."""
+def _figure(speed: int) -> Figure:
+    return Figure(Fraction(speed, SCALE), "receipt")
 
-    def __init__(self, beside: Agreement | Parity, block: Fraction) -> None:
-        self.beside = beside
-        self._block = block
-        self._found: dict[int, str | None] = {}
-        if isinstance(beside, Parity):
-            self._at: dict[int, str] = {}
-            self._found = {depth.tokens: upper_text(block * depth.kl) for depth in beside.depths}
-            self.depths = frozenset(self._found)
-        else:
-            self._at = dict(zip(beside.depths, beside.kls, strict=True))
-            self.depths = frozenset(self._at)
 
-    def at(self, depth: int) -> str | None:
-        """As :func:`upper_text`; ``depth`` is one of ``depths``."""
-        if depth not in self._found:
-            self._found[depth] = upper_text_of(self._at[depth], self._block)
-        return self._found[depth]
+def _parity(kept: Agreement) -> Parity:
+    return Parity(
+        None,
+        None,
+        tuple(
+            Depth(tokens, Fraction(kl), Fraction(agree, rows), rows)
+            for tokens, kl, agree, rows in zip(kept.depths, kept.kls.split(" "), kept.agree, kept.rows, strict=True)
+        ),
+        kept.path,  # type: ignore[arg-type]
+        independent=kept.independent,
+    )
