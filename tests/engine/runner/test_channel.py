@@ -43,11 +43,13 @@ def test_an_engine_gets_nothing_of_the_environment_that_is_not_recorded(
 ) -> None:
     for name in ("K3_CHUNK", "OMP_NUM_THREADS", "SECRET_KEY", "PYTHONSTARTUP"):
         monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "kernels"))
     with Channel([sys.executable, "-c", SPEAKS], tmp_path, timeout_s=60) as channel:
         given = channel.ask("hello").data["environment"]
         given.pop("LC_CTYPE", None)  # set by Python for itself
         assert given == dict(channel.environment)
         assert set(channel.environment) <= {*KEPT_ENVIRONMENT, "HOME", "TMPDIR", "LC_ALL"}
+        assert channel.environment["TRITON_CACHE_DIR"] == str(tmp_path / "kernels"), "what was compiled once is kept"
 
 
 CHATTERS = """

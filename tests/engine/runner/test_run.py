@@ -14,6 +14,7 @@ from docs.examples.made_up_intel import AT, World
 from typer.testing import CliRunner
 
 from k3_ledger.cli import run as command
+from k3_ledger.engine.contracts import BIT_IDENTICAL
 from k3_ledger.engine.runner import run as runner
 from k3_ledger.engine.runner import session
 from k3_ledger.engine.runner.channel import python_command
@@ -103,6 +104,7 @@ def test_a_run_holds_raw_times_parity_flags_and_provenance(synthetic: Callable[.
     flags = {flag.name: (flag.value, flag.origin) for flag in body.flags}
     assert flags["chunk"] == ("16", "command")
     assert flags["dtype"] == ("float32", "default")
+    assert flags["run.contract"] == (BIT_IDENTICAL, "default")
     assert int(flags["run.repetitions"][0]) >= 3
     assert flags["run.outputs-prefill"][0] == "9 looked at, 0 missed, 1 may"
     assert flags["run.outputs-decode"][0] == "27 looked at, 0 missed, 2 may"
