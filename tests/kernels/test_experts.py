@@ -45,6 +45,17 @@ def test_equals_the_specification(shape, device, dtype):
     assert distance(result, naive("experts", *tensors, **keywords)) < TOLERANCE[dtype]
 
 
+@pytest.mark.parametrize("group", [1, 3, 64])
+def test_every_tile_and_block_is_taken_once_however_tiles_are_grouped(group, device, monkeypatch):
+    """Ten tiles of two or three blocks of columns: whole groups, a rest, and one group that is larger than all."""
+    tensors, keywords = inputs(device, torch.float32, tokens=30, latent=70, width=70)
+    expected = kernel("experts", *tensors, **keywords)
+    monkeypatch.setattr(triton_, "GROUP", group)
+    result = kernel("experts", *tensors, **keywords)
+    assert torch.equal(result, expected)
+    assert distance(result, naive("experts", *tensors, **keywords)) < TOLERANCE[torch.float32]
+
+
 def test_bits_do_not_depend_on_the_other_tokens_of_the_call(device, dtype):
     (x, ids, weights), keywords = inputs(device, dtype, tokens=33, experts=2, slots=2)
     whole = kernel("experts", x, ids, weights, **keywords)
