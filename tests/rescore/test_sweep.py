@@ -19,6 +19,7 @@ from k3_ledger.rescore.rules.parameters import Ceiling, Credit, Precision, Scope
 from k3_ledger.rescore.rules.registry import find_rule
 from k3_ledger.rescore.rules.verdict import Verdict
 from k3_ledger.rescore.sweep import NOT_SCORABLE, Along, Sweep, sweep
+from k3_ledger.rescore.sweeping.agreement import Ratchet
 from k3_ledger.rescore.sweeping.fields import decode_lines
 from k3_ledger.rescore.sweeping.items import Standing
 from k3_ledger.rescore.sweeping.numbers import lower_text, upper_text, upper_text_of
@@ -749,3 +750,11 @@ def test_a_chunk_travels_whole() -> None:
         assert {type(item) for item in prepared.items} >= {int, Standing}
         assert prepared.judged
     assert len(sent) < len(builder.data) / 8
+
+
+@pytest.mark.parametrize(
+    ("main", "mine", "holds"),
+    [("3", "12", False), ("3", "6", True), ("3", "6.1", False), ("0.5", "1", True), ("0.5", "1.01", False)],
+)
+def test_the_ratchet_tells_numbers_from_text_above_one_too(main: str, mine: str, holds: bool) -> None:
+    assert Ratchet(HOUSE).beside_text([4], [main]).check([4], [mine]) is holds
