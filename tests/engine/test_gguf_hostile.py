@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
 import shutil
 import struct
@@ -23,6 +24,8 @@ from k3_ledger.schemas.findings import Code
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from k3_ledger.engine.gguf.header import Value
 
 HOSTILE = {
     "align_2p30": Code.GGUF_ALIGNMENT,
@@ -111,6 +114,50 @@ def test_parts_hold_as_many_tensors_as_they_announce(announced: int, name: str, 
         open_model_file(path)
     assert caught.value.code is Code.GGUF_SHARDS
     assert caught.value.finding.position.field == ("same" if name == "same" else "split.tensors.count")
+
+
+def _split(folder: Path, first: dict[str, Value], second: dict[str, Value]) -> Path:
+    for number, values in enumerate((first, second)):
+        split: dict[str, Value] = {"split.no": number, "split.count": 2, "split.tensors.count": 2}
+        tensor = NewTensor(f"t{number}", (8,), F32, lambda: [bytes(32)])
+        write_gguf(folder / f"m-0000{number + 1}-of-00002.gguf", values | split, [tensor])
+    return folder / "m-00001-of-00002.gguf"
+
+
+CONTRADICTIONS: dict[str, tuple[Value | None, Value]] = {
+    "another value": (6, 7),
+    "another type": (1, True),
+    "another length": ((1, 2), (1, 2, 3)),
+    "only in the later one": (None, -5.0),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_parts_that_contradict_one_another_are_refused_with_key_and_both_values(name: str, tmp_path: Path) -> None:
+    said, contradicted = CONTRADICTIONS[name]
+    path = _split(tmp_path, {"a.kept": "same"} | ({} if said is None else {"a.key": said}), {"a.key": contradicted})
+    with pytest.raises(ModelError) as caught:
+        open_model_file(path)
+    finding = caught.value.finding
+    assert (finding.code, finding.position.field) == (Code.GGUF_SHARDS, "a.key")
+    assert finding.position.source == "m-00002-of-00002.gguf"
+    assert (finding.expected, finding.found) == ("no such key" if said is None else repr(said), repr(contradicted))
+
+
+def test_a_later_part_may_repeat_what_the_first_one_says(tmp_path: Path) -> None:
+    path = _split(tmp_path, {"a.key": (1, 2), "a.other": "x"}, {"a.key": (1, 2), "general.alignment": 32})
+    assert open_model_file(path).values == {"a.key": (1, 2), "a.other": "x"}
+
+
+@pytest.mark.parametrize("part", [1, 2])
+def test_a_named_pipe_is_not_waited_for_whichever_part_it_stands_for(part: int, tmp_path: Path) -> None:
+    path = _split(tmp_path, {}, {})
+    pipe = tmp_path / f"m-0000{part}-of-00002.gguf"
+    pipe.unlink()
+    os.mkfifo(pipe)
+    with pytest.raises(ModelError, match="it is a named pipe or a device") as caught:
+        open_model_file(path)
+    assert (caught.value.code, caught.value.finding.position.source) == (Code.UNREADABLE, pipe.name)
 
 
 def test_renamed_part_is_refused(test_data: Callable[..., Path], tmp_path: Path) -> None:

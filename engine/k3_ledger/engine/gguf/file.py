@@ -1,7 +1,9 @@
 """Opens a model: one file, or every shard of a split one, agreeing with one another.
 
 A split model is complete or refused: its names say ``-00001-of-00003.gguf``, each part carries ``split.no`` (from
-0), ``split.count`` and ``split.tensors.count`` (the total over all parts), and no tensor stands in two parts.
+0), ``split.count`` and ``split.tensors.count`` (the total over all parts), and no tensor stands in two parts. The first
+part speaks for the model; where a later one says a key too, it says the same. A part that is no regular file is not
+opened: a named pipe would be waited for for ever.
 Expert tensors are held against the expert count here, because a loader that does not match them by name or that
 takes three experts for four computes another model without a word.
 """
@@ -9,9 +11,11 @@ takes three experts for four computes another model without a word.
 from __future__ import annotations
 
 import mmap
+import os
 import re
+import stat
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +32,9 @@ if TYPE_CHECKING:
 
 _SHARD: Final = re.compile(r"^(?P<stem>.+)-(?P<number>[0-9]{5})-of-(?P<count>[0-9]{5})\.gguf$")
 _SPLIT_KEYS: Final = ("split.no", "split.count", "split.tensors.count")
+_OF_A_PART: Final = frozenset({*_SPLIT_KEYS, "general.alignment"})
+"""Keys that are about a part and not about the model."""
+_SHOWN: Final = 80
 MAX_SHARDS: Final = 4096
 
 
@@ -44,7 +51,7 @@ class _Shard:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            with path.open("rb") as file:
+            with _open_regular(path) as file:
                 self.size = path.stat().st_size
                 if self.size == 0:
                     raise ModelError(Code.GGUF_MAGIC, "file is empty", position=Position(source=path.name))
@@ -55,6 +62,16 @@ class _Shard:
                 Code.UNREADABLE, f"cannot read {path.name}: {reason}", position=Position(source=path.name)
             ) from error
         self.header: Header = parse_header(memoryview(self.map), path.name)
+
+
+def _open_regular(path: Path) -> BinaryIO:
+    """Opens what is there without waiting for anybody, and gives it only if it is a regular file."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise OSError("it is a directory" if stat.S_ISDIR(mode) else "it is a named pipe or a device")
+    return os.fdopen(descriptor, "rb")
 
 
 class ModelFile:
@@ -138,7 +155,7 @@ def _rest(first: _Shard) -> list[_Shard]:
     shards: list[_Shard] = []
     for number in range(1, count + 1):
         part = path.with_name(f"{name['stem']}-{number:05d}-of-{count:05d}.gguf")
-        if not part.is_file():
+        if not part.exists():
             raise _shard_error(part, f"part {number} of {count} is missing", field="split.count", expected=str(count))
         shards.append(first if part == path else _Shard(part))
     return shards
@@ -171,6 +188,24 @@ def _agree(shards: list[_Shard]) -> None:
                 field="split.tensors.count",
                 expected=str(announced),
                 found=str(total),
+            )
+    for shard in shards[1:]:
+        _repeats(shards[0], shard)
+
+
+def _repeats(first: _Shard, other: _Shard) -> None:
+    """What a later part says of the model is what the first part says."""
+    for key, value in other.header.values.items():
+        if key in _OF_A_PART:
+            continue
+        wanted = first.header.values.get(key)
+        if type(value) is not type(wanted) or value != wanted:
+            raise _shard_error(
+                other.path,
+                f"{key} contradicts the first part, {first.path.name}",
+                field=key,
+                expected="no such key" if wanted is None else repr(wanted)[:_SHOWN],
+                found=repr(value)[:_SHOWN],
             )
 
 

@@ -59,7 +59,7 @@ ROWS: Final = {
     ),
     "GGUF_SHARDS": CodeInfo(
         Area.MODEL, E, "shards incomplete or contradictory",
-        "A split file's parts are missing, appear twice or disagree on their number or on their tensors.",
+        "A split file's parts are missing, appear twice or disagree on their number, their tensors or a key.",
         "fetch every part of the same split again",
     ),
     "MODEL_ARCHITECTURE": CodeInfo(
