@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -39,15 +40,16 @@ class Seeded:
     """
 
     def __init__(self, seed: int, temperature: float) -> None:
-        if not temperature > 0:
-            raise ValueError(f"temperature {temperature} is not above 0: use greedy")
+        if not 0 < temperature < math.inf:
+            raise ValueError(f"temperature {temperature} is no number above 0: for 0 use greedy")
         self.seed = seed
         self.temperature = temperature
         self._generator = np.random.Generator(np.random.Philox(seed))
 
     def __call__(self, logits: Tensor) -> int:
         """See :data:`Sampler`."""
-        values = _values(logits) / self.temperature
-        power = np.exp(values - values.max())
+        values = _values(logits)
+        with np.errstate(over="ignore"):  # next to no temperature: all but the largest get nothing
+            power = np.exp((values - values.max()) / self.temperature)
         cumulative = power.cumsum()
         return int(np.searchsorted(cumulative, self._generator.random() * cumulative[-1], side="right"))

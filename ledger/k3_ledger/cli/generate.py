@@ -23,11 +23,14 @@ def register(app: typer.Typer) -> None:
 def generate(
     model: Annotated[str, typer.Argument(help="A GGUF file, or synth:PRESET.", show_default=False)],
     text: Annotated[str, typer.Argument(help="What to continue.", show_default=False)],
-    tokens: Annotated[int, typer.Option(min=1, help="Most tokens to write.")] = 64,
+    tokens: Annotated[int, typer.Option(min=1, max=1 << 40, help="Most tokens to write.")] = 64,
     temperature: Annotated[float, typer.Option(min=0, help="0 is greedy.", callback=finite)] = 0.0,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of a drawn text.", show_default="a new one")] = None,
-    chunk: Annotated[int, typer.Option(min=1, help="Chunk width of prefill.")] = 64,
-    device: Annotated[str, typer.Option(help="Torch device.")] = "cpu",
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, max=(1 << 63) - 1, help="Seed of a drawn text.", show_default="a new one"),
+    ] = None,
+    chunk: Annotated[int, typer.Option(min=1, max=1 << 16, help="Chunk width of prefill.")] = 64,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or one of several (cuda:1).")] = "cpu",
     dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
     packed: Annotated[bool, typer.Option(help="Keep routed experts as they are stored.")] = False,
     fast: Annotated[bool, typer.Option(help="Take chunks as one product: faster, not bit-identical.")] = False,
@@ -38,11 +41,12 @@ def generate(
     from pathlib import Path
 
     from k3_ledger.cli.given import MODEL, given
+    from k3_ledger.engine.fit import check_context
     from k3_ledger.engine.linear import Numerics, check_device, dtype_named
     from k3_ledger.engine.model import Model, Options
     from k3_ledger.engine.sampling import Greedy, Seeded
     from k3_ledger.engine.synth import materialise
-    from k3_ledger.engine.text import stream_text
+    from k3_ledger.engine.text import prompt_ids, stream_text
     from k3_ledger.engine.weights import open_weights
 
     try:
@@ -53,6 +57,7 @@ def generate(
         check_device(device)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--device") from error
+    _check_device(device)
     options = Options(device=device, numerics=numerics, packed=packed)
     sampler: Greedy | Seeded = Greedy()
     if temperature > 0:
@@ -67,7 +72,25 @@ def generate(
             weights = open_weights(path)
         with weights:
             tokenizer = weights.tokenizer()
+            check_context(weights.config, len(prompt_ids(tokenizer, text)) + tokens)
             loaded = Model(weights, options)
     for piece in stream_text(loaded, tokenizer, text, tokens, sampler=sampler, chunk=chunk):
         typer.echo(piece, nl=False)
     typer.echo()
+
+
+def _check_device(device: str) -> None:
+    """Refuse what is no device, and one that is not here.
+
+    Raises:
+        BadParameter: exit code 2.
+    """
+    import re
+
+    import torch
+
+    if not re.fullmatch(r"cpu|cuda(:[0-9]{1,4})?", device):
+        raise typer.BadParameter(f"{device!r} is none of cpu, cuda and cuda:0", param_hint="--device")
+    here = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device != "cpu" and int(device[5:] or 0) >= here:
+        raise typer.BadParameter(f"there is no {device} here: torch sees {here} such devices", param_hint="--device")

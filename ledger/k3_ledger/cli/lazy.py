@@ -7,7 +7,9 @@ listing them imports nothing. A test holds the two together.
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -40,6 +42,11 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
     "generate": ("generate",),
 }
 """Commands by the module of this package that brings them, in the order in which help lists them."""
+_SPELLED: Final = {
+    "int": re.compile(r"[+-]?[0-9]+"),
+    "float": re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"),
+}
+"""How a number is spelled, by the framework's name of its type."""
 _MODULE_OF: Final = {name: module for module, names in MODULES.items() for name in names}
 
 
@@ -80,7 +87,33 @@ def load_module(module: str) -> dict[str, Any]:
     app.callback()(lambda: None)  # so that a single command stays one of a group
     importlib.import_module(f"k3_ledger.cli.{module}").register(app)
     group: Any = typer.main.get_command(app)
+    _spell_numbers(group)
     return dict(group.commands)
+
+
+def _spell_numbers(command: Any) -> None:
+    """Make every number of every option one that is spelled in ASCII digits.
+
+    What Python reads as a number besides, such as `1_000` or digits of other scripts, is a slip of the pen.
+    """
+    for child in getattr(command, "commands", {}).values():
+        _spell_numbers(child)
+    for param in command.params:
+        pattern = _SPELLED.get(param.type.name.removesuffix(" range"))
+        if pattern is not None:
+            param.type = _spelled(param.type, pattern)
+
+
+def _spelled(kind: Any, pattern: re.Pattern[str]) -> Any:
+    strict, convert = copy.copy(kind), kind.convert
+
+    def converted(value: Any, param: Any, ctx: Any) -> Any:
+        if isinstance(value, str) and not pattern.fullmatch(value):
+            strict.fail(f"{value!r} is not a number in the digits 0 to 9.", param, ctx)
+        return convert(value, param, ctx)
+
+    strict.convert = converted
+    return strict
 
 
 class OutputClosedError(Exception):

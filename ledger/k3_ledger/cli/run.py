@@ -36,6 +36,12 @@ with paths of the machine replaced.
 """
 
 
+MOST_TOKENS = 1 << 40
+"""Longest context that a model file may announce, and most of anything that is counted."""
+MOST_ROWS = 1 << 16
+MOST_SECONDS = 10_000_000
+
+
 class Engine(enum.StrEnum):
     """What runs."""
 
@@ -113,26 +119,41 @@ def run(
     node: NodeOption = "unnamed",
     context: Annotated[
         int,
-        typer.Option(min=1, help="Tokens in front of timed decode, all real, and of timed prefill: scored at it."),
+        typer.Option(
+            min=1,
+            max=MOST_TOKENS,
+            help="Tokens in front of timed decode, all real, and of timed prefill: scored at it.",
+        ),
     ] = 64,
-    decode_tokens: Annotated[int, typer.Option(min=1, help="Least tokens of a timed decode.")] = 16,
+    decode_tokens: Annotated[int, typer.Option(min=1, max=MOST_TOKENS, help="Least tokens of a timed decode.")] = 16,
     repetitions: Annotated[int, typer.Option(min=3, max=128, help="Rounds of timed runs.")] = 7,
     depth: Annotated[
         list[int] | None,
-        typer.Option(min=1, help="Context length to grade; may be repeated.", show_default="4, 16, 64 and 128"),
+        typer.Option(
+            min=1, max=MOST_TOKENS, help="Context length to grade; may be repeated.", show_default="4, 16, 64 and 128"
+        ),
     ] = None,
-    rows: Annotated[int, typer.Option(min=1, help="Positions graded at each depth, in prefill and in decode.")] = 4,
-    prompts: Annotated[int, typer.Option(min=1, help="Prompts graded at each depth.")] = 4,
+    rows: Annotated[
+        int, typer.Option(min=1, max=MOST_ROWS, help="Positions graded at each depth, in prefill and in decode.")
+    ] = 4,
+    prompts: Annotated[int, typer.Option(min=1, max=MOST_ROWS, help="Prompts graded at each depth.")] = 4,
     outputs: Annotated[
-        int, typer.Option(min=1, help="Outputs of timed runs to compare with llama.cpp's; fewer find less.")
+        int,
+        typer.Option(min=1, max=MOST_ROWS, help="Outputs of timed runs to compare with llama.cpp's; fewer find less."),
     ] = 240,
     signal: Annotated[
-        int, typer.Option(min=1, help="How many times the jitter the extra tokens are made to take: what a rule asks.")
+        int,
+        typer.Option(
+            min=1, max=1000, help="How many times the jitter the extra tokens are made to take: what a rule asks."
+        ),
     ] = 10,
     longest: Annotated[
         float,
         typer.Option(
-            min=0, help="Seconds of timing after which neither lengths nor rounds grow for that.", callback=finite
+            min=0,
+            max=MOST_SECONDS,
+            help="Seconds of timing after which neither lengths nor rounds grow for that.",
+            callback=finite,
         ),
     ] = 60.0,
     round_: Annotated[
@@ -148,7 +169,7 @@ def run(
         bool, typer.Option("--own-reference", help="Grade against our own float64: such a receipt earns no tier.")
     ] = False,
     timeout: Annotated[
-        float, typer.Option(min=0.1, help="Longest wait for one answer, in seconds.", callback=finite)
+        float, typer.Option(min=0.1, max=MOST_SECONDS, help="Longest wait for one answer, in seconds.", callback=finite)
     ] = 600.0,
     collateral: Annotated[
         Path | None,
@@ -191,7 +212,7 @@ def run(
             path = materialise(model, Path(folder))
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--model") from error
-        name = model.replace(":", "-") if model.startswith("synth:") else path.stem
+        name = model.replace(":", "-") if model.startswith("synth:") else _called(path)
         request = Request(
             model=path,
             model_name=name,
@@ -236,7 +257,9 @@ def bundle_from(
     ran: Annotated[
         str, typer.Option(help="Command line that wrote the file.", show_default=False, callback=command_line)
     ],
-    warmup: Annotated[int, typer.Option(min=0, help="Repetitions before the first in the file.", show_default=False)],
+    warmup: Annotated[
+        int, typer.Option(min=0, max=MOST_TOKENS, help="Repetitions before the first in the file.", show_default=False)
+    ],
     version: Annotated[str | None, typer.Option(help="Version of the engine, where the file names none.")] = None,
     started: Annotated[
         str | None,
@@ -246,9 +269,13 @@ def bundle_from(
     ] = None,
     cache: Annotated[Cache | None, typer.Option(help="Prefix cache, where the file does not tell.")] = None,
     inputs: Annotated[Inputs | None, typer.Option(help="Inputs, where the file does not tell.")] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="Batch of a vLLM latency file.")] = None,
-    input_tokens: Annotated[int | None, typer.Option(min=1, help="Input tokens of a vLLM latency file.")] = None,
-    output_tokens: Annotated[int | None, typer.Option(min=1, help="Output tokens of a vLLM latency file.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, max=MOST_TOKENS, help="Batch of a vLLM latency file.")] = None,
+    input_tokens: Annotated[
+        int | None, typer.Option(min=1, max=MOST_TOKENS, help="Input tokens of a vLLM latency file.")
+    ] = None,
+    output_tokens: Annotated[
+        int | None, typer.Option(min=1, max=MOST_TOKENS, help="Output tokens of a vLLM latency file.")
+    ] = None,
     model: Annotated[Path | None, typer.Option(help="The K3 model file that was run, if it was one.")] = None,
     role: Annotated[Role, typer.Option(help="Role of the receipt.")] = Role.REFERENCE,
     as_json: JsonOption = False,
@@ -283,10 +310,24 @@ def bundle_from(
         with given(model, MODEL):
             opened = open_weights(model)
         with opened:
-            weights = weights_of(opened, model.stem, opened.digests(default_cache()))
+            weights = weights_of(opened, _called(model), opened.digests(default_cache()))
     origin = Origin(node, tuple(shlex.split(ran)), version, started, role.value, weights)
     bundle, measurement = bundle_reading(reading, data, f"{tool.value}.json", origin, out)
     _show(Outcome(bundle, "run", (), measurement), out, as_json=as_json)
+
+
+def _called(path: Path) -> str:
+    """What a receipt calls a model: its file's name without the ending.
+
+    Raises:
+        BadParameter: a receipt cannot say that name.
+    """
+    from k3_ledger.cli.words import short_name
+
+    try:
+        return str(short_name(path.stem))
+    except typer.BadParameter as error:
+        raise typer.BadParameter(f"a receipt calls it by its file's name: {error}", param_hint="--model") from error
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -325,6 +366,7 @@ def _progress() -> Iterator[Callable[[str], None]]:
 
 def _show(outcome: Outcome, out: Path, *, as_json: bool) -> None:
     from k3_ledger.engine.runner.summary import rates_of
+    from k3_ledger.schemas.outcomes import Severity
 
     rates = rates_of(outcome.measurement)
     if as_json:
@@ -343,6 +385,8 @@ def _show(outcome: Outcome, out: Path, *, as_json: bool) -> None:
             typer.echo(f"  expected: {finding.expected}", err=True)
         if finding.found is not None:
             typer.echo(f"  found: {finding.found}", err=True)
+        if finding.severity is Severity.ERROR:
+            typer.echo(f"hint: {finding.advice}", err=True)
     if rates:
         typer.echo(f"{'':<10}{'tokens/s':>12}{'least':>12}{'most':>12}{'by clock':>12}  runs")
     for rate in rates:

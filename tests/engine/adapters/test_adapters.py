@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,12 @@ from k3_ledger.engine.machine import probe_node
 from k3_ledger.schemas.errors import LedgerError, RunError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.validate import parse_bundle
+from tests.commands import runner
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+NOW = "2026-01-31T12:00:00Z"
 TOLD = Told(warmup=1, cache="none", inputs="fresh")
 Json = dict[str, Any]
 
@@ -79,6 +82,14 @@ BATCH: Json = {
     "overall_throughput": 444.0,
 }
 SERVED: Json = {k: v for k, v in SERVE.items() if k != "num_prompts"} | {"total_output_tokens_retokenized": 55}
+
+
+def bare(value: object, number: str) -> bytes:
+    """JSON with a number in the place of ``"@"`` that no value of ours could be written as."""
+    return json.dumps(value if "latencies" in json.dumps(value) else [value]).replace('"@"', number).encode()
+
+
+SIZES = Told(warmup=2, cache="none", inputs="repeated", batch=8, input_tokens=32, output_tokens=128)
 
 
 def read(tool: str, value: object, told: Told = TOLD) -> Reading:
@@ -163,6 +174,39 @@ REFUSED = {
     "no samples": ("llama-bench", [{k: v for k, v in llama().items() if k != "samples_ns"}]),
     "a rate missing": ("llama-bench", [llama(samples_ts=[5000.0])]),
     "true for one": ("llama-bench", [llama(n_prompt=True)]),
+    "a time beyond any receipt": ("llama-bench", [llama(samples_ns=[10**30], samples_ts=[500 * 1e9 / 10**30])]),
+    "times beyond any receipt together": (
+        "llama-bench",
+        [llama(samples_ns=[2**52] * 4, samples_ts=[500 * 1e9 / 2**52] * 4)],
+    ),
+    "a rate of 400 digits": ("llama-bench", [llama(samples_ts=[10**400, 4000.0])]),
+    "a rate of a huge exponent": ("llama-bench", bare(llama(samples_ts=["@", 4000.0]), "1e99999999")),
+    "a rate of no digits": ("llama-bench", bare(llama(samples_ts=["@", 4000.0]), "1e999999999999999999999")),
+    "a rate that is text": ("llama-bench", [llama(samples_ts=["5000.0", "4000.0"])]),
+    "a negative rate": ("llama-bench", [llama(samples_ts=[-5000.0, 4000.0])]),
+    "a time of 5,000 digits": ("llama-bench", bare(llama(samples_ns=["@"]), "9" * 5000)),
+    "a count of 400 digits": ("llama-bench", [llama(n_prompt=10**400)]),
+    "a text of two million characters": ("llama-bench", [llama(build_commit="a" * 2_000_000)]),
+    "digits of another script": ("llama-bench", [llama(n_prompt="\u0665\u0660\u0660")]),
+    "a latency of 400 digits": ("vllm", {**LATENCY, "latencies": [10**400]}, SIZES),
+    "a latency of a huge exponent": ("vllm", bare({**LATENCY, "latencies": ["@"]}, "1e99999999"), SIZES),
+    "a latency of a small exponent": ("vllm", bare({**LATENCY, "latencies": ["@"]}, "1e-99999999"), SIZES),
+    "a mean of 400 digits": ("vllm", {**LATENCY, "avg_latency": 10**400}, SIZES),
+    "a mean that is none": ("vllm", {**LATENCY, "avg_latency": None}, SIZES),
+    "a negative latency": ("vllm", {**LATENCY, "latencies": [-1.0, 4.0]}, SIZES),
+    "infinity": ("vllm", b'{"avg_latency": 1, "latencies": [Infinity]}', SIZES),
+    "a rate of 400 digits, served": ("vllm", {**SERVE, "output_throughput": 10**400}),
+    "tokens of 400 digits": ("vllm", {**THROUGHPUT, "total_num_tokens": 10**400}),
+    "lengths of 400 digits": ("vllm", {**SERVE, "output_lens": [10**400]}),
+    "batches beyond any receipt": (
+        "sglang",
+        {**BATCH, "batch_size": 2**52, "input_len": 2**52, "prefill_throughput": 2.0**105},
+    ),
+    "a latency of 400 digits, batched": ("sglang", {**BATCH, "prefill_latency": 10**400}),
+    "a rate of 400 digits, batched": ("sglang", {**BATCH, "prefill_throughput": 10**400}),
+    "a byte order mark": ("vllm", codecs.BOM_UTF8 + json.dumps(SERVE).encode()),
+    "a byte order mark in front of lines": ("sglang", codecs.BOM_UTF8 + json.dumps(BATCH).encode()),
+    "UTF-16": ("vllm", json.dumps(SERVE).encode("utf-16")),
     "too many": ("llama-bench", [llama(samples_ns=[10**8] * 513, samples_ts=[5000.0] * 513)]),
     "no sizes": ("vllm", LATENCY),
     "milliseconds": ("vllm", {**THROUGHPUT, "elapsed_time": 2000.0}),
@@ -182,11 +226,47 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("tool", "value"), REFUSED.values(), ids=REFUSED)
-def test_what_could_be_wrong_is_refused(tool: str, value: object) -> None:
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_what_could_be_wrong_is_refused(case: tuple[Any, ...]) -> None:
     with pytest.raises(RunError) as caught:
-        read(tool, value)
-    assert caught.value.code is Code.RUN_FOREIGN_FILE
+        read(*case)
+    finding = caught.value.finding
+    assert finding.code is Code.RUN_FOREIGN_FILE
+    assert finding.position.field
+    assert max(map(len, (finding.message, finding.expected or "", finding.found or ""))) < 300
+
+
+def test_a_byte_order_mark_is_said_with_what_to_do() -> None:
+    with pytest.raises(RunError, match="a byte order mark in front of the JSON") as caught:
+        read("vllm", codecs.BOM_UTF8 + json.dumps(SERVE).encode())
+    assert caught.value.finding.advice == "save it again as UTF-8 without such a mark"
+
+
+@pytest.mark.parametrize(
+    ("tool", "value"),
+    [
+        ("llama-bench", [llama(samples_ns=[10**30], samples_ts=[500 * 1e9 / 10**30])]),
+        ("llama-bench", [llama(samples_ts=[10**400, 4000.0])]),
+        ("sglang", {**BATCH, "prefill_throughput": 10**400}),
+        ("vllm", {**SERVE, "output_throughput": 10**400}),
+    ],
+)
+def test_a_number_out_of_range_ends_the_command_as_unreadable(
+    tool: str,
+    value: object,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "file.json").write_text(json.dumps(value))
+    run = runner(monkeypatch, capsys)
+    words = ("--node", "n", "--ran", "x", "--warmup", "0", "--cache", "none", "--inputs", "fresh", "--version", "1")
+    out = tmp_path / "out"
+    done = run("bundle", "from", tool, tmp_path / "file.json", "--out", out, "--started", NOW, *words)
+    assert (done.code, done.out) == (3, ""), done.err
+    assert done.err.startswith("error: ")
+    assert "[K3L-RUN-FOREIGN-FILE]" in done.err
+    assert not out.exists()
 
 
 def test_what_neither_file_nor_operator_says_is_not_made_up() -> None:

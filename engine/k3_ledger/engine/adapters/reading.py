@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
 import json
-import math
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Literal
@@ -18,6 +18,7 @@ MAX_BYTES: Final = 64 << 20
 """Longest result file that is read."""
 _NS: Final = Decimal(10**9)
 _SAMPLES: Final = 512
+_TEXT: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +59,13 @@ class Reading:
     series: tuple[Series, ...]
 
 
-def refuse(where: str, message: str, expected: str | None = None, found: object = None) -> RunError:
+def refuse(
+    where: str, message: str, expected: str | None = None, found: object = None, *, hint: str | None = None
+) -> RunError:
     """The error that every reader raises."""
     shown = None if found is None else repr(found)[:120]
-    return RunError(Code.RUN_FOREIGN_FILE, message, position=Position(field=where), expected=expected, found=shown)
+    place = Position(field=where)
+    return RunError(Code.RUN_FOREIGN_FILE, message, position=place, expected=expected, found=shown, hint=hint)
 
 
 def load_json(data: bytes, where: str) -> Any:
@@ -82,6 +86,8 @@ def load_json(data: bytes, where: str) -> Any:
 
     if len(data) > MAX_BYTES:
         raise refuse(where, f"longer than {MAX_BYTES} bytes")
+    if data.startswith(codecs.BOM_UTF8):
+        raise refuse(where, "a byte order mark in front of the JSON", hint="save it again as UTF-8 without such a mark")
     try:
         return json.loads(data.decode(), parse_float=Decimal, parse_constant=constant, object_pairs_hook=unique)
     except (ValueError, RecursionError, InvalidOperation) as error:
@@ -115,8 +121,8 @@ class Fields:
     def text(self, name: str) -> str:
         """A string that is not empty."""
         value = self._value.get(name)
-        if not isinstance(value, str) or not value.strip() or not value.isprintable():
-            raise refuse(f"{self.where}.{name}", "not a text", "a printable text", value)
+        if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value) > _TEXT:
+            raise refuse(f"{self.where}.{name}", "not a text", f"a printable text of at most {_TEXT} characters", value)
         return value
 
     def list(self, name: str) -> list[Any]:
@@ -133,7 +139,7 @@ class Fields:
 
 def seconds(value: Any, where: str) -> int:
     """A positive number of seconds as whole nanoseconds."""
-    if type(value) not in {int, Decimal} or not math.isfinite(value) or not 0 < value < 10**6:
+    if type(value) not in {int, Decimal} or not 0 < value < 10**6:  # NaN is refused where the file is parsed
         raise refuse(where, "not a duration", "seconds, above 0 and below a million", value)
     duration = int((Decimal(value) * _NS).to_integral_value())
     if duration < 1:
@@ -147,7 +153,8 @@ def agree(where: str, stated: Any, derived: float, what: str) -> None:
     Raises:
         RunError: RUN_FOREIGN_FILE: units or counts are not what they are taken for.
     """
-    if type(stated) not in {int, Decimal} or not math.isclose(float(stated), derived, rel_tol=0.01):
+    exact = Decimal(derived)
+    if type(stated) not in {int, Decimal} or not exact * 99 / 100 <= stated <= exact * 100 / 99:
         raise refuse(where, f"{what} does not follow from times and counts in the file", f"about {derived:.6g}", stated)
 
 
@@ -173,7 +180,11 @@ def make_series(
     if inputs is None or cache is None:
         raise refuse(metric, "the file does not say whether inputs were fresh or a cache was warm: say it")
     placed, at = [], 0
-    for duration, count in samples:
+    for number, (duration, count) in enumerate(samples):
+        if max(at + duration, count) > MAX_INTEGER:
+            raise refuse(
+                f"{metric}, repetition {number}", "more than a receipt can count", f"at most {MAX_INTEGER}", count
+            )
         placed.append(Sample(start_ns=at, duration_ns=duration, count=count))
         at += duration
     return Series(

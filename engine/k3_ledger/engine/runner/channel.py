@@ -92,7 +92,10 @@ class Channel:
         except OSError as error:
             self._stderr.close()
             raise RunError(
-                Code.RUN_ENGINE_FAILED, f"the engine could not be started: {error}", found=self.command[0]
+                Code.RUN_ENGINE_FAILED,
+                f"the engine could not be started: {error}",
+                found=self.command[0],
+                hint="give a program that is there and may be executed: its path, or a name on PATH",
             ) from None
         resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (MAX_FILE, MAX_FILE))
         self._pending = b""

@@ -17,6 +17,7 @@ from k3_ledger.schemas.outcomes import Position
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+_MOST: Final = 1 << 20
 _BOOLEANS: Final = {"1": True, "true": True, "0": False, "false": False}
 
 
@@ -26,7 +27,7 @@ def _boolean(text: str) -> bool:
 
 def _positive(text: str) -> int:
     value = int(text)
-    if value < 1 or text != str(value):
+    if not 1 <= value <= _MOST or text != str(value):
         raise ValueError(text)
     return value
 
@@ -35,7 +36,7 @@ def _core(text: str) -> int | None:
     if text == "any":
         return None
     value = int(text)
-    if value < 0 or text != str(value):
+    if not 0 <= value <= _MOST or text != str(value):
         raise ValueError(text)
     return value
 
@@ -78,7 +79,7 @@ FLAGS: Final[tuple[FlagSpec, ...]] = (
     FlagSpec(
         "dtype", "float32", _one_of("float32", "bfloat16"), "float32 or bfloat16", "type of matrices and activations"
     ),
-    FlagSpec("chunk", "64", _positive, "a positive integer", "tokens taken together in prefill"),
+    FlagSpec("chunk", "64", _positive, f"an integer from 1 to {_MOST}", "tokens taken together in prefill"),
     FlagSpec(
         "deterministic", "1", _boolean, "1, 0, true or false", "the path that is bit-identical for every chunk width"
     ),
@@ -88,7 +89,7 @@ FLAGS: Final[tuple[FlagSpec, ...]] = (
     FlagSpec("backend", "auto", _one_of("auto", "naive", "triton"), "auto, naive or triton", "which kernels run"),
     FlagSpec("packed", "0", _boolean, "1, 0, true or false", "keep routed experts as they are stored"),
     FlagSpec("core", "any", _core, "any, or the number of a CPU core", "core it keeps to once it has loaded"),
-    FlagSpec("threads", "1", _positive, "a positive integer", "threads of torch on the CPU"),
+    FlagSpec("threads", "1", _positive, f"an integer from 1 to {_MOST}", "threads of torch on the CPU"),
 )
 _BY_NAME: Final = {spec.name: spec for spec in FLAGS}
 

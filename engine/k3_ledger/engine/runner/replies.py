@@ -53,13 +53,14 @@ def numbers_of(value: Any, count: int, op: str) -> tuple[float, ...]:
     Raises:
         RunError: RUN_OUTPUT.
     """
-    if (
-        not isinstance(value, list)
-        or len(value) != count
-        or not all(type(one) in {int, float} and math.isfinite(one) for one in value)
-    ):
+    if not isinstance(value, list) or len(value) != count or not all(map(_is_number, value)):
         raise _wrong(value, f"{count} finite log-probabilities", op)
     return tuple(float(one) for one in value)
+
+
+def _is_number(one: Any) -> bool:
+    """Finite, and not so large an integer that no float is near it."""
+    return type(one) is int and abs(one) <= MAX_INTEGER if type(one) is not float else math.isfinite(one)
 
 
 def _wrong(value: Any, expected: str, op: str) -> RunError:

@@ -19,6 +19,7 @@ import k3_ledger.kernels
 from k3_ledger.engine.bundle import describe_artifact, write_bundle
 from k3_ledger.engine.contracts import contract_text
 from k3_ledger.engine.digest import default_cache
+from k3_ledger.engine.fit import check_context
 from k3_ledger.engine.grading import reference_for
 from k3_ledger.engine.machine import probe_machine, probe_source
 from k3_ledger.engine.parity.apart import ANSWER_SECONDS
@@ -126,6 +127,7 @@ def run(request: Request, progress: Callable[[str], None] = lambda _: None) -> O
         raise ValueError("flags are those of this project's engine; an external engine has its command")
     resolved = resolve_flags(request.flags, {} if request.engine else os.environ)
     with open_weights(request.model) as weights:
+        check_context(weights.config, max(*request.depths, request.plan.context + request.plan.decode_tokens))
         started = _Started(request, resolved, weights, progress)
         try:
             findings = started.measure()

@@ -66,19 +66,23 @@ class SynthSpec:
         for name in (self.storage, self.expert_storage):
             if name not in BY_NAME:
                 raise ValueError(f"no storage type named {name!r}: one of {', '.join(BY_NAME)}")
-        for columns in (self.hidden, self.head, self.kv_rank, self.q_rank, self.nope, self.dense_width):
-            self._fits(columns, self.matrix_storage)
-        for columns in (self.shared * self.expert_width, self.heads * self.value, self.latent):
-            self._fits(columns, self.matrix_storage)
-        for columns in (self.expert_width, self.latent):
-            self._fits(columns, BY_NAME[self.expert_storage])
+        for name in ("hidden", "head", "kv_rank", "q_rank", "nope", "dense_width", "latent"):
+            self._fits(name, getattr(self, name), self.matrix_storage)
+        self._fits("shared * expert_width", self.shared * self.expert_width, self.matrix_storage)
+        self._fits("heads * value", self.heads * self.value, self.matrix_storage)
+        for name in ("expert_width", "latent"):
+            self._fits(name, getattr(self, name), BY_NAME[self.expert_storage])
+        if self.top_k > self.experts:
+            raise ValueError(f"{self.experts} experts are fewer than the {self.top_k} that a token takes")
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"seed {self.seed} is not in [0, 2**63)")
 
     @staticmethod
-    def _fits(columns: int, storage: Storage) -> None:
+    def _fits(name: str, columns: int, storage: Storage) -> None:
         if columns < 1 or columns % storage.block:
-            raise ValueError(f"rows of {columns} values cannot be stored as {storage.name}: blocks of {storage.block}")
+            raise ValueError(
+                f"{name}: rows of {columns} values cannot be stored as {storage.name}: blocks of {storage.block}"
+            )
 
     @property
     def matrix_storage(self) -> Storage:
