@@ -7,6 +7,7 @@ from the number of tokens, so results agree within a tolerance only.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,15 @@ def dtype_named(name: str) -> torch.dtype:
     if name not in DTYPES:
         raise ValueError(f"{name} is none of {', '.join(DTYPES)}")
     return DTYPES[name]
+
+
+def check_device(name: str) -> None:
+    """Refuses what is no device that the engine runs on, and one that is not here: ``ValueError`` says which."""
+    if not re.fullmatch(r"cpu|cuda(:[0-9]{1,4})?", name):
+        raise ValueError(f"{name!r} is none of cpu, cuda and cuda:0")
+    here = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if name != "cpu" and int(name[5:] or 0) >= here:
+        raise ValueError(f"there is no {name} here: torch sees {here} such devices")
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,10 @@ def generate(
         check_device(device)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--device") from error
-    _check_device(device)
+    try:
+        check_device(device)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--device") from error
     options = Options(device=device, numerics=numerics, packed=packed)
     sampler: Greedy | Seeded = Greedy()
     if temperature > 0:
@@ -77,20 +80,3 @@ def generate(
     for piece in stream_text(loaded, tokenizer, text, tokens, sampler=sampler, chunk=chunk):
         typer.echo(piece, nl=False)
     typer.echo()
-
-
-def _check_device(device: str) -> None:
-    """Refuse what is no device, and one that is not here.
-
-    Raises:
-        BadParameter: exit code 2.
-    """
-    import re
-
-    import torch
-
-    if not re.fullmatch(r"cpu|cuda(:[0-9]{1,4})?", device):
-        raise typer.BadParameter(f"{device!r} is none of cpu, cuda and cuda:0", param_hint="--device")
-    here = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if device != "cpu" and int(device[5:] or 0) >= here:
-        raise typer.BadParameter(f"there is no {device} here: torch sees {here} such devices", param_hint="--device")

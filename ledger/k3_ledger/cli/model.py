@@ -256,7 +256,9 @@ def check(
 
 def parity(
     path: PathArgument,
-    depth: Annotated[list[int] | None, typer.Option(min=1, max=MOST_TOKENS, help="Context length to grade; may be repeated.")] = None,
+    depth: Annotated[
+        list[int] | None, typer.Option(min=1, max=MOST_TOKENS, help="Context length to grade; may be repeated.")
+    ] = None,
     rows: Annotated[int, typer.Option(min=1, max=MOST_ROWS, help="Positions graded at each depth.")] = 4,
     chunk: Annotated[int, typer.Option(min=1, max=MOST_ROWS, help="Chunk width of prefill.")] = 64,
     fast: Annotated[bool, typer.Option(help="Grade the fast path instead of the bit-identical one.")] = False,
