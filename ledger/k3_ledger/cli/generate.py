@@ -57,10 +57,6 @@ def generate(
         check_device(device)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--device") from error
-    try:
-        check_device(device)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--device") from error
     options = Options(device=device, numerics=numerics, packed=packed)
     sampler: Greedy | Seeded = Greedy()
     if temperature > 0:
