@@ -29,12 +29,13 @@ def check_device(name: str) -> None:
     Raises:
         ValueError: it is none of `cpu`, `cuda` and `cuda:N`, or cannot hold a tensor.
     """
+    unfit = f"{name!r} is no device that torch has here; cpu always is"
+    if not re.fullmatch(r"cpu|cuda(:[0-9]{1,4})?", name):
+        raise ValueError(unfit)
     try:
-        if not re.fullmatch(r"cpu|cuda(:[0-9]{1,4})?", name):
-            raise RuntimeError(name)
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError):
-        raise ValueError(f"{name!r} is no device that torch has here; cpu always is") from None
+        raise ValueError(unfit) from None
 
 
 def dtype_named(name: str) -> torch.dtype:
