@@ -57,6 +57,7 @@ class History:
         first = State({root: "root"}, {root: -1})
         self.states: list[tuple[int, State]] = [(0, first)]
         """After which entry each state of the keys begins."""
+        self.reaching_back = 0
 
     @property
     def now(self) -> State:
@@ -70,6 +71,7 @@ class History:
     def take(self, entry: dict[str, Any]) -> bool:
         """Take one more entry; for a root action, whether it counts."""
         state = self.outcome(entry)
+        self.reaching_back += self.reaches_back(entry)
         if state is not None:
             self.good.append(entry)
             self.states.append((entry["index"], state))
@@ -80,7 +82,16 @@ class History:
         """The state of the keys behind an entry that comes next, None where it is no root action that counts."""
         if entry["kind"] not in ACTIONS or not self.is_sound(entry):
             return None
+        if self.reaching_back >= 32 and self.reaches_back(entry):
+            return None
         return self.go_through([*self.good, entry])
+
+    def reaches_back(self, entry: dict[str, Any]) -> bool:
+        """Whether it says of a root key that it counted for nothing from an earlier position on."""
+        at, body = entry["index"], entry["body"]
+        if entry["kind"] != "key" or body["action"] != "revoke" or body["role"] != "root":
+            return False
+        return bool(body["revoked_from"] not in (None, at) and entry["key"] in self.now.roots(at))
 
     def is_sound(self, entry: dict[str, Any]) -> bool:
         """Whether an action could count as the keys are now."""

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from k3_ledger.ledger.core import rootactions
+from k3_ledger.ledger.core.keylife import KeyLife
 from k3_ledger.ledger.core.keyring import Keyring
 from k3_ledger.schemas.encode import encode
 from k3_ledger.schemas.findings import Code
 from tests.ledgers import ROOT, Key, genesis_body, key_body
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 A, B, C, D, E = (Key(name) for name in "ABCDE")
 
@@ -22,12 +29,12 @@ class Log:
         identity, body = self._entry("genesis", genesis_body(), ROOT)
         self.ring.apply_genesis(0, identity, body)
 
-    def _entry(self, kind: str, body: dict, signer: Key) -> tuple[str, object]:
+    def _entry(self, kind: str, body: dict[str, Any], signer: Key) -> tuple[str, object]:
         data, typed = encode(kind, body, index=self.index, key=signer.id, prev=self.prev, time="2026-01-01T00:00:00Z")
         self.prev, self.index = hashlib.sha256(data).hexdigest(), self.index + 1
         return self.prev, typed.body
 
-    def act(self, signer: Key, body: dict) -> list[Code]:
+    def act(self, signer: Key, body: dict[str, Any]) -> list[Code]:
         at = self.index
         identity, typed = self._entry("key", body, signer)
         return [finding.code for finding in self.ring.apply_action(at, identity, "key", signer.id, typed)]
@@ -72,3 +79,74 @@ def test_the_same_revocation_by_a_key_that_stands_all_along_counts(signer: Key) 
     assert log.revoke(signer, B, 6) == []
     assert A.id in {key for key, life in log.ring.lives.items() if life.valid_at(11)}
     assert E.id in log.ring.taken_back
+
+
+def steps_of(monkeypatch: pytest.MonkeyPatch, run: Callable[[], None]) -> Counter[str]:
+    """How often the keys were gone through action by action, and how many lives were looked at, while it ran."""
+    counted: Counter[str] = Counter()
+
+    def counting(owner: Any, name: str) -> None:
+        plain = getattr(owner, name)
+
+        def call(*args: Any, **named: Any) -> Any:
+            counted[name] += 1
+            return plain(*args, **named)
+
+        monkeypatch.setattr(owner, name, call)
+
+    counting(rootactions, "_apply")
+    counting(KeyLife, "succeed")
+    run()
+    return counted
+
+
+def test_keys_come_and_go_at_the_same_cost_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enrolments, rotations, plain revocations, and those of runners from an earlier position."""
+    log, many = Log(), 400
+
+    def run() -> None:
+        for at in range(many):
+            runner = Key(f"runner-{at}")
+            assert log.act(ROOT, key_body(runner, "runner")) == []
+            assert log.act(ROOT, key_body(Key(f"new-{at}"), "runner", "rotate", replaces=runner.id)) == []
+            assert log.act(ROOT, key_body(Key(f"new-{at}"), "runner", "revoke", revoked_from=1)) == []
+            assert log.enrol(ROOT, Key(f"root-{at}")) == []
+            assert log.act(ROOT, key_body(Key(f"root-{at}"), "root", "revoke")) == []
+
+    counted = steps_of(monkeypatch, run)
+    assert counted["_apply"] == 0
+    assert counted["succeed"] == 6 * many  # one life an action, two where one key replaces another
+    assert log.ring.lives[Key("new-7").id].last < log.ring.lives[Key("new-7").id].enrolled
+    assert log.ring.lives[Key("runner-7").id].ended == "rotated"
+
+
+def test_a_cascade_of_revocations_is_gone_into_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each root key revokes the next one from in front of them all, the last one first: each undoes the one before."""
+    log, keys = Log(), [Key(f"root-{at}") for at in range(200)]
+    for key in keys:
+        log.enrol(ROOT, key)
+    for at in range(300):  # what none of it rests on
+        log.enrol(ROOT, Key(f"idle-{at}"))
+    base, found = log.index - 1, []
+
+    def run() -> None:
+        for signer, key in zip(keys[-2::-1], keys[::-1], strict=False):
+            found.append(log.revoke(signer, key, base))
+
+    counted = steps_of(monkeypatch, run)
+    most = rootactions.MAX_REACHING_BACK
+    assert found == [[]] * most + [[Code.REVOCATIONS_TOO_MANY]] * (199 - most)
+    # Of the n-th, n + 2 rounds over twice n actions, and one over all.
+    assert counted["_apply"] <= sum((n + 2) * 2 * (n + 1) + 500 + n for n in range(1, most + 1))
+    standing = [at for at in range(199) if log.ring.lives[keys[at].id].last >= base]
+    assert standing == [*range(200 - most), *range(201 - most, 199, 2)]
+
+
+def test_a_revocation_that_was_refused_is_one_of_those_gone_into() -> None:
+    log = Log()
+    assert log.enrol(ROOT, A) == []
+    assert log.enrol(A, B) == []
+    for _ in range(rootactions.MAX_REACHING_BACK):
+        assert log.revoke(B, A, 1) == [Code.REVOCATION_CIRCULAR]
+    assert log.revoke(ROOT, A, 2) == [Code.REVOCATIONS_TOO_MANY]
+    assert log.act(ROOT, key_body(A, "root", "revoke")) == []

@@ -14,7 +14,7 @@ from k3_ledger.ledger.core import strict_base64
 from k3_ledger.ledger.core.ed25519 import check_public_key, check_signature
 from k3_ledger.ledger.core.endorsement import format_statement, plain_body
 from k3_ledger.ledger.core.keylife import FOREVER, Disowned, KeyLife
-from k3_ledger.ledger.core.rootactions import Action, State, rest
+from k3_ledger.ledger.core.rootactions import MAX_REACHING_BACK, Action, State, reaches_back, rest, step
 from k3_ledger.schemas.envelope import SIGNING_ROLES
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
@@ -38,7 +38,8 @@ class Keyring:
     A root action counts when as many root keys stand behind it as the threshold asks for: its signer, and each
     endorser once. A compromise revocation takes back what the key signed or endorsed from a position on, root actions
     included: keys that a thief enrolled were never enrolled, keys that he retired live on, a threshold that he lowered
-    stands. So the actions are gone through again after each.
+    stands. So the actions are gone through again after each that names a root key; a log has few of those, and all else
+    costs the same however many keys there are.
 
     What a key signed while it counted, in any of these states, is never held against it: where it counts no more, it
     was taken back. Only what never counted is an error, so no root action that counts makes a good log a bad one.
@@ -60,6 +61,7 @@ class Keyring:
     _genesis: tuple[bytes, int] | None = None
     _seen: list[str] = field(default_factory=list)
     _actions: list[Action] = field(default_factory=list)
+    _reached_back: int = 0
 
     @property
     def newest_action(self) -> str:
@@ -100,11 +102,16 @@ class Keyring:
         endorsers = self._endorsers(position, kind, signer, body, found)
         action = Action(position, signer, kind, body, endorsers)
         state, found = self._judge(action, found)
+        self._reached_back += reaches_back(action)
         if state is not None:
             for key, new in (*state.lives.items(), *state.taken_back.items()):
                 new.succeed(self.lives.get(key) or self.taken_back.get(key), position)
             self._actions.append(action)
-            self.lives, self.taken_back, self.threshold = state
+            if reaches_back(action):
+                self.lives, self.taken_back, self.threshold = state
+            else:  # those that changed
+                self.lives.update(state.lives)
+                self.threshold = state.threshold
             self.endorsements += len(endorsers)
         return found
 
@@ -125,6 +132,8 @@ class Keyring:
     def _judge(self, action: Action, found: list[Finding]) -> tuple[State | None, list[Finding]]:
         """What an action by a valid root comes to, None where it cannot count, and what there is to say about it.
 
+        Of the lives, the state has those that the action changes, and all where it reaches back.
+
         Args:
             action: the action, newer than every other.
             found: what is wrong with its endorsements.
@@ -141,7 +150,17 @@ class Keyring:
         if found:
             return None, found
         assert self._genesis is not None, "no key is enrolled before genesis"
-        state = rest(*self._genesis, [*self._actions, action])
+        if not reaches_back(action):
+            threshold = body.threshold if kind == "threshold" else self.threshold
+            state: State | None = State(step(self.lives, action), {}, threshold)
+        elif self._reached_back >= MAX_REACHING_BACK:
+            return None, [_finding(
+                Code.REVOCATIONS_TOO_MANY, position, "body.revoked_from",
+                f"{self._reached_back} revocations of root keys reach back already, and no more are gone into",
+                expected=f"at most {MAX_REACHING_BACK}", found=f"from entry {body.revoked_from} on",
+            )]  # fmt: skip
+        else:
+            state = rest(*self._genesis, [*self._actions, action])
         if state is None:
             return None, [_finding(
                 Code.REVOCATION_CIRCULAR, position, "body.revoked_from",
@@ -151,7 +170,9 @@ class Keyring:
                 hint="have a root key sign it that was enrolled before, by another key than the one revoked; where "
                 "there is none, leave --from out and revoke the keys that should not have been enrolled one by one",
             )]  # fmt: skip
-        roots = self.roots_after(position, state.lives)
+        if kind != "key" or body.action != "revoke" or body.role != "root":
+            return state, []  # the only kind of action that leaves fewer root keys than there were
+        roots = self.roots_after(position, state.lives if reaches_back(action) else {**self.lives, **state.lives})
         if roots < state.threshold:
             left = "1 root key is left" if roots == 1 else f"{roots or 'no'} root keys are left"
             return state, [_finding(

@@ -117,6 +117,7 @@ class Code(enum.Enum):
     PROPOSAL_MALFORMED = enum.auto()
     PROPOSALS_DIFFER = enum.auto()
     REVOCATION_CIRCULAR = enum.auto()
+    REVOCATIONS_TOO_MANY = enum.auto()
     # -- proof, said in log ---
     PROOF_SHAPE = enum.auto()
     INCLUSION_MISMATCH = enum.auto()

@@ -238,6 +238,12 @@ ROWS: Final = {
         "it rests on itself.",
         "revoke from a later entry, or have root keys stand behind it whose enrolment it does not take back",
     ),
+    "REVOCATIONS_TOO_MANY": CodeInfo(
+        Area.KEYS, E, "too many revocations reach back",
+        "More than 32 revocations of root keys in one log name an earlier position. What such a revocation takes back "
+        "is found by going through all root actions again, so their number is limited.",
+        "leave --from out: the key is retired all the same; or begin a new log, with new root keys",
+    ),
     # -- proof -----------------------------------------------------------------------------------------------
     "PROOF_SHAPE": CodeInfo(
         Area.PROOF, E, "proof of wrong shape",
