@@ -116,7 +116,7 @@ class History:
         at, now, body, key = entry["index"], self.now, entry["body"], entry["body"]["key_id"]
         since = at if body["revoked_from"] is None else body["revoked_from"]
         sound = now.role.get(key) == body["role"] and key in now.enrolled and body["replaces"] is None
-        return sound and since <= at and (key != entry["key"] or since == at)
+        return bool(sound) and since <= at and (key != entry["key"] or since == at)
 
     def brings_in(self, entry: dict[str, Any]) -> bool:
         """Whether it names a key that none enrolled before, and for a rotation one of its role that counts."""

@@ -134,7 +134,7 @@ def test_a_cascade_of_revocations_is_gone_into_so_far(monkeypatch: pytest.Monkey
             found.append(log.revoke(signer, key, base))
 
     counted = steps_of(monkeypatch, run)
-    most = rootactions.MAX_REACHING_BACK
+    most = 32  # of docs/format.md
     assert found == [[]] * most + [[Code.REVOCATIONS_TOO_MANY]] * (199 - most)
     # Of the n-th, n + 2 rounds over twice n actions, and one over all.
     assert counted["_apply"] <= sum((n + 2) * 2 * (n + 1) + 500 + n for n in range(1, most + 1))
