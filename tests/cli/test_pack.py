@@ -16,11 +16,11 @@ from k3_ledger.ledger.core.checkpoint import parse_checkpoint
 from k3_ledger.ledger.core.note import parse_note
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
-from tests.ledgers import LOG, ORIGIN, ROOT, RUNNER, Builder, run_body, sign_head, small_ledger
+from tests.ledgers import JUDGE, LOG, ORIGIN, ROOT, RUNNER, Builder, Key, key_body, run_body, sign_head, small_ledger
 from tests.static_host import lay_out, ledger_files, mirror_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from click.testing import Result
@@ -280,6 +280,88 @@ def test_a_hostile_archive_is_one_clear_error(whole: Path, case: str, tmp_path: 
     assert code(result) is Code.ARCHIVE_REFUSED
     assert result.stdout == ""
     assert sorted(found.name for found in tmp_path.iterdir()) == ["hostile", "ledger", "whole"], "nothing is unpacked"
+
+
+def places(value: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
+    """The way to every value inside a document, its own included."""
+    yield path
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from places(value[key], *path, key)
+
+
+def altered(document: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """The document with the value at the end of a way replaced, or taken out where it is ``...``."""
+    if not path:
+        return {} if value is ... else value
+    copy = json.loads(json.dumps(document))
+    holder = copy
+    for key in path[:-1]:
+        holder = holder[key]
+    if value is ...:
+        del holder[path[-1]]
+    else:
+        holder[path[-1]] = value
+    return copy
+
+
+def spelled(document: Any) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize("value", [..., None, [], {}, "", 0, True], ids=repr)
+@pytest.mark.parametrize("name", ["pack.json", "proofs/000000000004.proof"])
+def test_a_document_with_anything_anywhere_is_refused_in_words(
+    folder: Path, name: str, value: Any, tmp_path: Path
+) -> None:
+    """Every list emptied, every member missing, every value of another type: an error or a report, and no crash."""
+    path = tmp_path / "some"
+    k3("bundle", "pack", folder, "--entries", "4", "--no-artifacts", "--out", path)
+    files = read(path)
+    document = json.loads(files[name])
+    for place in places(document):
+        changed = spelled(altered(document, place, value))
+        if changed == files[name]:
+            continue
+        path.write_bytes(tar_of({**files, name: changed} if name == "pack.json" else relist({**files, name: changed})))
+        result = k3("verify", path)
+        assert isinstance(result.exception, LedgerError | SystemExit), (place, result.exception)
+        assert name != "pack.json" or code(result) is not None, place
+        assert result.exit_code, place
+
+
+def test_a_bundle_that_proves_nothing_is_refused(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "none"
+    k3("bundle", "pack", folder, "--entries", "4", "--out", path)
+    files = {name: data for name, data in read(path).items() if not name.startswith("proofs/")}
+    path.write_bytes(tar_of(relist(files, entries=[])))
+    result = k3("verify", path)
+    assert code(result) is Code.ARCHIVE_REFUSED
+    assert "it proves no entry" in str(result.exception)
+
+
+@pytest.mark.parametrize("action", ["revoke", "rotate"])
+def test_what_ends_a_key_is_packed_and_verifies(action: str, tmp_path: Path) -> None:
+    ledger = small_ledger(1)
+    if action == "revoke":
+        ledger.add("key", key_body(JUDGE, "judge", "revoke"), ROOT)
+    else:
+        ledger.add("key", key_body(Key("new"), "judge", "rotate", replaces=JUDGE.id), ROOT)
+    folder = lay_out(tmp_path / "ledger", ledger_files(ledger))
+    assert k3("bundle", "pack", folder, "--entries", "5", "--out", tmp_path / "some").exit_code == 0
+    assert verdict(tmp_path / "some") == (0, [])
+
+
+def test_a_proof_that_does_not_stand_is_not_packed(folder: Path, tmp_path: Path) -> None:
+    """What a revocation took back is no error of the ledger, and one of its proof."""
+    ledger = Builder((folder / "ledger.jsonl").read_bytes().splitlines(keepends=True))
+    ledger.add("key", key_body(RUNNER, "runner", "revoke", revoked_from=5), ROOT)
+    ledger.write(folder)
+    assert verdict(folder)[0] == 0
+    result = k3("bundle", "pack", folder, "--entries", "6", "--out", tmp_path / "out")
+    assert code(result) is Code.PROOF_DISOWNED
+    assert not (tmp_path / "out").exists()
+    assert k3("bundle", "pack", folder, "--entries", "4", "--out", tmp_path / "out").exit_code == 0
 
 
 def test_a_size_that_no_disk_holds_is_refused_before_anything_is_read(whole: Path, tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from k3_ledger.ledger.core.proof import format_proof
 from k3_ledger.schemas.findings import Code
 from k3_ledger.verify.policy import TrustPolicy
@@ -39,6 +41,11 @@ def test_counts_and_findings_add_up() -> None:
         "no entry that verified names an artifact, and alike",
     )
     assert joined.steps[0].detail == ""
+
+
+def test_no_report_is_no_verdict() -> None:
+    with pytest.raises(ValueError, match="no report"):
+        join_reports("none", [], None)
 
 
 def test_without_a_policy_nothing_is_required() -> None:

@@ -100,6 +100,7 @@ class _Maker:
         from k3_ledger.ledger.core.proof import format_proof
         from k3_ledger.schemas.errors import ProofError
         from k3_ledger.schemas.findings import Code
+        from k3_ledger.verify.proof import verify_proof
         from k3_ledger.verify.prove import prove_entry
 
         note = source.checkpoint()
@@ -115,7 +116,9 @@ class _Maker:
             if _size_of(name) <= self.head.size:
                 self.small[name] = data
         if wanted is not None:
-            self.small |= {proof_name(index): format_proof(prove_entry(source, index)) for index in wanted}
+            for index in wanted:
+                self.small[proof_name(index)] = proof = format_proof(prove_entry(source, index))
+                verify_proof(proof, proof_name(index))
         self.blobs = sorted(self._blobs(log)) if artifacts else []
 
     def _blobs(self, log: VerifiedLog) -> Iterator[str]:

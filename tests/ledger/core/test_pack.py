@@ -129,6 +129,12 @@ def test_what_is_no_list_is_refused(change: dict[str, Any]) -> None:
     assert caught.value.code is Code.ARCHIVE_REFUSED
 
 
+def test_a_bundle_of_entries_proves_one_at_least() -> None:
+    for files in (SOME.files[:1], SOME.files):
+        with pytest.raises(ValueError, match="it proves no entry"):
+            format_pack(replace(SOME, entries=(), files=files))
+
+
 def test_the_entries_are_what_the_proofs_are_of() -> None:
     for entries in ((3,), (3, 5, 6), (5, 3), (3, 3), (3, 7)):
         with pytest.raises(ValueError, match="not the list of an offline bundle"):

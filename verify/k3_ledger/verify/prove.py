@@ -266,13 +266,19 @@ def _enrolments(genesis: bytes, subject: bytes, key_lines: dict[int, bytes], has
         hashes: key hashes of the signatures on the checkpoint.
 
     Returns:
-        By position: what enrolled the subject's signer and the checkpoint's, and the keys that this rests on: roots
-        that signed those entries, and keys that were rotated out.
+        By position: what enrolled the subject's signer and the checkpoint's, the key that the subject takes back or
+        replaces where it is a key entry itself, and the keys that this rests on: roots that signed those entries, and
+        keys that were rotated out.
     """
     origin = decode(parse_line(genesis).entry).body.origin
     enrolled: dict[str, tuple[int, tuple[str, ...]]] = {}  # key id: where it was enrolled, and what that rests on
     revocations: dict[str, list[tuple[int, str]]] = {}  # key id: where it was revoked, by which key
-    wanted = [decode(parse_line(subject).entry).key]
+    proved = decode(parse_line(subject).entry)
+    wanted = [proved.key]
+    if proved.kind == "key" and proved.body.action == "revoke":
+        wanted.append(proved.body.key_id)
+    elif proved.kind == "key" and proved.body.replaces is not None:
+        wanted.append(proved.body.replaces)
     for position, raw in key_lines.items():
         try:
             entry = decode(parse_line(raw).entry)

@@ -23,7 +23,12 @@ def join_reports(subject: str, reports: Sequence[Report], policy: TrustPolicy | 
         subject: what they are about together.
         reports: made under ``policy`` without its requirements: a step may have nothing to check in one of them.
         policy: the whole policy.
+
+    Raises:
+        ValueError: there is no report.
     """
+    if not reports:
+        raise ValueError("there is no report to join")
     counts: dict[Code, int] = {}
     for report in reports:
         for code, count in report.counts.items():

@@ -6,8 +6,8 @@ An offline bundle is an uncompressed tar (POSIX ustar) whose first member is :da
      "policy_sha256":null,"root":"<hex>","schema":"k3-ledger/pack/1","size":7}
 
 followed by exactly the files that it names, in its order, which is the order of their names. ``entries`` is null when
-the bundle holds the whole record, else the indexes of the entries that it proves. ``policy_sha256`` is the digest of
-the trust policy that its maker verified it under, or null. Equal content makes equal bytes.
+the bundle holds the whole record, else the indexes of the entries that it proves, at least one. ``policy_sha256`` is
+the digest of the trust policy that its maker verified it under, or null. Equal content makes equal bytes.
 
 The list is signed by nobody. It tells a damaged copy from a changed ledger, and nothing else follows from it.
 """
@@ -55,7 +55,7 @@ class PackList:
         origin: the log's name for itself.
         size: entries that the signed head commits to.
         root: its root, hexadecimal.
-        entries: indexes of the entries that are proved, in rising order; None for the whole record.
+        entries: indexes of the entries that are proved, at least one, in rising order; None for the whole record.
         policy_sha256: digest of the maker's trust policy, hexadecimal, or None.
         files: what the archive holds besides the list, in rising order of names.
     """
@@ -125,6 +125,8 @@ def _read(value: Any) -> PackList:
     numbers = [pack.size, *(pack.entries or ()), *(file.size for file in pack.files)]
     if any(type(number) is not int or number < 0 for number in numbers):
         raise ValueError("a size or an index is not a number that counts")
+    if pack.entries == ():
+        raise ValueError("it proves no entry")
     if any(index >= pack.size for index in pack.entries or ()) or not _rising(pack.entries or ()):
         raise ValueError("the entries are not those of the head, in rising order")
     digests = [pack.root, *(file.sha256 for file in pack.files)]
