@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from k3_ledger.cli.words import finite
+from k3_ledger.cli.words import finite, no_stream
 
 HELP = """Continue a text with a K3-shaped model, on this machine, streamed as it comes.
 
@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def generate(
-    model: Annotated[str, typer.Argument(help="A GGUF file, or synth:PRESET.", show_default=False)],
+    model: Annotated[str, typer.Argument(help="A GGUF file, or synth:PRESET.", callback=no_stream, show_default=False)],
     text: Annotated[str, typer.Argument(help="What to continue.", show_default=False)],
     tokens: Annotated[int, typer.Option(min=1, max=1 << 40, help="Most tokens to write.")] = 64,
     temperature: Annotated[float, typer.Option(min=0, help="0 is greedy.", callback=finite)] = 0.0,

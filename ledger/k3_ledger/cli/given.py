@@ -138,7 +138,16 @@ def given(name: Path | str, wanted: Wanted) -> Iterator[Seen]:
     Args:
         name: the path as it was given, or words in the place of one.
         wanted: what it was taken for.
+
+    Raises:
+        BadParameter: it is ``-``, standard input, where only a file is taken.
     """
+    if name == "-" and wanted is not BODY:
+        import typer
+
+        from k3_ledger.cli.lazy import NO_DASH
+
+        raise typer.BadParameter(NO_DASH)
     seen = Seen()
     try:
         yield seen
@@ -146,7 +155,7 @@ def given(name: Path | str, wanted: Wanted) -> Iterator[Seen]:
         if seen.data is not None:
             found: str | None = looks_like(seen.data[:ENOUGH])
         else:
-            found = None if is_stream(str(name)) else standing(Path(name))
+            found = None if isinstance(name, str) and is_stream(name) else standing(Path(name))
         explain(error, "stdin" if name == "-" else str(name), found, wanted)
         raise
 

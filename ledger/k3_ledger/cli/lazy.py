@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 import typer.main
 from typer.core import TyperGroup
+from typer.models import TyperPath
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping
@@ -88,6 +89,7 @@ def load_module(module: str) -> dict[str, Any]:
     importlib.import_module(f"k3_ledger.cli.{module}").register(app)
     group: Any = typer.main.get_command(app)
     _spell_numbers(group)
+    _refuse_dash(group)
     return dict(group.commands)
 
 
@@ -114,6 +116,35 @@ def _spelled(kind: Any, pattern: re.Pattern[str]) -> Any:
 
     strict.convert = converted
     return strict
+
+
+NO_DASH: Final = "'-' is standard input or output, which is not taken here; ./- names a file that is called so"
+
+
+class _FilePath(TyperPath):
+    """A path that is never ``-``: one word must not be a stream for one option and a file for another."""
+
+    @classmethod
+    def like(cls, other: TyperPath) -> _FilePath:
+        """With the settings of another."""
+        made = cls()
+        vars(made).update(vars(other))
+        return made
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The path, unless it is ``-``."""
+        if value == "-":
+            self.fail(NO_DASH, param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def _refuse_dash(command: Any) -> None:
+    """Have every option and argument that takes a path, of a command and of those below it, refuse ``-``."""
+    for parameter in command.params:
+        if isinstance(parameter.type, TyperPath):
+            parameter.type = _FilePath.like(parameter.type)
+    for below in getattr(command, "commands", {}).values():
+        _refuse_dash(below)
 
 
 class OutputClosedError(Exception):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from k3_ledger.cli.words import command_line, finite, short_name, utc_time
+from k3_ledger.cli.words import command_line, finite, no_stream, short_name, utc_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,7 +107,7 @@ def register(app: typer.Typer) -> None:
 
 def run(
     out: OutOption,
-    model: Annotated[str, typer.Option(help="A GGUF file, or synth:PRESET.")] = "synth:tiny",
+    model: Annotated[str, typer.Option(help="A GGUF file, or synth:PRESET.", callback=no_stream)] = "synth:tiny",
     engine: Annotated[Engine, typer.Option(help="Which engine.")] = Engine.K3,
     program: Annotated[
         list[str] | None, typer.Argument(metavar="-- PROGRAM …", help="Command of an external engine.")

@@ -40,12 +40,16 @@ MAX_OPEN_LINE = 1 << 20
 changed byte, twice as many: those are findings, and are read on."""
 LINES_TRIED = 1000
 """Lines of a log at an address of which one has to look like an entry."""
-_STREAM = re.compile(r"-|/dev/stdin|/dev/fd/[0-9]{1,9}|/proc/self/fd/[0-9]{1,9}")
+_DESCRIPTOR = re.compile(r"/dev/stdin|/dev/fd/[0-9]{1,9}|/proc/self/fd/[0-9]{1,9}")
 
 
 def is_stream(text: str) -> bool:
-    """Whether an argument names standard input or a file descriptor that the shell opened (``<(...)``)."""
-    return _STREAM.fullmatch(text) is not None and not Path(text).is_file()
+    """Whether an argument names standard input or a file descriptor that the shell opened (``<(...)``).
+
+    ``-`` always does, whatever stands in the folder: a file of that name is ``./-``. A descriptor does unless it is a
+    regular file, which is opened like any other.
+    """
+    return text == "-" or (_DESCRIPTOR.fullmatch(text) is not None and not Path(text).is_file())
 
 
 def open_stream(text: str) -> BinaryIO:

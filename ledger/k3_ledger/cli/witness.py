@@ -297,13 +297,14 @@ def sign(
     as_json: JsonOption = False,
 ) -> None:
     """Cosign without a server."""
+    from k3_ledger.cli.sources import is_stream
     from k3_ledger.ledger.core.tlog_witness import format_answer
 
     path = Path(source)
-    if keep and not path.is_dir():
+    if keep and (is_stream(source) or not path.is_dir()):
         raise typer.BadParameter("there is nothing to keep it in: SOURCE is no directory", param_hint="--keep")
     witness = _open(state, key, passphrase_file, wait)
-    request = _read_request(path) or _request(source, cache, witness)
+    request = (None if is_stream(source) else _read_request(path)) or _request(source, cache, witness)
     signature = witness.add_checkpoint(request)
     if keep:
         from k3_ledger.ledger.writer.checkpoint import keep_cosignatures

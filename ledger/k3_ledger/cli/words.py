@@ -59,6 +59,19 @@ def free_text(value: str | None) -> str | None:
     return _text("Text", value)
 
 
+def no_stream(value: str) -> str:
+    """The name of a file, or something else in the place of one.
+
+    Raises:
+        BadParameter: it is ``-``.
+    """
+    if value == "-":
+        from k3_ledger.cli.lazy import NO_DASH
+
+        raise typer.BadParameter(NO_DASH)
+    return value
+
+
 def finite(value: float | None) -> float | None:
     """A number to count with.
 
