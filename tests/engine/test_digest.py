@@ -10,10 +10,12 @@ import pytest
 
 from k3_ledger.engine import digest
 from k3_ledger.engine.digest import default_cache, digest_file, tree_hash
+from k3_ledger.engine.weights import open_weights
 from k3_ledger.ledger.core.chain import leaf_hash
 from k3_ledger.ledger.core.merkle import CompactRange
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 SIZES = (0, 1, 63, 64, 65, 128, 129, 64 * 7, 64 * 9 + 1)
@@ -109,3 +111,17 @@ def test_the_cache_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert default_cache() == tmp_path / "home" / ".cache" / "k3-ledger" / "weights"
+
+
+def test_the_digest_is_of_the_file_that_was_opened(synthetic: Callable[..., Path], tmp_path: Path) -> None:
+    """Whatever its name leads to when it is read."""
+    model = tmp_path / "m.gguf"
+    model.write_bytes(synthetic("tiny").read_bytes())
+    with open_weights(model) as weights:
+        before = hashlib.sha256(model.read_bytes()).hexdigest()
+        model.rename(tmp_path / "kept")
+        model.write_bytes(b"another")
+        assert weights.digest() == before
+        assert weights.file.named() != weights.file.identities()
+        model.unlink()
+        assert weights.file.named() == [None]

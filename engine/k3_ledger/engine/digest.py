@@ -47,13 +47,14 @@ def default_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "k3-ledger" / "weights"
 
 
-def digest_file(path: Path, cache: Path | None = None) -> FileDigest:
+def digest_file(path: Path, cache: Path | None = None, *, name: str | None = None) -> FileDigest:
     """Read all of a file.
 
     Args:
         path: the file.
         cache: folder of the cache, made when it is not there; None for none. One that cannot be read or written, or
             holds something else than a digest, is no cache.
+        name: what errors call the file, where its path says little.
 
     Raises:
         OSError: the file cannot be read, or changed its length on the way.
@@ -77,7 +78,7 @@ def digest_file(path: Path, cache: Path | None = None) -> FileDigest:
             plain.update(block)
             again.append(_leaf(block))
     if again != leaves:
-        raise OSError(f"{path.name} changed while it was read")
+        raise OSError(f"{name or path.name} changed while it was read")
     if entry is not None:
         _remember(entry, plain.hexdigest())
     return FileDigest(plain.hexdigest(), merkle, size, cached=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from k3_ledger.engine.config import K3Config, read_config
@@ -17,7 +18,6 @@ from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from types import TracebackType
 
     from k3_ledger.engine.gguf.header import TensorInfo
@@ -71,8 +71,11 @@ class Weights:
         return joined([part.sha256 for part in self.digests(cache)])
 
     def digests(self, cache: Path | None = None) -> list[FileDigest]:
-        """Of every part, in order; see :func:`~k3_ledger.engine.digest.digest_file`."""
-        return [digest_file(path, cache) for path in self.file.paths]
+        """Of every part, in order, as it was opened; see :func:`~k3_ledger.engine.digest.digest_file`."""
+        return [
+            digest_file(Path(f"/proc/self/fd/{descriptor}"), cache, name=path.name)
+            for path, descriptor in zip(self.file.paths, self.file.descriptors, strict=True)
+        ]
 
     def close(self) -> None:
         """Releases the file."""

@@ -365,16 +365,17 @@ def _progress() -> Iterator[Callable[[str], None]]:
 
 
 def _show(outcome: Outcome, out: Path, *, as_json: bool) -> None:
-    from k3_ledger.engine.runner.summary import rates_of
+    from k3_ledger.engine.runner.summary import rates_of, worst_depth
     from k3_ledger.schemas.outcomes import Severity
 
-    rates = rates_of(outcome.measurement)
+    rates, worst = rates_of(outcome.measurement), worst_depth(outcome.measurement)
     if as_json:
         answer: dict[str, Any] = {
             "bundle": outcome.bundle,
             "kind": outcome.kind,
             "out": str(out),
             "rates": [rate.as_dict() for rate in rates],
+            "parity": None if worst is None else worst.model_dump(mode="json"),
             "findings": [finding.as_dict() for finding in outcome.findings],
         }
         typer.echo(json.dumps(answer, indent=2))
@@ -393,5 +394,10 @@ def _show(outcome: Outcome, out: Path, *, as_json: bool) -> None:
         clock = "-" if rate.marginal is None else f"{rate.marginal:.6g}"
         typer.echo(
             f"{rate.metric:<10}{rate.median:>12.6g}{rate.least:>12.6g}{rate.most:>12.6g}{clock:>12}  {rate.samples}"
+        )
+    if worst is not None:
+        typer.echo(
+            f"parity: at worst, at depth {worst.depth}: KL {float(worst.kl_max):.3g} nats; "
+            f"top-1 {worst.top1_agree} of {worst.rows} rows"
         )
     typer.echo(f"{outcome.kind} bundle {outcome.bundle} in {out}")

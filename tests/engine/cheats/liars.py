@@ -89,6 +89,52 @@ class SlowPingsWidenNothing(ClaimsHalf):
         return super().ping(request)
 
 
+class WidensByPings(Engine):
+    """Claims less time than it took, by a factor, and hopes that slow answers to empty requests make room for that.
+
+    Attributes:
+        CLAIMS: how many times as fast as it is it says it is.
+        SLOW_S: what it waits before it answers a ping.
+        PILOTS: pings that belong to the walks that size a run.
+    """
+
+    CLAIMS, SLOW_S, PILOTS = 1.25, 0.2, 10
+    pings = 0
+
+    def slow(self) -> bool:
+        return True
+
+    def ping(self, request: Json) -> Json:
+        self.pings += 1
+        if self.slow():
+            work(self.SLOW_S)
+        return super().ping(request)
+
+    def answer(self, request: Json) -> Json:
+        reply = super().answer(request)
+        return {**reply, "self_ns": int(reply["self_ns"] / self.CLAIMS)} if "self_ns" in reply else reply
+
+
+class WidensByLatePings(WidensByPings):
+    def slow(self) -> bool:
+        return self.pings > self.PILOTS
+
+
+class WidensByEveryOtherPing(WidensByPings):
+    def slow(self) -> bool:
+        return self.pings % 2 == 0
+
+
+class WidensByEarlyPings(WidensByPings):
+    def slow(self) -> bool:
+        return self.pings <= self.PILOTS
+
+
+class WidensNothing(WidensByPings):
+    def slow(self) -> bool:
+        return False
+
+
 class IdlesThenClaimsLess(Engine):
     def decode(self, request: Json) -> Json:
         reply = super().decode(request)
@@ -265,6 +311,12 @@ class PutsPrefillOff(Optimised):
         return {**reply, "self_ns": time.monotonic_ns() - start}
 
 
+class PutsPrefillOffBehindSlowPings(PutsPrefillOff):
+    def ping(self, request: Json) -> Json:
+        work(0.2)
+        return super().ping(request)
+
+
 class WorksOnAnotherThread(PutsPrefillOff):
     """Answers while a thread goes on, as a stream that nobody waits for does."""
 
@@ -311,6 +363,55 @@ class Logits(Engine):
             return {**super().logits(request), "processing": self.declared}
         finally:
             self.step = step  # type: ignore[method-assign]
+
+
+class RaisesTheTopWhenGraded(Logits):
+    """Widens what its outputs may miss by: graded rows have their top raised, timed walks are of another model."""
+
+    RAISED, OFF = 0.5, 0.25
+
+    def change(self, row: list[float]) -> list[float]:
+        best = max(row)
+        return [value + self.RAISED * (value == best) for value in row]
+
+    def prefill(self, request: Json) -> Json:
+        reply = super().prefill(request)
+        return {**reply, "logprob": reply["logprob"] - self.OFF}
+
+    def decode(self, request: Json) -> Json:
+        reply = super().decode(request)
+        return {**reply, "logprobs": [value - self.OFF for value in reply["logprobs"]]}
+
+
+class FlatLogits(Logits):
+    def change(self, row: list[float]) -> list[float]:
+        return [0.0] * len(row)
+
+
+class DoesNoWork(Logits):
+    """Rows that are all but flat, from which any output is as far as the bound allows."""
+
+    def change(self, row: list[float]) -> list[float]:
+        return [0.0] * (len(row) - 1) + [-1.0]
+
+    def prefill(self, request: Json) -> Json:
+        start = time.monotonic_ns()
+        work(len(request["ids"]) * 2e-4)
+        token = random.randrange(VOCABULARY)
+        return {"next": token, "logprob": -3.0, "self_ns": time.monotonic_ns() - start}
+
+    def decode(self, request: Json) -> Json:
+        start = time.monotonic_ns()
+        work(request["count"] * 1e-3)
+        ids = [random.randrange(VOCABULARY) for _ in range(request["count"])]
+        return {"ids": ids, "logprobs": [-3.0] * len(ids), "self_ns": time.monotonic_ns() - start}
+
+
+class WritesManyFiles(Engine):
+    def memory_used(self, request: Json) -> Json:
+        for number in range(5):
+            Path(f"large{number}").write_bytes(b"x" * (1 << 20))
+        return super().memory_used(request)
 
 
 class NanLogits(Logits):

@@ -69,6 +69,7 @@ LIARS: dict[str, set[Code]] = {
     "OneTokenShort": {Code.RUN_OUTPUT},
     "TokensThatAreNone": {Code.RUN_OUTPUT},
     "NanLogprobs": {Code.RUN_OUTPUT},
+    "FlatLogits": {Code.PARITY_FLAT},
     "NanLogits": {Code.PARITY_NOT_FINITE},
     "OnlyTheTopTen": {Code.PARITY_NOT_FINITE},
     "HiddenTemperature": {Code.PARITY_PROCESSED},
@@ -100,6 +101,18 @@ CLOCKED = {name: codes for name, codes in LIARS.items() if codes & TIMED}
 """Liars that times alone betray."""
 REAL = {name: codes for name, codes in LIARS.items() if not codes & {Code.RUN_MARGIN, Code.RUN_LEFT_OVER}}
 """Liars that are refused as real processes too, whatever else the machine does."""
+WIDENERS = {
+    "WidensNothing",
+    "WidensByPings",
+    "WidensByLatePings",
+    "WidensByEarlyPings",
+    "WidensByEveryOtherPing",
+    "PutsPrefillOffBehindSlowPings",
+    "RaisesTheTopWhenGraded",
+    "DoesNoWork",
+    "WritesManyFiles",
+}
+"""Those of ``test_widening``: what they gain is bounded, and some of them are not refused for it."""
 HELPERS = {"Engine", "Logits", "Optimised"}
 QUICK = 1.0
 """Seconds that the hanging ones are given."""
@@ -129,8 +142,8 @@ class ToyReference:
         return Rows(ids_digest([ids]), "raw", np.array(rows))
 
 
-def measure(command: list[str], folder: Path, plan: Plan, timeout_s: float = 60.0) -> tuple[Session, set[Code]]:
-    task = Task(
+def task_of(plan: Plan, timeout_s: float = 60.0) -> Task:
+    return Task(
         vocabulary=liars.VOCABULARY,
         usable=range(liars.VOCABULARY),
         reference=lambda _: ToyReference(),
@@ -138,7 +151,10 @@ def measure(command: list[str], folder: Path, plan: Plan, timeout_s: float = 60.
         depths=(4, 32),
         timeout_s=timeout_s,
     )
-    session = Session(task)
+
+
+def measure(command: list[str], folder: Path, plan: Plan, timeout_s: float = 60.0) -> tuple[Session, set[Code]]:
+    session = Session(task_of(plan, timeout_s))
     try:
         findings = session.measure(command, folder)
     except LedgerError as error:
@@ -152,7 +168,7 @@ def liar(name: str) -> list[str]:
 
 def test_every_liar_is_tried() -> None:
     made = {name for name, made in vars(liars).items() if isinstance(made, type) and issubclass(made, liars.Engine)}
-    assert made - HELPERS == set(LIARS)
+    assert made - HELPERS == set(LIARS) | WIDENERS
 
 
 def test_the_honest_twin_passes_for_all_that_a_busy_machine_cannot_change(tmp_path: Path) -> None:

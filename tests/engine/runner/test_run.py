@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 
 from k3_ledger.cli import run as command
 from k3_ledger.engine.contracts import BIT_IDENTICAL
+from k3_ledger.engine.gguf import open_model_file
+from k3_ledger.engine.gguf.writer import NewTensor, write_gguf
 from k3_ledger.engine.runner import run as runner
 from k3_ledger.engine.runner import session
 from k3_ledger.engine.runner.channel import python_command
@@ -231,7 +233,7 @@ def test_a_run_that_fails_is_kept_and_exits_1(
     result = invoke(*words, "--", sys.executable, TOY)
     assert result.exit_code == 1, result.output
     answer = json.loads(result.stdout)
-    assert (answer["kind"], answer["rates"]) == ("failed", [])
+    assert (answer["kind"], answer["rates"], answer["parity"]) == ("failed", [], None)
     assert [finding["code"] for finding in answer["findings"]] == [Code.RUN_PROTOCOL.id]
     body = parse_bundle((tmp_path / "b" / "bundle.json").read_bytes()).body
     assert isinstance(body, FailedMeasurement)
@@ -274,6 +276,101 @@ def test_a_model_file_that_is_touched_during_the_run_is_refused(synthetic: Calla
     )
     assert Code.RUN_MODEL_CHANGED in {finding.code for finding in outcome.findings}
     assert outcome.kind == "failed"
+
+
+SWAPS = """
+import json, os, subprocess, sys
+real, evil, at, back = sys.argv[1:5]
+child = subprocess.Popen(sys.argv[5:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+for line in sys.stdin.buffer:
+    op = json.loads(line)["op"]
+    if op == at:
+        os.rename(real, real + ".kept"); os.rename(evil, real); at = None
+    if op == back and at is None:
+        os.rename(real, evil); os.rename(real + ".kept", real); back = None
+    child.stdin.write(line); child.stdin.flush()
+    sys.stdout.buffer.write(child.stdout.readline()); sys.stdout.buffer.flush()
+"""
+
+
+@pytest.mark.parametrize(("at", "back", "found"), [("hello", "logits", True), ("hello", "", True), ("none", "", False)])
+def test_another_folder_in_the_place_of_the_models_is_found(
+    at: str, back: str, found: bool, synthetic: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Nothing is written to the file, nor is it renamed: the name of a folder above it is given to another one."""
+    for name, seed in (("real", 0), ("evil", 5)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "m.gguf").write_bytes(synthetic("tiny", **({"seed": seed} if seed else {})).read_bytes())
+    model = tmp_path / "real" / "m.gguf"
+    serve = python_command("k3_ledger.engine.runner.serve", "--model", str(model))
+    words = (sys.executable, "-c", SWAPS, str(tmp_path / "real"), str(tmp_path / "evil"), at, back, *serve)
+    outcome = runner.run(
+        Request(model, "m", tmp_path / "b", "here", engine=words, plan=SMALL, depths=(4,), rows=1, own_reference=True)
+    )
+    assert (Code.RUN_MODEL_CHANGED in {finding.code for finding in outcome.findings}) == found
+    if found:
+        assert outcome.kind == "failed"
+        assert isinstance(outcome.measurement, FailedMeasurement)
+        assert outcome.measurement.stage == "load", "right behind the first answer"
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_the_reference_reads_the_file_that_was_hashed(
+    parts: int, synthetic: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where its name leads elsewhere at the moment when the reference opens it, for whatever time."""
+    names = ["m.gguf"] if parts == 1 else ["m-00001-of-00002.gguf", "m-00002-of-00002.gguf"]
+    for folder, seed in (("real", 3), ("evil", 5)):
+        (tmp_path / folder).mkdir()
+        halves(synthetic("tiny", seed=seed), [tmp_path / folder / name for name in names])
+    model = tmp_path / "real" / names[0]
+    expected = [(tmp_path / "real" / name).read_bytes() for name in names]
+    seen = []
+
+    def reference(_weights: object, path: Path, _context: int, *, own: bool, **_: object) -> None:
+        seen.extend((path.parent / name).read_bytes() for name in names)
+        assert not own
+        raise RunError(Code.RUN_TIMEOUT, "seen")
+
+    def measure(session: runner.Session, *_: object) -> list[Finding]:
+        (tmp_path / "real").rename(tmp_path / "kept")
+        (tmp_path / "evil").rename(tmp_path / "real")
+        with pytest.raises(RunError, match="seen"):
+            session.task.reference(8)
+        with pytest.raises(RunError, match="does not lead to the file"):
+            session.task.watch()
+        (tmp_path / "real").rename(tmp_path / "evil")
+        with pytest.raises(RunError, match="does not lead to the file"):
+            session.task.watch()
+        (tmp_path / "kept").rename(tmp_path / "real")
+        session.task.watch()
+        return []
+
+    monkeypatch.setattr(runner, "reference_for", reference)
+    monkeypatch.setattr(runner.Session, "measure", measure)
+    monkeypatch.setattr(runner._Started, "succeed", lambda started, _: started.fail(Finding(Code.RUN_TIMEOUT, "end")))
+    outcome = runner.run(Request(model, "m", tmp_path / "b", "here"))
+    assert [finding.code for finding in outcome.findings] == [Code.RUN_TIMEOUT]
+    assert seen == expected
+    assert seen[0] != (tmp_path / "evil" / names[0]).read_bytes()
+    listed = json.loads(artifacts(tmp_path / "b")["weights.json"])
+    assert [one["sha256"] for one in listed] == [hashlib.sha256(data).hexdigest() for data in expected]
+
+
+def halves(model: Path, parts: list[Path]) -> None:
+    """The model in as many files as there are names."""
+    if len(parts) == 1:
+        parts[0].write_bytes(model.read_bytes())
+        return
+    with open_model_file(model) as file:
+        infos = list(file.tensors.values())
+        for number, part in enumerate(parts):
+            counts = {"split.no": number, "split.count": len(parts), "split.tensors.count": len(infos)}
+            tensors = [
+                NewTensor(info.name, info.shape, info.storage, lambda name=info.name: [file.view(name).raw.tobytes()])
+                for info in infos[number :: len(parts)]
+            ]
+            write_gguf(part, {**(file.values if number == 0 else {}), **counts}, tensors)
 
 
 def test_a_runner_that_is_interrupted_leaves_a_failed_bundle(
@@ -342,3 +439,19 @@ def test_another_tools_result_becomes_a_bundle(invoke: Callable[..., Any], tmp_p
     assert json.loads(result.stdout)["rates"][0]["median"] == 1500.0
     assert parse_bundle((tmp_path / "b" / "bundle.json").read_bytes()).body.role == "reference"
     assert isinstance(invoke(*words, "--warmup", "0", "--out", tmp_path / "c").exception, RunError)
+
+
+@pytest.mark.usefixtures("untimed")
+def test_a_run_says_how_near_to_the_reference_it_was(
+    invoke: Callable[..., Any], synthetic: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sound run is not a right one: without a look at the record nobody sees an engine that does no work."""
+    monkeypatch.setattr("k3_ledger.engine.runner.measure.Plan", lambda **_: SMALL)
+    words = ("--model", synthetic("tiny"), "--depth", "4", "--rows", "2", "--outputs", "1", "--own-reference")
+    result = invoke("run", *words, "--out", tmp_path / "b")
+    assert result.exit_code == 0, result.output
+    assert "parity: at worst, at depth 4: KL " in result.stdout
+    assert "top-1 16 of 16 rows" in result.stdout
+    answer = json.loads(invoke("run", *words, "--out", tmp_path / "c", "--json").stdout)
+    assert (answer["parity"]["depth"], answer["parity"]["top1_agree"], answer["parity"]["rows"]) == (4, 16, 16)
+    assert float(answer["parity"]["kl_max"]) < 1e-6

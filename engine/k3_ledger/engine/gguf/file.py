@@ -14,6 +14,7 @@ import mmap
 import os
 import re
 import stat
+import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
@@ -52,7 +53,9 @@ class _Shard:
         self.path = path
         try:
             with _open_regular(path) as file:
-                self.size = path.stat().st_size
+                self.descriptor = os.dup(file.fileno())
+                self.forget = weakref.finalize(self, os.close, self.descriptor)
+                self.size = os.fstat(self.descriptor).st_size
                 if self.size == 0:
                     raise ModelError(Code.GGUF_MAGIC, "file is empty", position=Position(source=path.name))
                 self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -81,12 +84,14 @@ class ModelFile:
         values: header values without the ``split.*`` bookkeeping.
         tensors: every tensor by name, in file order.
         size: bytes of all parts.
-        paths: the parts, in order.
+        paths: the parts, in order, as they were named.
+        descriptors: of the parts, open: whatever becomes of the names, these are the files that were read.
     """
 
     def __init__(self, shards: list[_Shard]) -> None:
         self._shards = shards
         self.paths = [shard.path for shard in shards]
+        self.descriptors = [shard.descriptor for shard in shards]
         self.size = sum(shard.size for shard in shards)
         self.values: Mapping[str, Value] = {
             key: value for key, value in shards[0].header.values.items() if key not in _SPLIT_KEYS
@@ -107,9 +112,33 @@ class ModelFile:
         flat = np.frombuffer(shard.map, dtype=np.uint8, count=info.size, offset=start)
         return TensorView(info, flat.reshape(-1, info.storage.row_bytes(info.shape[-1])))
 
+    def identities(self) -> list[tuple[int, ...]]:
+        """What changes when anybody writes to a part; a clock of the kernel's is among it."""
+        return [_identity(os.fstat(descriptor)) for descriptor in self.descriptors]
+
+    def named(self) -> list[tuple[int, ...] | None]:
+        """The same of the files that the parts' names lead to now; None where one leads nowhere."""
+        found: list[tuple[int, ...] | None] = []
+        for path in self.paths:
+            try:
+                found.append(_identity(path.stat()))
+            except OSError:
+                found.append(None)
+        return found
+
+    def pin(self, folder: Path) -> Path:
+        """Gives the open files names of their own in an empty ``folder``, and returns that of the first part.
+
+        Whoever opens these reads the very files that were checked and hashed, whatever stands under their old names.
+        """
+        for path, descriptor in zip(self.paths, self.descriptors, strict=True):
+            (folder / path.name).symlink_to(f"/proc/{os.getpid()}/fd/{descriptor}")
+        return folder / self.paths[0].name
+
     def close(self) -> None:
         """Releases the maps that no view still uses."""
         for shard in self._shards:
+            shard.forget()
             try:
                 shard.map.close()
             except BufferError:  # a view is alive: the map closes with it
@@ -122,6 +151,10 @@ class ModelFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _identity(state: os.stat_result) -> tuple[int, ...]:
+    return (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
 
 
 def _shard_error(path: Path, message: str, *, field: str, expected: str = "", found: str = "") -> ModelError:

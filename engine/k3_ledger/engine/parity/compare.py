@@ -93,6 +93,19 @@ def check_finite(values: Array, side: str, where: str) -> None:
         )
 
 
+def _check_flat(candidate: Array, reference: Array, where: str) -> None:
+    """Refuses a row that says nothing where the reference's says something: no work was done for it."""
+    flat = (np.ptp(candidate, axis=-1) <= _FLAT) & (np.ptp(reference, axis=-1) > _FLAT)
+    if flat.any():
+        raise ParityError(
+            Code.PARITY_FLAT,
+            f"the candidate gives every token the same value at {where}",
+            position=Position(field=f"rows[{int(np.argmax(flat))}]"),
+            expected="logits that differ",
+            found=f"{int(flat.sum())} flat rows",
+        )
+
+
 def _check_scaled(candidate: Array, reference: Array, where: str) -> None:
     """Refuses rows that are the reference's own times a factor: a temperature that was not declared."""
     c = candidate - candidate.mean(axis=-1, keepdims=True)
@@ -122,12 +135,14 @@ def compare(candidate: Rows, reference: Rows, *, near_tie: float = NEAR_TIE, whe
     """Compares rows of the same prompt.
 
     Raises:
-        ParityError: PARITY_PROMPTS_DIFFER, PARITY_PROCESSED, PARITY_TRUNCATED or PARITY_NOT_FINITE, in this order.
+        ParityError: PARITY_PROMPTS_DIFFER, PARITY_PROCESSED, PARITY_TRUNCATED, PARITY_NOT_FINITE or PARITY_FLAT, in
+            this order.
     """
     _check_setup(candidate, reference, where)
     check_finite(reference.values, "reference", where)
     check_finite(candidate.values, "candidate", where)
     p, q = log_softmax(reference.values), log_softmax(candidate.values)
+    _check_flat(q, p, where)
     _check_scaled(q, p, where)
     # KL is never negative; what rounding leaves below zero is zero.
     kl = np.maximum((np.exp(p) * (p - q)).sum(axis=-1), 0.0)

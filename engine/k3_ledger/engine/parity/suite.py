@@ -168,6 +168,9 @@ def grade(
     findings: list[Finding] = []
     if identical:
         findings.append(Finding(Code.PARITY_PERFECT_ZERO, "every log-probability is the same to the last bit"))
+    if all(depth.ties == depth.rows for depth in depths):
+        rows = sum(depth.rows for depth in depths)
+        findings.append(Finding(Code.PARITY_ALL_TIES, f"top-1 rests on the tie rule in all {rows} graded rows"))
     if not reference.independent:
         findings.append(Finding(Code.PARITY_SELF_GRADED, f"the reference {reference.name} is this project's own code"))
     record = Parity(

@@ -1,7 +1,9 @@
 """What must hold between the controller's clock and the engine's own figures. Pure.
 
 Each check yields findings; a run with one is never a receipt of kind ``run``. The bounds only tell a measurement from
-a broken or dishonest one; whether a speed earns anything is for the rules, which read the raw times.
+a broken or dishonest one, and follow what an engine shows of itself, so that a busy machine makes no liar of anybody.
+What counts of the engine's own times is narrower and follows nothing of its (``Timed.taken_ns``); whether a speed earns
+anything is for the rules.
 
 Bounds are on medians and on totals: a repetition that the scheduler held up must not refuse an honest engine. What an
 engine says falsely in fewer than half of the repetitions moves the median that is read by no more than their spread.
@@ -11,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
-from k3_ledger.engine.runner.measure import METRICS, SIGNAL, median, standard_error
+from k3_ledger.engine.runner.measure import BELIEVED, METRICS, SIGNAL, median, standard_error
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 
@@ -28,6 +30,9 @@ NOISE_SHARE: Final = 0.25
 """Share of a duration which that may come to at most: slow answers to empty requests gain an engine no more."""
 TOTAL_SHARE: Final = 0.6
 """Share of all repetitions' time by the controller's clock that the engine's own times must come to."""
+SLACK_SHARE: Final = 0.1
+"""Share of prefill's time that decode's own share and the pipe may add to what decode may begin with: neither a long
+decode nor slow answers to empty requests make room for putting more of prefill off."""
 ID_NS: Final = 2_000
 """What writing or reading one id of a request may cost."""
 _BEHIND: Final[dict[Literal["short", "long-prefill"], str]] = {"short": "", "long-prefill": " the longer"}
@@ -46,6 +51,7 @@ def check_observations(found: Observations, asked: int = 0) -> Iterator[Finding]
         yield from _check_margin(metric, found)
         yield from _check_marginal(metric, found)
         yield from _check_worth(metric, found, asked)
+        yield from _check_believed(metric, found)
     yield from _check_put_off(found)
     yield from _check_inputs(found)
 
@@ -123,6 +129,22 @@ def _check_worth(metric: Metric, found: Observations, asked: int) -> Iterator[Fi
         )
 
 
+def _check_believed(metric: Metric, found: Observations) -> Iterator[Finding]:
+    """Whether the engine's own times are what rules will read."""
+    claimed = found.claimed(metric)
+    outer, own = (median([getattr(one, clock) for one in claimed]) for clock in ("outer_ns", "self_ns"))
+    raised = sum(one.taken_ns > one.self_ns for one in claimed)
+    if 2 * raised > len(claimed):
+        yield Finding(
+            Code.RUN_OWN_TIME_RAISED,
+            f"{metric}: {raised} of {len(claimed)} times of the engine's own lie further under the clock than counts, "
+            "and are taken as the clock's less 1 %",
+            Position(field=metric),
+            f"at least {outer - outer // BELIEVED} ns",
+            f"{own} ns",
+        )
+
+
 def _check_marginal(metric: Metric, found: Observations) -> Iterator[Finding]:
     """By the controller's clock the extra tokens cost what the engine says they cost, no less and no more."""
     costs = found.costs(metric, "outer_ns")
@@ -148,8 +170,9 @@ def _check_put_off(found: Observations) -> Iterator[Finding]:
     for kind, what in _BEHIND.items():
         hidden = found.hidden(kind)
         decode = median([one[kind].decode.outer_ns for one in found.rounds])
-        noise = int(SELF_SHARE * decode) + NOISE_MULTIPLE * found.noise_ns + SIGNAL * standard_error(hidden)
-        bound = found.hidden_bound(kind) + noise
+        prefill = median([one[kind].prefill.outer_ns for one in found.rounds])
+        slack = min(int(SELF_SHARE * decode) + NOISE_MULTIPLE * found.noise_ns, int(SLACK_SHARE * prefill))
+        bound = found.hidden_bound(kind) + slack + SIGNAL * standard_error(hidden)
         if median(hidden) > bound:
             yield Finding(
                 Code.RUN_LEFT_OVER,

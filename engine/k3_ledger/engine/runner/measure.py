@@ -55,6 +55,9 @@ WORTH: Final = 0.5
 """Share by which the extra tokens must grow to be worth beginning again, where time or room is too short for all."""
 MOST_GROWTH: Final = 8
 """Largest growth in one step."""
+BELIEVED: Final = 100
+"""An engine's own time counts down to this part less than the controller's, a hundredth, and no further: half of the
+gain that a rule takes for chance, so that no lie earns anything by itself, whatever the pipe costs."""
 TRIES: Final = 100
 """How often a prompt is drawn until it is one that was not given before."""
 
@@ -114,6 +117,11 @@ class Timed:
     start_ns: int
     outer_ns: int
     self_ns: int
+
+    @property
+    def taken_ns(self) -> int:
+        """What counts of the engine's own time: all of it, but never under the controller's less a hundredth."""
+        return max(self.self_ns, self.outer_ns - self.outer_ns // BELIEVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,14 +217,18 @@ class Observations:
         costs = self.costs(metric, "outer_ns")
         return median(costs) >= SIGNAL * standard_error(costs)
 
+    def claimed(self, metric: Metric) -> list[Timed]:
+        """The repetitions that rules take a rate from."""
+        short = self.of(metric, extended=False)
+        return short if metric == "prefill" else [*short, *self.of(metric, extended=True)]
+
     def margin(self, metric: Metric) -> float:
-        """How many times the jitter the extra tokens are worth at the rate that the engine claims: as rules reckon it.
+        """How many times the jitter the extra tokens are worth at the rate that counts as claimed: as rules reckon it.
 
         Rules take prefill's rate from its shorter length alone, and as jitter the wider of both lengths' spreads.
         """
         short, long = self.of(metric, extended=False), self.of(metric, extended=True)
-        claimed = short if metric == "prefill" else [*short, *long]
-        per_token = statistics.median(one.self_ns / one.count for one in claimed)
+        per_token = statistics.median(one.taken_ns / one.count for one in self.claimed(metric))
         spread = max(middle_spread(sorted(one.outer_ns for one in some)) for some in (short, long))
         return self.extra[metric] * per_token / max(1, spread)
 

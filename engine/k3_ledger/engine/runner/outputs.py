@@ -9,6 +9,10 @@ in a while, and one output is far off. How many may be is a rule, see :func:`all
 each must have done its work, however many there are. Bound and rate both follow from what parity measured on rows of
 logits: an engine that is right when it is asked for logits must be as right when it is timed, and one that widens
 either by being wrong there has a parity record that says so.
+
+A record can be widened on purpose and stay within what rules take. So beside the engine's own bound there is a ceiling,
+which no answer of the engine moves: a run whose timed outputs do not keep to it is no lie yet, for a coarse engine is
+as coarse when it is timed, but its speed is tied to no answer, and its receipt claims none.
 """
 
 from __future__ import annotations
@@ -37,6 +41,11 @@ MULTIPLE: Final = 2
 """How many times the difference at the top that all graded rows but :data:`TAIL` keep to may be reached."""
 TAIL: Final = 0.05
 """Share of graded rows whose difference widens no bound: they count as misses instead, as they do for top-1."""
+CEILING: Final = LEAST
+"""Nats that outputs have to keep to for a speed to count, whatever parity graded."""
+COARSE: Final = 0.5
+"""The same where a stored type, or the type that is computed in, is coarser than float32: the gap beyond which the
+contract of bfloat16 keeps the top-1."""
 SHARE: Final = 0.005
 """Share of outputs that an engine may miss although no graded row did: rows are few."""
 LUCK: Final = 0.001
@@ -72,10 +81,12 @@ class Tolerance:
     Attributes:
         bound: in nats.
         share: of all outputs, from 0 to 1.
+        ceiling: nats that the engine has no say in.
     """
 
     bound: float = LEAST
     share: float = SHARE
+    ceiling: float = CEILING
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,22 +94,24 @@ class Looked:
     """What was looked at.
 
     Attributes:
-        findings: what refuses the run.
+        findings: what refuses the run, and what must be said about it.
         counts: outputs looked at, those that missed, and those that may, by request.
+        tied: whether outputs keep to the ceiling, so that the speed is tied to an answer.
     """
 
     findings: tuple[Finding, ...]
     counts: dict[Op, tuple[int, int, int]]
+    tied: bool = True
 
 
-def tolerance(differences: Sequence[float]) -> Tolerance:
+def tolerance(differences: Sequence[float], ceiling: float = CEILING) -> Tolerance:
     """What rows that parity graded give an engine, from their differences at the top."""
     ordered = sorted(differences)
     if not ordered:
-        return Tolerance()
+        return Tolerance(ceiling=ceiling)
     bulk = ordered[len(ordered) - 1 - int(TAIL * len(ordered))]
     bound = max(LEAST, MULTIPLE * bulk)
-    return Tolerance(bound, max(SHARE, sum(one > bound for one in ordered) / len(ordered)))
+    return Tolerance(bound, max(SHARE, sum(one > bound for one in ordered) / len(ordered)), ceiling)
 
 
 def allowed(looked: int, share: float, luck: float = LUCK) -> int:
@@ -141,6 +154,7 @@ def check_outputs(
     chosen: Counter[int] = Counter()
     misses: dict[Op, list[Finding]] = {"prefill": [], "decode": []}
     looked: dict[Op, int] = {"prefill": 0, "decode": 0}
+    far: list[tuple[int, Op, float]] = []
     foreign: list[Finding] = []
     idle: list[Finding] = []
     each = _of_each(walks, outputs)
@@ -162,6 +176,7 @@ def check_outputs(
                     row = _row(again, ids, place)
                     found = list(_check_one(reference.name, row, (token, logprob), given.bound, place))
                 misses[op] += found
+                far.append((number, op, _off(row, (token, logprob))))
         most = allowed_of_one(len(drawn), given.share, len(walks))
         if len(misses["decode"]) - before > most:
             idle.append(_too_many(f"walk {number}, decode", len(misses["decode"]) - before, len(drawn), most))
@@ -170,7 +185,30 @@ def check_outputs(
     for op, found in misses.items():
         if len(found) > may[op]:
             findings += [_too_many(op, len(found), looked[op], may[op]), *found[:_NAMED]]
-    return Looked((*findings, *idle[:_NAMED]), {op: (looked[op], len(misses[op]), may[op]) for op in looked})
+    loose = [] if findings or idle else [*_check_tied(far, given)]
+    counts = {op: (looked[op], len(misses[op]), may[op]) for op in looked}
+    return Looked((*findings, *idle[:_NAMED], *loose), counts, tied=not loose)
+
+
+def _check_tied(far: list[tuple[int, Op, float]], given: Tolerance) -> Iterator[Finding]:
+    """Whether outputs, and those of each walk, keep to the ceiling as well as to the bound that is the engine's own."""
+    if given.bound <= given.ceiling:
+        return
+    looked = Counter(op for _, op, _ in far)
+    missed = Counter(op for _, op, off in far if off > given.ceiling)
+    each = Counter(number for number, op, _ in far if op == "decode")
+    idle = Counter(number for number, op, off in far if op == "decode" and off > given.ceiling)
+    walks = [number for number in each if idle[number] > allowed_of_one(each[number], SHARE, len(each))]
+    if walks or any(missed[op] > allowed(looked[op], SHARE) for op in looked):
+        yield Finding(
+            Code.RUN_UNTIED,
+            f"not scorable: outputs: by its own parity record this engine may miss by {given.bound:.3g} nats, and "
+            f"{missed.total()} of {looked.total()} outputs that were looked at are further off than {given.ceiling:g}",
+            Position(field="outputs"),
+            f"within {given.ceiling:g} nats, but for {allowed(looked['decode'], SHARE)} of {looked['decode']} "
+            "ids of decode",
+            f"{missed['decode']}",
+        )
 
 
 def _of_each(walks: Sequence[Walk], outputs: int) -> int:
@@ -233,6 +271,12 @@ def _check_one(
             f"{row[token]:.6f}, to within {bound:.3g} nats",
             f"{logprob:.6f}",
         )
+
+
+def _off(row: np.ndarray[tuple[int], np.dtype[np.float64]], given: tuple[int, float]) -> float:
+    """By how many nats an output is off: its token from the best one, or its log-probability."""
+    token, logprob = given
+    return float(max(row.max() - row[token], abs(row[token] - logprob)))
 
 
 def _miss(reference: LogitSource, place: Position, expected: str, found: str) -> Finding:

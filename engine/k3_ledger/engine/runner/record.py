@@ -9,16 +9,19 @@ from k3_ledger.engine.runner.measure import METRICS
 from k3_ledger.schemas.measurement import Flag, Sample, Series
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from k3_ledger.engine.runner.measure import Observations, Plan, Timed
     from k3_ledger.engine.runner.outputs import Looked, Tolerance
 
 _OBSERVERS: Final[tuple[Literal["controller", "subject"], ...]] = ("controller", "subject")
 
 
-def timing_of(found: Observations, origin: int, plan: Plan) -> tuple[Series, ...]:
+def timing_of(found: Observations, origin: int, plan: Plan, *, claims: bool = True) -> tuple[Series, ...]:
     """Every counted repetition, both lengths of a metric in one series, by either clock.
 
     Args:
+        claims: whether the engine's own times are among them. Without, no rule can score the run.
         found: what was timed.
         origin: controller's clock at the start of the run, from which offsets count.
         plan: how it was to be measured.
@@ -43,7 +46,7 @@ def timing_of(found: Observations, origin: int, plan: Plan) -> tuple[Series, ...
                 context=plan.context if metric == "decode" else 0,
                 warmup=(len(timed) // len(found.rounds)) * (len(found.warmups) + len(found.shorter)),
             )
-            for observer in _OBSERVERS
+            for observer in (_OBSERVERS if claims else _OBSERVERS[:1])
         ]
     return tuple(made)
 
@@ -75,8 +78,12 @@ def _series(
 
 
 def _sample(one: Timed, observer: str, origin: int) -> Sample:
-    duration = one.outer_ns if observer == "controller" else one.self_ns
+    duration = one.outer_ns if observer == "controller" else one.taken_ns
     return Sample(start_ns=one.start_ns - origin, duration_ns=max(1, duration), count=one.count)
+
+
+def _raised(timed: Sequence[Timed]) -> str:
+    return f"{sum(one.taken_ns > one.self_ns for one in timed)} of {len(timed)} own times, to the clock's less 1 %"
 
 
 def plan_flags(
@@ -101,6 +108,8 @@ def plan_flags(
         "run.noise-ns": found.noise_ns,
         "run.margin-decode": f"{found.margin('decode'):.2f}",
         "run.margin-prefill": f"{found.margin('prefill'):.2f}",
+        **{f"run.raised-{metric}": _raised(found.claimed(metric)) for metric in METRICS},
+        "run.output-ceiling": decimal_text(given.ceiling),
         "run.output-bound": decimal_text(given.bound),
         **{
             f"run.outputs-{op}": f"{seen} looked at, {missed} missed, {may} may"

@@ -20,7 +20,7 @@ from k3_ledger.engine.bundle import describe_artifact, write_bundle
 from k3_ledger.engine.contracts import contract_text
 from k3_ledger.engine.digest import default_cache
 from k3_ledger.engine.fit import check_context
-from k3_ledger.engine.grading import reference_for
+from k3_ledger.engine.grading import emulates, reference_for
 from k3_ledger.engine.machine import probe_machine, probe_source
 from k3_ledger.engine.parity.apart import ANSWER_SECONDS
 from k3_ledger.engine.parity.rows import ids_text
@@ -28,21 +28,22 @@ from k3_ledger.engine.places import Places
 from k3_ledger.engine.runner.channel import python_command
 from k3_ledger.engine.runner.flags import resolve_flags
 from k3_ledger.engine.runner.measure import Plan
-from k3_ledger.engine.runner.outputs import LOOKED
+from k3_ledger.engine.runner.outputs import CEILING, COARSE, LOOKED
 from k3_ledger.engine.runner.record import plan_flags, timing_of
 from k3_ledger.engine.runner.replies import printable
 from k3_ledger.engine.runner.session import Session, Task
 from k3_ledger.engine.tsm import Module, attest
 from k3_ledger.engine.weights import joined, open_weights
-from k3_ledger.schemas.errors import AttestationError, LedgerError
+from k3_ledger.schemas.errors import AttestationError, LedgerError, RunError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.measurement import FailedMeasurement, RunMeasurement, Subject, Tee, WeightsRef
 from k3_ledger.schemas.outcomes import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from k3_ledger.engine.digest import FileDigest
+    from k3_ledger.engine.parity.rows import LogitSource
     from k3_ledger.engine.runner.flags import Resolved
     from k3_ledger.engine.weights import Weights
 
@@ -170,16 +171,11 @@ class _Started:
             self.command = [first, *request.engine[1:]]
         config = weights.config
         chunk = None if request.engine else int(resolved.values["chunk"])
+        half = not request.engine and resolved.values["dtype"] != "float32"
         task = Task(
             vocabulary=config.vocabulary,
             usable=weights.tokenizer().ordinary(),
-            reference=lambda context: reference_for(
-                weights,
-                request.model,
-                context,
-                own=request.own_reference,
-                timeout_s=max(request.timeout_s, ANSWER_SECONDS),
-            ),
+            reference=self._reference,
             plan=request.plan,
             depths=request.depths,
             rows=request.rows,
@@ -187,26 +183,51 @@ class _Started:
             chunk=chunk,
             timeout_s=request.timeout_s,
             outputs=request.outputs,
+            ceiling=COARSE if emulates(weights) or half else CEILING,
+            watch=self._watch,
         )
+        self.pins: Path | None = None
+        self.before = weights.file.identities()
         self.session = Session(task, progress)
 
     def measure(self) -> list[Finding]:
         """Time, check and grade one engine process; returns findings."""
         self.progress("hashing the model file")
-        before = self._identity()
+        self._watch()
         digests = self.weights.digests(default_cache())
         self.files["weights.json"] = (_json([dataclasses.asdict(one) for one in digests]), "application/json")
         self.model = weights_of(self.weights, self.request.model_name, digests)
         self._note_accelerators("before")
-        with tempfile.TemporaryDirectory(prefix="k3-ledger-", ignore_cleanup_errors=True) as folder:
+        with (
+            tempfile.TemporaryDirectory(prefix="k3-ledger-", ignore_cleanup_errors=True) as folder,
+            tempfile.TemporaryDirectory(prefix="k3-ledger-", ignore_cleanup_errors=True) as pins,
+        ):
             self.places = self.places.also("folder", Path(folder))
+            self.pins = Path(pins)
             findings = self.session.measure(self.command, Path(folder))
         self._note_accelerators("after")
-        if self._identity() != before:
-            findings.append(
-                Finding(Code.RUN_MODEL_CHANGED, f"{self.request.model.name} is not the file that was hashed any more")
+        return [*findings, *self._changes()]
+
+    def _reference(self, context: int) -> LogitSource:
+        """The reference on the very file that was hashed, whatever its name leads to by now."""
+        assert self.pins is not None
+        model = self.weights.file.pin(self.pins)
+        timeout_s = max(self.request.timeout_s, ANSWER_SECONDS)
+        return reference_for(self.weights, model, context, own=self.request.own_reference, timeout_s=timeout_s)
+
+    def _changes(self) -> Iterator[Finding]:
+        """The file that was hashed was written to, or its name does not lead to it any more."""
+        file, name = self.weights.file, self.request.model.name
+        if file.identities() != self.before:
+            yield Finding(Code.RUN_MODEL_CHANGED, f"{name} is not the file that was hashed any more")
+        elif file.named() != self.before:
+            yield Finding(
+                Code.RUN_MODEL_CHANGED, f"the path of {name} does not lead to the file that was hashed any more"
             )
-        return findings
+
+    def _watch(self) -> None:
+        for finding in self._changes():
+            raise RunError(finding.code, finding.message)
 
     def succeed(self, findings: list[Finding]) -> Outcome:
         """Write a bundle of kind ``run``."""
@@ -217,7 +238,7 @@ class _Started:
         assert session.looked is not None
         measurement = RunMeasurement(
             **self._common(),
-            timing=timing_of(session.found, self.origin, self.request.plan),
+            timing=timing_of(session.found, self.origin, self.request.plan, claims=session.looked.tied),
             parity=session.graded.record,
             memory=session.memory,
             flags=self.flags
@@ -291,11 +312,6 @@ class _Started:
             self.files["source.patch"] = (patch, "text/x-diff")
         build = hashlib.sha256(manifest).hexdigest()
         return Subject(name=session.name, version=session.version, source=source, build_sha256=build)
-
-    def _identity(self) -> list[tuple[int, ...]]:
-        """What changes when anybody writes to a file of the model; a clock of the kernel's among it."""
-        states = [path.stat() for path in self.weights.file.paths]
-        return [(one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns) for one in states]
 
     def _note_accelerators(self, when: str) -> None:
         """Clocks, temperature and power as the driver's tool prints them, before and after."""

@@ -5,6 +5,8 @@ Everything that has been seen so far is kept on the session, so that a run that 
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +17,7 @@ from k3_ledger.engine.parity.suite import Suite, grade
 from k3_ledger.engine.runner.channel import Channel
 from k3_ledger.engine.runner.checks import check_kernels, check_observations
 from k3_ledger.engine.runner.measure import Observations, Plan, observe
-from k3_ledger.engine.runner.outputs import LOOKED, Looked, Tolerance, check_outputs, tolerance
+from k3_ledger.engine.runner.outputs import CEILING, LOOKED, Looked, Tolerance, check_outputs, tolerance
 from k3_ledger.engine.runner.replies import count_of, printable
 from k3_ledger.engine.runner.sources import ProcessSource
 from k3_ledger.schemas.errors import LedgerError, RunError
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 PROTOCOL = 1
 SPREAD_TOKENS = 512
+MAX_FOLDER = 2 << 30
+"""Most bytes of everything in the engine's folder together, looked at between phases."""
 _KERNELS: TypeAdapter[list[dict[Name, Text | Count]]] = TypeAdapter(
     Annotated[list[dict[Name, Text | Count]], Field(max_length=1000)]
 )
@@ -53,6 +57,8 @@ class Task:
         chunk: the engine's chunk width, for the record; None where it is not known.
         timeout_s: longest wait for one answer, in seconds.
         outputs: how many outputs of timed walks are compared with the reference's.
+        ceiling: nats that these must keep to for the run's speed to count, whatever parity graded.
+        watch: called between phases; raises when the model file is not what it was.
     """
 
     vocabulary: int
@@ -65,6 +71,8 @@ class Task:
     chunk: int | None = None
     timeout_s: float = 600.0
     outputs: int = LOOKED
+    ceiling: float = CEILING
+    watch: Callable[[], None] = lambda: None
 
 
 @dataclass(slots=True)
@@ -120,6 +128,7 @@ class Session:
             try:
                 hello = channel.ask("hello", protocol=PROTOCOL)
                 self._introduce(hello.data)
+                self._look(folder)
                 load_ns = hello.start_ns + hello.duration_ns - begin
                 return self._examine(channel, load_ns, folder)
             finally:
@@ -134,6 +143,7 @@ class Session:
         self._note_kernels(channel)
         self._note_memory(channel)
         self._note_spread(channel)
+        self._look(folder)
         findings = [*check_observations(found, task.plan.signal_to_jitter), *check_kernels(self.kernels)]
         self._next("parity", "parity")
         longest = max(len(walk.prompt) + 1 + len(walk.output) for walk in found.walks)
@@ -149,12 +159,25 @@ class Session:
             progress=lambda where: self.progress(f"parity: {where}"),
         )
         findings += self.graded.findings
+        self._look(folder)
         self._next("outputs", "outputs of timed runs")
-        self.tolerance = tolerance(self.graded.top_differences)
+        self.tolerance = tolerance(self.graded.top_differences, task.ceiling)
         self.looked = check_outputs(found.walks, reference, given=self.tolerance, outputs=task.outputs)
         findings += self.looked.findings
         self.stage = "done"
         return findings
+
+    def _look(self, folder: Path) -> None:
+        """Between phases: the model file is what it was, and the engine's folder holds no more than it may."""
+        self.task.watch()
+        size = _size_of(folder)
+        if size > MAX_FOLDER:
+            raise RunError(
+                Code.RUN_PROTOCOL,
+                "the engine wrote more into its folder than it may",
+                expected=f"at most {MAX_FOLDER} bytes in all",
+                found=f"{size} bytes",
+            )
 
     def _next(self, stage: str, words: str) -> None:
         self.stage = stage
@@ -231,3 +254,13 @@ class Session:
         except LedgerError as error:
             if error.code is not Code.RUN_ENGINE_FAILED or channel.exit_status is not None:
                 raise
+
+
+def _size_of(folder: Path) -> int:
+    """Bytes on the disk of all files under a folder, no link followed."""
+    total = 0
+    for where, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(where, name)).st_blocks * 512  # noqa: PTH118 (names of a stranger's)
+    return total

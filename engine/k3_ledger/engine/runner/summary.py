@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from k3_ledger.schemas.measurement import FailedMeasurement, RunMeasurement, Sample
+    from k3_ledger.schemas.measurement import FailedMeasurement, ParityDepth, RunMeasurement, Sample
 
 _NS = 1e9
 
@@ -18,7 +19,8 @@ class Rate:
 
     Attributes:
         metric: what was done.
-        median, least, most: of the rates of its repetitions, by the program's own clock.
+        median, least, most: of the rates of its repetitions, by the program's own clock; by the controller's where
+            that is all that is held.
         marginal: extra tokens over extra time between two lengths, by the controller's clock; None without it.
         samples: repetitions.
     """
@@ -36,17 +38,24 @@ class Rate:
 
 
 def rates_of(measurement: RunMeasurement | FailedMeasurement) -> list[Rate]:
-    """Rates of every series that counts tokens and that the program timed itself; none of a failed run."""
+    """Rates of every series that counts tokens, by the program's own clock if there is one; none of a failed run."""
     series = getattr(measurement, "timing", ())
     outside = {one.metric: one.samples for one in series if one.observer == "controller"}
+    own = {one.metric for one in series if one.observer == "subject"}
     found = []
     for one in series:
-        if one.unit != "token" or one.observer != "subject":
+        if one.unit != "token" or (one.observer != "subject" and one.metric in own):
             continue
         rates = [sample.count / sample.duration_ns * _NS for sample in one.samples]
         clock = _marginal(outside.get(one.metric, ()))
         found.append(Rate(one.metric, statistics.median(rates), min(rates), max(rates), clock, len(rates)))
     return found
+
+
+def worst_depth(measurement: RunMeasurement | FailedMeasurement) -> ParityDepth | None:
+    """The graded depth of greatest KL; None where nothing was graded."""
+    parity = getattr(measurement, "parity", None)
+    return None if parity is None else max(parity.depths, key=lambda depth: Decimal(depth.kl_max))
 
 
 def _marginal(samples: tuple[Sample, ...]) -> float | None:

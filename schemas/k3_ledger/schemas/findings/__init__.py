@@ -332,6 +332,8 @@ class Code(enum.Enum):
     PARITY_PERFECT_ZERO = enum.auto()
     PARITY_SELF_GRADED = enum.auto()
     PARITY_REFERENCE_FAILED = enum.auto()
+    PARITY_ALL_TIES = enum.auto()
+    PARITY_FLAT = enum.auto()
     # -- run, said in engine ---
     RUN_ENGINE_FAILED = enum.auto()
     RUN_PROTOCOL = enum.auto()
@@ -341,6 +343,8 @@ class Code(enum.Enum):
     RUN_MARGINAL = enum.auto()
     RUN_MARGIN = enum.auto()
     RUN_SHORT_MARGIN = enum.auto()
+    RUN_OWN_TIME_RAISED = enum.auto()
+    RUN_UNTIED = enum.auto()
     RUN_LEFT_OVER = enum.auto()
     RUN_OUTPUT = enum.auto()
     RUN_FOREIGN_FILE = enum.auto()

@@ -150,6 +150,17 @@ ROWS: Final = {
         "against our own float64 (`model parity --own`, `run --own-reference`) it is not needed, and no tier is earned",
         ExitCode.NOT_CHECKED,
     ),
+    "PARITY_ALL_TIES": CodeInfo(
+        Area.PARITY, W, "every row is a tie",
+        "In every graded row the largest value is held by two tokens or more, so that top-1 is the tie rule's and not "
+        "the engine's.",
+        "look at the rows: a flat one comes from an engine that did no work",
+    ),
+    "PARITY_FLAT": CodeInfo(
+        Area.PARITY, E, "a row that says nothing",
+        "The candidate gave every token of the vocabulary the same value where the reference did not.",
+        "do the work before answering",
+    ),
     # -- run -------------------------------------------------------------------------------------------------
     "RUN_ENGINE_FAILED": CodeInfo(
         Area.RUN, E, "engine ended or refused",
@@ -195,6 +206,20 @@ ROWS: Final = {
         "The extra tokens are worth fewer times the jitter than a rule asks for, and there was no time or room for "
         "more: the run is sound, and a rule that asks for that many gives it no tier.",
         "use a quieter machine, --longest for more time, or a longer --context",
+    ),
+    "RUN_OWN_TIME_RAISED": CodeInfo(
+        Area.RUN, W, "own time taken as the clock's less 1 %",
+        "The engine's own times lie further under the controller's clock than counts, because of the pipe, a busy "
+        "machine, or a claim that is too good. The receipt holds the clock's less 1 % in their place; what the engine "
+        "said is in `observations.json`.",
+        "use a quieter machine or a longer --context, so that the pipe is a smaller part of what is timed",
+    ),
+    "RUN_UNTIED": CodeInfo(
+        Area.RUN, W, "not scorable: outputs",
+        "The engine's own parity record widens what its timed outputs may miss by past the ceiling, and they make use "
+        "of it: nothing ties the speed to an answer. The receipt holds the controller's clock alone, so that no rule "
+        "scores it; what the engine said is in `observations.json`.",
+        "look at KL and top-1 in the parity record; measure a path, or a file, that is nearer to the reference",
     ),
     "RUN_LEFT_OVER": CodeInfo(
         Area.RUN, E, "work went on after the answer",
