@@ -14,6 +14,7 @@ from k3_ledger.ledger.core.checkpoint import KEPT_NAME
 from k3_ledger.ledger.core.lines import EntryWatch
 from k3_ledger.ledger.regular import (
     NO_PIPES,
+    NOT_THE_FILE,
     names_in,
     open_regular,
     read_if_there,
@@ -185,7 +186,7 @@ class DirectorySource:
                 Code.UNREADABLE,
                 f"not a regular file: {self.log}",
                 position=Position(source=self.name),
-                hint=NO_PIPES,
+                hint=NOT_THE_FILE if is_folder else NO_PIPES,
             )
         self.size: int | None = info.st_size
 

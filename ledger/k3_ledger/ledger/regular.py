@@ -17,6 +17,7 @@ from k3_ledger.schemas.errors import StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
+NOT_THE_FILE = "something else stands in the place of a file: move it away, and put the file back from a copy"
 NO_PIPES = "a named pipe or a device is not opened, for it may never end: hand it over as standard input (-) instead"
 
 
@@ -45,13 +46,22 @@ def open_regular(path: Path, *, follow: bool = True) -> BinaryIO:
         handle = os.open(path, flags)
     except OSError as error:
         raise unreadable(path, error) from None
+    return as_regular(handle, path)
+
+
+def as_regular(handle: int, path: Path) -> BinaryIO:
+    """A stream of an open file, which it takes over; it was opened with ``O_NONBLOCK``, for it may be anything.
+
+    Raises:
+        StoreError: it is no regular file; it is closed then.
+    """
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise StoreError(
             Code.UNREADABLE,
             f"not a regular file: {path}",
             position=Position(source=path.name),
-            hint=NO_PIPES,
+            hint=NOT_THE_FILE,
         )
     return os.fdopen(handle, "rb", buffering=0)
 

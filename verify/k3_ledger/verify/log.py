@@ -26,7 +26,7 @@ from k3_ledger.verify.references import check_references
 from k3_ledger.verify.report import FindingLog, Report, VerificationError
 from k3_ledger.verify.scan import ChunkMark, Scan, scan_log
 from k3_ledger.verify.settle import check_attested, check_demands, check_keys, count_unchecked, make_report
-from k3_ledger.verify.tail import advise_on_tail, is_remainder
+from k3_ledger.verify.tail import advise_on_tail, forgery, is_remainder
 from k3_ledger.verify.timestamps import check_timestamps
 from k3_ledger.verify.witness_entries import check_witness_entries
 from k3_ledger.verify.work import LOG_NAME
@@ -311,4 +311,5 @@ def _check_end(scan: Scan) -> None:
         check_tail(scan.tail, source=LOG_NAME)
     except LedgerError as error:
         tally.failed += 1
-        scan.findings.add(error.finding)
+        for finding in forgery(scan) or [error.finding]:
+            scan.findings.add(finding)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from k3_ledger.ledger.core.chain import SIGN_PREFIX
+from k3_ledger.ledger.core.ed25519 import check_signature
 from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.lines import TailKind
+from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.errors import LedgerError
-from k3_ledger.schemas.findings import Code
-from k3_ledger.schemas.outcomes import ExitCode
+from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.outcomes import ExitCode, Position, Severity
+from k3_ledger.verify.work import LOG_NAME, link_faults, link_of
 
 if TYPE_CHECKING:
     from k3_ledger.verify.heads import Heads
@@ -39,6 +45,34 @@ def advise_on_tail(scan: Scan, heads: Heads) -> None:
         scan.findings.advise(TORN, ELSE_WRONG)
     elif not scan.lines:
         scan.findings.advise(TORN, NOTHING_WHOLE)
+
+
+def forgery(scan: Scan) -> list[Finding]:
+    """What is wrong with a tail that is a whole entry without its line feed: then no cut write left it.
+
+    The writer asks the same before it appends or recovers.
+    """
+    assert scan.tail is not None, "a finished scan has a tail"
+    tail, last, lives = scan.tail, scan.last_identity, scan.keyring.lives
+    if tail.kind is not TailKind.TORN or last is None or not lives or not _is_complete(scan):
+        return []
+    place = Position(LOG_NAME, tail.line, tail.offset, tail.line - 1)
+    line = parse_line(tail.data)
+    try:
+        entry = decode(line.entry, place)
+        link = link_of(entry, scan.lines, tail.offset, sha256(line.entry).hexdigest())
+        found = [fault for fault in link_faults(scan.last, last, link) if fault.severity is Severity.ERROR]
+        if found:
+            return found
+        life = lives.get(entry.key)
+        if life is None:
+            return [
+                Finding(Code.KEY_UNKNOWN, "the signing key was never enrolled", place, "an enrolled key", entry.key)
+            ]
+        check_signature(life.public_key, SIGN_PREFIX + line.entry, line.sig)
+    except LedgerError as error:
+        return [replace(error.finding, position=place)]
+    return []
 
 
 def is_remainder(scan: Scan) -> bool:

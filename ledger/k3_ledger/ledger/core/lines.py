@@ -159,7 +159,9 @@ def check_tail(tail: Tail, *, source: str | None = None) -> None:
     start = Position(source=source, line=tail.line, byte_offset=tail.offset)
     behind = tail.length - tail.intact
     if tail.kind is TailKind.TORN:
-        message = f"torn tail at byte {tail.offset}: {tail.length} bytes of an entry whose end was never written"
+        whole = _written_prefix(tail.data)[1]
+        what = "a whole entry that lacks its line feed" if whole else "an entry whose end was never written"
+        message = f"torn tail at byte {tail.offset}: {tail.length} bytes of {what}"
         raise MalformedError(Code.TORN_TAIL, message, position=start, found=show(tail.data))
     if tail.kind is TailKind.NUL_FILLED:
         message = f"torn tail at byte {tail.offset}: {tail.intact} bytes of an entry, then {behind} NUL bytes"

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from k3_ledger.ledger.regular import as_regular
 from k3_ledger.ledger.writer.disk import Staging, make_directory, storage_errors, sync_directory
 from k3_ledger.schemas.errors import StoreError
 from k3_ledger.schemas.findings import Code
@@ -78,8 +79,8 @@ def check_blob(ledger: Ledger, sha256: str) -> int:
     """
     path = blob_path(ledger, sha256)
     with storage_errors(path, "read the artifact"):
-        fd = ledger.disk.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-        with os.fdopen(fd, "rb") as file:
+        fd = ledger.disk.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with as_regular(fd, path) as file:
             found, size = digest_of(file)
     if found != sha256:
         raise StoreError(

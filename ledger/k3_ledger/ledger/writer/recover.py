@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING
 
 from k3_ledger.ledger.core.chain import entry_identity, leaf_hash
 from k3_ledger.ledger.core.checkpoint import open_checkpoint, parse_checkpoint
-from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.lines import TailKind, check_tail
 from k3_ledger.ledger.core.merkle import CompactRange
 from k3_ledger.ledger.core.note import Verifier, parse_note
 from k3_ledger.ledger.writer.beside import LOST, check_not_shorter, read_heads, remains_of
 from k3_ledger.ledger.writer.disk import Staging, make_directory, storage_errors, sync_directory, write_all
 from k3_ledger.ledger.writer.logfile import LogFile
-from k3_ledger.ledger.writer.state import BLOCK, LOG_NAME, check_entry, scan_to_tail, tail_of, whole_lines
+from k3_ledger.ledger.writer.state import BLOCK, LOG_NAME, check_cut_entry, scan_to_tail, tail_of, whole_lines
 from k3_ledger.schemas.envelope import ROOT_ACTIONS
-from k3_ledger.schemas.errors import LedgerError, MalformedError, StoreError
+from k3_ledger.schemas.errors import LedgerError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
@@ -130,12 +129,10 @@ def _keys_behind(tail: Tail, state: LogState) -> Keyring | None:
 
     A whole entry that is wrong was not written by an append and is refused.
     """
-    place = Position(source=LOG_NAME, line=tail.line, byte_offset=tail.offset, index=tail.line - 1)
-    try:
-        line = parse_line(tail.data, place)
-    except MalformedError:
+    cut = check_cut_entry(tail, state)
+    if cut is None:
         return None
-    entry = check_entry(line, place, state.head.identity, state.keyring)
+    line, entry = cut
     keyring = copy.deepcopy(state.keyring)
     if entry.kind in ROOT_ACTIONS:
         keyring.apply_action(entry.index, entry_identity(line.entry).hex(), entry.kind, entry.key, entry.body)

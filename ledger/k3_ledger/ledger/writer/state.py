@@ -19,7 +19,7 @@ from k3_ledger.ledger.core.chain import entry_identity, genesis_prev, signed_mes
 from k3_ledger.ledger.core.ed25519 import check_signature
 from k3_ledger.ledger.core.framing import MAX_LINE, check_not_glued, parse_line
 from k3_ledger.ledger.core.keyring import Keyring
-from k3_ledger.ledger.core.lines import LineSplitter, check_tail
+from k3_ledger.ledger.core.lines import LineSplitter, TailKind, check_tail
 from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.envelope import ROOT_ACTIONS
 from k3_ledger.schemas.errors import LedgerError, MalformedError, SignatureError, StoreError
@@ -103,15 +103,33 @@ def scan(read: Read, size: int, known: LogState | None = None) -> LogState:
 
     Raises:
         MalformedError: no ledger, damage in a line that matters here, or a torn tail (``TORN_TAIL``, ``NUL_TAIL``).
-        SignatureError: the last entry or a ``key`` entry has a bad signature.
+        SignatureError: the last entry, with its line feed or without, or a ``key`` entry has a bad signature.
         StoreError: the bytes that were known are not there any more.
     """
     if known is not None and size == known.size:
         check_unchanged(read, size, known)
         return known
     state, tail = scan_to_tail(read, size, known)
+    if tail.kind is TailKind.TORN:
+        check_cut_entry(tail, state)
     check_tail(tail, source=LOG_NAME)
     return state
+
+
+def check_cut_entry(tail: Tail, state: LogState) -> tuple[Line, Any] | None:
+    """The line and entry of a tail that is a whole entry and lacks only its line feed; None where it is less.
+
+    A whole entry that is wrong was not written by an append: without its line feed, too, it was tampered with.
+
+    Raises:
+        MalformedError, SchemaError, SignatureError: it is such an entry.
+    """
+    place = Position(source=LOG_NAME, line=tail.line, byte_offset=tail.offset, index=tail.line - 1)
+    try:
+        line = parse_line(tail.data, place)
+    except MalformedError:
+        return None
+    return line, check_entry(line, place, state.head.identity, state.keyring)
 
 
 def scan_to_tail(read: Read, size: int, known: LogState | None = None) -> tuple[LogState, Tail]:
