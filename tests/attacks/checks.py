@@ -61,6 +61,11 @@ def _same(_scan: object, witnesses: Any) -> Any:
     return tuple(witnesses)
 
 
+def _vouched(*_: object) -> tuple[None, str, bool]:
+    """Whatever an entry keeps is a cosignature by a witness of the reader's."""
+    return None, "", True
+
+
 def _everybody() -> Any:
     return defaultdict(lambda: frozenset({"root", "log", "runner", "judge", "witness"}))
 
@@ -257,6 +262,7 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "verify.witnesses._check_quorum": ((f"{VERIFY}.witnesses._check_quorum", _none),),
     "verify.witnesses._report_unwitnessed": ((f"{VERIFY}.witnesses._report_unwitnessed", _none),),
     "verify.witnesses._independent": ((f"{VERIFY}.witnesses._independent", _same),),
+    "verify.witness_entries._judge": ((f"{VERIFY}.witness_entries._judge", _vouched),),
     # proofs and trees
     "core.proof.check_inclusions": ((f"{VERIFY}.proof.check_inclusions", _none),),
     "core.proof.parse_proof": ((f"{VERIFY}.proof.parse_proof", _proof),),

@@ -183,6 +183,17 @@ def sign_a_head_with_a_key_of_ones_own(world: World) -> LogTrial:
 
 
 @attack
+def add_a_bad_line_by_the_other_log_key(world: World) -> LogTrial:
+    """Two log keys are enrolled and both signed; one byte of one of the lines is changed on the way."""
+    second = Key("log-two")
+    world.ledger.add("key", key_body(second, "log"), ROOT)
+    note = world.ledger.head()
+    line = bytearray(_signed(_text(note), second).decode().rpartition("\n\n")[2].encode())
+    line[-20] = ord("A") if line[-20] != ord("A") else ord("B")
+    return world.trial(checkpoint=note + bytes(line))
+
+
+@attack
 def sign_a_head_with_a_revoked_log_key(world: World) -> LogTrial:
     world = world.copy()
     world.ledger.add("key", key_body(Key("log-2"), "log", "rotate", replaces=LOG.id), ROOT)

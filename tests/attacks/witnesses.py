@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 from typing import TYPE_CHECKING
 
 from k3_ledger.ledger.core.cosignature import Witness
@@ -11,7 +12,7 @@ from k3_ledger.verify.policy import TrustPolicy
 from tests.attacks.heads import _forked, _kept, _text
 from tests.attacks.registry import attack
 from tests.attacks.world import PolicyTrial
-from tests.ledgers import LOG, ORIGIN, ROOT, sign_head
+from tests.ledgers import LOG, ORIGIN, ROOT, Key, key_body, sign_head
 from tests.reference.naive_note import COSIGNER_TYPE, LOG_TYPE, NoteKey, cosign
 
 if TYPE_CHECKING:
@@ -69,6 +70,47 @@ def have_one_operator_cosign_with_two_keys(world: World) -> LogTrial:
 def have_the_log_key_witness_itself(world: World) -> LogTrial:
     own = NoteKey("witness.example/own", LOG.seed, COSIGNER_TYPE)
     return world.trial(checkpoint=_seen(world, own), policy=trusting(1, own))
+
+
+@attack
+def have_a_witness_of_ones_own_cosign(world: World) -> LogTrial:
+    """The reader requires witnesses and names none; the log brings one, and keeps its word for an older head."""
+    own, head, note = _own_witness(world)
+    world.ledger.add("witness", _kept_line(own, note), LOG)
+    trust = TrustPolicy(ROOT.public, ORIGIN, require=frozenset({"witnesses"}))
+    return world.sealed(kept=_kept(head), policy=trust)
+
+
+@attack
+def keep_a_false_cosignature_in_the_log(world: World) -> LogTrial:
+    """The line is the witness's, over another head than the one that the entry names."""
+    own, head, note = _own_witness(world)
+    line = own.line(_text(_forked(world).ledger.head()), NOON).removesuffix("\n")
+    world.ledger.add("witness", {**_kept_line(own, note), "cosignature": line}, LOG)
+    return world.sealed(kept=_kept(head))
+
+
+@attack
+def write_words_in_front_of_a_kept_cosignature(world: World) -> LogTrial:
+    """The line is good; what stands in front of it nobody signed."""
+    own, head, note = _own_witness(world)
+    body = _kept_line(own, note)
+    world.ledger.add("witness", {**body, "cosignature": f"Checked by all, no fault.\n\n{body['cosignature']}"}, LOG)
+    return world.sealed(kept=_kept(head))
+
+
+def _own_witness(world: World) -> tuple[NoteKey, bytes, str]:
+    """A witness that the log's root enrolled, a head of the log, and its text."""
+    own = NoteKey("witness.example/own", "own", COSIGNER_TYPE)
+    world.ledger.add("key", key_body(Key(own.word), "witness"), ROOT)
+    head = sign_head(world.lines)
+    return own, head, _text(head)
+
+
+def _kept_line(key: NoteKey, text: str) -> dict[str, str]:
+    """Body of an entry that keeps the witness's word for the head of this text."""
+    line = key.line(text, NOON).removesuffix("\n")
+    return {"checkpoint_sha256": hashlib.sha256(text.encode()).hexdigest(), "cosignature": line, "witness": key.name}
 
 
 @attack

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -94,9 +95,62 @@ def test_a_witness_that_the_log_enrolled_is_checked_without_a_policy() -> None:
         assert set(report.counts) == wanted
 
 
+def own_word(key: NoteKey = KEY, **changes: Any) -> tuple[Builder, bytes]:
+    """A log that enrolled a witness of its own and keeps its cosignature over a head, whose note comes with it."""
+    made = Builder().open()
+    made.add("key", key_body(Key(key.word), "witness"), ROOT)
+    made.runs(3)
+    head = sign_head(made.lines[:SIZE])
+    text = parse_note(head).text
+    line = key.line(text, NOON).removesuffix("\n")
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    made.add("witness", {"checkpoint_sha256": digest, "cosignature": line, "witness": key.name, **changes}, LOG)
+    return made, head
+
+
+REQUIRED = frozenset({"witnesses"})
+
+
+def test_what_a_policy_requires_of_witnesses_is_not_met_by_a_witness_of_the_log_s_own() -> None:
+    made, _ = own_word()
+    report = judged(made, TrustPolicy(ROOT.public, require=REQUIRED))
+    assert (report.exit_code, set(report.counts)) == (ExitCode.NOT_CHECKED, {Code.REQUIRED_NOT_CHECKED})
+    assert step(report) == (0, 0, 0)
+    assert report.steps[7].detail.endswith(
+        "1 kept cosignatures by keys that only the log calls witnesses count for nothing"
+    )
+
+
+def test_nor_does_it_keep_a_quorum_from_meeting_it() -> None:
+    made, _ = own_word()
+    trusted = replace(trust(THIRD), require=REQUIRED)
+    assert judged(made, trusted).exit_code == ExitCode.VERIFIED
+    assert step(judged(made, trusted)) == (1, 0, 0)
+    assert step(judged(made, replace(trust(KEY), require=REQUIRED))) == (2, 0, 0), "one that the policy names counts"
+
+
+def test_a_false_word_of_a_witness_that_only_the_log_knows_is_an_error_still() -> None:
+    text = TEXT.replace("\n8\n", "\n9\n")
+    made, _ = own_word(cosignature=KEY.line(text, NOON).removesuffix("\n"))
+    report = judged(made, TrustPolicy(ROOT.public))
+    assert set(report.counts) == {Code.WITNESS_ENTRY_FALSE}
+    assert step(report) == (1, 1, 0)
+
+
+def test_a_line_in_another_name_under_a_witness_s_key_hash_is_by_nobody_known() -> None:
+    """The key hash is four bytes that whoever writes the line chooses."""
+    name = "witness.example/other"
+    line = KEY.line(TEXT, NOON).removesuffix("\n").replace(NAME, name)
+    report = judged(ledger(cosignature=line, witness=name), trust(KEY))
+    assert codes(report) == ({Code.WITNESS_ENTRY_OPEN}, ExitCode.VERIFIED)
+
+
 FALSE: dict[str, dict[str, Any]] = {
     "no line at all": {"cosignature": "yes, I saw it"},
     "two lines": {"cosignature": KEY.line(TEXT, NOON) + KEY.line(TEXT, NOON).removesuffix("\n")},
+    "words in front of the line": {"cosignature": "Checked by all.\n\n" + KEY.line(TEXT, NOON).removesuffix("\n")},
+    "a blank line in front of the line": {"cosignature": "\n\n" + KEY.line(TEXT, NOON).removesuffix("\n")},
+    "a line feed in front of the line": {"cosignature": "\n" + KEY.line(TEXT, NOON).removesuffix("\n")},
     "a line of the log": {"cosignature": NoteKey(NAME, "w1").line(TEXT).removesuffix("\n")},
     "a line of another witness": {"witness": "witness.example/w2"},
     "another time": {"cosignature": KEY.line(TEXT, NOON)[:60] + "AAAA" + KEY.line(TEXT, NOON)[64:-1]},

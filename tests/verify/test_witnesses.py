@@ -20,7 +20,7 @@ from k3_ledger.verify.proof import check_proof
 from k3_ledger.verify.prove import prove_entry
 from k3_ledger.verify.source import MemorySource
 from k3_ledger.verify.witnesses import TimeBound
-from tests.ledgers import LOG, ROOT, RUNNER, Builder, key_body, sign_head, small_ledger
+from tests.ledgers import LOG, ROOT, RUNNER, Builder, Key, key_body, sign_head, small_ledger
 from tests.reference.naive_note import COSIGNER_TYPE, NoteKey, cosign
 
 if TYPE_CHECKING:
@@ -310,3 +310,25 @@ def test_a_mistake_in_the_witnesses_is_refused_and_named(text: bytes, field: str
     with pytest.raises(PolicyError) as caught:
         parse_policy(text)
     assert caught.value.finding.position.field == field
+
+
+def test_a_bad_or_timeless_line_by_a_known_witness_is_not_called_one_by_an_unknown_key() -> None:
+    spoiled = bytearray(cosigned(HEAD, (W1, NOON)))
+    spoiled[-20] = ord("A") if spoiled[-20] != ord("A") else ord("B")
+    for note in (bytes(spoiled), cosigned(HEAD, (W1, 0))):
+        assert step(check(note, policy(1, W1))).detail.endswith("cosigned the newest head")
+    strange = cosigned(HEAD, (W1, NOON), (STRANGER, NOON))
+    assert step(check(strange, policy(1, W1))).detail.endswith("; 1 signatures by unknown keys count for nothing")
+
+
+@pytest.mark.parametrize(
+    ("seed", "said", "place"),
+    [(ROOT, "the root key that the genesis entry names", 0), (LOG, "the log key that entry 1 enrolled", 1)],
+)
+def test_a_witness_with_another_part_in_the_log_is_named_by_the_entry_that_gave_it_that(
+    seed: Key, said: str, place: int
+) -> None:
+    own = NoteKey("witness.example/own", seed.seed, COSIGNER_TYPE)
+    report = check(cosigned(HEAD, (own, NOON)), policy(1, own))
+    (finding,) = [one for one in report.findings if one.code is Code.WITNESS_NOT_INDEPENDENT]
+    assert (finding.message, finding.position.index) == (f"the key of {own.name} is {said}", place)

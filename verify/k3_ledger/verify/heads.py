@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from k3_ledger.ledger.core.checkpoint import Checkpoint, parse_checkpoint
-from k3_ledger.ledger.core.note import Verifier, open_note, parse_note
+from k3_ledger.ledger.core.note import Verifier, check_signature_line, open_note, parse_note
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
@@ -210,25 +210,47 @@ def head_faults(scan: Scan, head: SignedHead) -> Iterator[Finding]:
 
 
 def _signature_fault(scan: Scan, head: SignedHead) -> Finding | None:
-    """The head is signed by a log key that was enrolled below it and not retired by then."""
-    size = head.checkpoint.size
-    worst: LedgerError | None = None
-    keys = [life.public_key for life in scan.keyring.lives.values() if life.role == "log" and life.vouches_at(size)]
-    for public_key in keys:
-        try:
-            open_note(head.raw, [Verifier(scan.genesis.origin, public_key)])
-        except LedgerError as error:
-            if worst is None or error.code is Code.NOTE_SIGNATURE:
-                worst = error
-        else:
-            return None
+    """A log key that was enrolled below the head and not retired by then signed it; no line by such a key is bad."""
+    size, keys = head.checkpoint.size, _standing(scan, head)
+    good, bad = _log_lines(scan, head, keys)
+    if good and bad is None:
+        return None
     return Finding(
         Code.CHECKPOINT_SIGNATURE,
-        "no log key of this ledger signed the head" if worst is None else worst.finding.message,
+        "no log key of this ledger signed the head" if bad is None else bad.finding.message,
         Position(source=head.name),
-        f"a signature by a log key that is enrolled below entry {size} and not retired there ({len(keys)} are)",
-        None if worst is None else worst.finding.found,
+        "a good signature in every line that is by a log key of this ledger"
+        if good
+        else f"a signature by a log key that is enrolled below entry {size} and not retired there ({len(keys)} are)",
+        None if bad is None else bad.finding.found,
     )
+
+
+def _standing(scan: Scan, head: SignedHead) -> list[bytes]:
+    """The log keys that can sign a head of this size."""
+    size = head.checkpoint.size
+    return [life.public_key for life in scan.keyring.lives.values() if life.role == "log" and life.vouches_at(size)]
+
+
+def _log_lines(scan: Scan, head: SignedHead, keys: list[bytes]) -> tuple[int, LedgerError | None]:
+    """How many lines of a head are good signatures by one of these log keys; and what is wrong with a line that says it
+    is by one of them, and is not good. Two keys can have one key hash: it may then be by either.
+    """
+    note = parse_note(head.raw)
+    known = [Verifier(scan.genesis.origin, public_key) for public_key in keys]
+    good, bad = 0, None
+    for sig in note.sigs:
+        wrong: LedgerError | None = None
+        for verifier in (one for one in known if (one.name, one.key_hash) == (sig.name, sig.key_hash)):
+            try:
+                check_signature_line(note.text, sig, verifier)
+            except LedgerError as error:
+                wrong = error
+            else:
+                good, wrong = good + 1, None
+                break
+        bad = bad or wrong
+    return good, bad
 
 
 def _taken_back(scan: Scan, head: SignedHead) -> Finding | None:
@@ -236,18 +258,15 @@ def _taken_back(scan: Scan, head: SignedHead) -> Finding | None:
 
     Then it vouches for nothing, and accuses nobody either: whether the log's owner or the thief signed it cannot be
     told. The newest head is another matter, an error: the owner signs a new one (:func:`_cure`), and a reader would
-    remember the thief's.
+    remember the thief's. So is one with a bad line by a key that stands.
     """
     size = head.checkpoint.size
-    if scan.genesis is None or _signature_fault(scan, head) is None:
+    if scan.genesis is None or _log_lines(scan, head, _standing(scan, head)) != (0, None):
         return None
     known = (*scan.keyring.lives.values(), *scan.keyring.taken_back.values())
-    for life in (life for life in known if life.lost_at(size)):
-        try:
-            open_note(head.raw, [Verifier(scan.genesis.origin, life.public_key)])
-        except LedgerError:
-            continue
-        if life.role == "log":
+    for life in (life for life in known if life.role == "log" and life.lost_at(size)):
+        good, bad = _log_lines(scan, head, [life.public_key])
+        if good and bad is None:
             return Finding(
                 Code.CHECKPOINT_DISOWNED,
                 f"entry {life.lost_by(size)} takes back what the head's key signed",

@@ -7,6 +7,9 @@ That the checkpoint was there before the entry needs no check: no tree holds an 
 
 The checkpoint has to be among the log's good heads that are here, and the witness's key in the reader's policy, or
 enrolled in the log in the role `witness`. Where either is missing the entry is not checked, and the report says which.
+
+Only the policy makes a witness of a key. So where just the log knows the key, the entry can be found false, and where
+it is not it adds nothing to what the step checked: a policy that requires the step is not met by the log's own word.
 """
 
 from __future__ import annotations
@@ -23,8 +26,9 @@ from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.verify.again import read_again
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from k3_ledger.ledger.core.note import NoteSignature
     from k3_ledger.verify.heads import SignedHead
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.scan import Scan
@@ -54,14 +58,19 @@ def check_witness_entries(scan: Scan, source: LogSource, policy: TrustPolicy | N
         return
     tally = scan.tallies["witnesses"]
     heads = {sha256(parse_note(head.raw).text.encode()).hexdigest(): head for head in scan.good_heads}
+    own = 0
     for position, body in _bodies(scan, source, positions):
         place = scan.place(position, "body.cosignature")
-        code, message = _judge(scan, policy, body, heads)
-        tally.checked += code is not Code.WITNESS_ENTRY_OPEN
+        code, message, named = _judge(scan, policy, body, heads)
+        own += code is None and not named
+        tally.checked += code is Code.WITNESS_ENTRY_FALSE or (code is None and named)
         tally.not_checked += code is Code.WITNESS_ENTRY_OPEN
         if code is not None:
             tally.failed += code is Code.WITNESS_ENTRY_FALSE
             scan.findings.add(Finding(code, message, place, found=body.cosignature[:200]))
+    if own:
+        said = f"{own} kept cosignatures by keys that only the log calls witnesses count for nothing"
+        tally.detail = f"{tally.detail}; {said}"
 
 
 def _positions(scan: Scan) -> set[int]:
@@ -84,34 +93,41 @@ def read_line(body: Any) -> UnverifiedNote:
         LedgerError: it is no cosignature line of the witness that the entry names.
     """
     note = parse_note(f"?\n\n{body.cosignature}\n".encode())
-    if [(sig.name, len(sig.signature)) for sig in note.sigs] != [(body.witness, COSIGNATURE_LEN)]:
+    found = [(sig.name, len(sig.signature)) for sig in note.sigs]
+    if note.text != "?\n" or found != [(body.witness, COSIGNATURE_LEN)]:
         raise LedgerError(Code.WITNESS_ENTRY_FALSE, "the line is no cosignature line of the witness that is named")
     return note
 
 
-def _judge(scan: Scan, policy: TrustPolicy | None, body: Any, heads: dict[str, SignedHead]) -> tuple[Code | None, str]:
+def _judge(
+    scan: Scan, policy: TrustPolicy | None, body: Any, heads: dict[str, SignedHead]
+) -> tuple[Code | None, str, bool]:
+    """What is wrong, in words, and whether it is the reader's policy that names the witness."""
     try:
         sigs = read_line(body).sigs
     except LedgerError as error:
-        return Code.WITNESS_ENTRY_FALSE, error.finding.message
+        return Code.WITNESS_ENTRY_FALSE, error.finding.message, False
     head = heads.get(body.checkpoint_sha256)
     if head is None:
-        return Code.WITNESS_ENTRY_OPEN, "the checkpoint that was cosigned is none of the log's good heads that are here"
-    known = [
-        witness for witness in _witnesses(scan, policy, body.witness) if witness.verifier.key_hash == sigs[0].key_hash
-    ]
+        message = "the checkpoint that was cosigned is none of the log's good heads that are here"
+        return Code.WITNESS_ENTRY_OPEN, message, False
+    named = _signers(() if policy is None else policy.witnesses, sigs[0])
+    known = named or _signers(_enrolled(scan, body.witness), sigs[0])
     if not known:
-        return Code.WITNESS_ENTRY_OPEN, f"no key of {body.witness} is known that could have signed the line"
+        return Code.WITNESS_ENTRY_OPEN, f"no key of {body.witness} is known that could have signed the line", False
     found = read_cosignatures(UnverifiedNote(parse_note(head.raw).text, sigs), known)
     if found.good:
-        return None, ""
-    return Code.WITNESS_ENTRY_FALSE, found.bad[0].finding.message
+        return None, "", bool(named)
+    return Code.WITNESS_ENTRY_FALSE, found.bad[0].finding.message, bool(named)
 
 
-def _witnesses(scan: Scan, policy: TrustPolicy | None, name: str) -> Iterator[Witness]:
-    """Witnesses of a name whose key the reader or the log knows."""
-    if policy is not None:
-        yield from policy.witnesses  # whose key hash holds the name
+def _signers(witnesses: Iterable[Witness], sig: NoteSignature) -> list[Witness]:
+    """Those of the witnesses whose line it says it is. Its key hash is its own word, and may be another name's."""
+    return [w for w in witnesses if (w.verifier.name, w.verifier.key_hash) == (sig.name, sig.key_hash)]
+
+
+def _enrolled(scan: Scan, name: str) -> Iterator[Witness]:
+    """Witnesses of a name whose key the log enrolled as one."""
     for life in scan.keyring.lives.values():
         if life.role == "witness":
             yield Witness(Verifier(name, life.public_key, KeyType.COSIGNATURE), name)

@@ -88,7 +88,7 @@ def check_witnesses(
         if len(first := quorum_of(held.values(), policy.quorum)) == policy.quorum
     }
     scan.bounds = _bounds(reached)
-    _check_quorum(scan, heads, by_size, reached, policy.quorum)
+    _check_quorum(scan, heads, by_size, reached, policy)
 
 
 def _count(scan: Scan, heads: Iterable[SignedHead]) -> None:
@@ -112,11 +112,12 @@ def _independent(scan: Scan, witnesses: Iterable[Witness]) -> tuple[Witness, ...
         if life is None or life.role == "witness":
             kept.append(witness)
             continue
+        by = f"entry {life.enrolled} enrolled" if life.enrolled >= 0 else "the genesis entry names"
         scan.findings.add(
             Finding(
                 Code.WITNESS_NOT_INDEPENDENT,
-                f"the key of {witness.name} is the {life.role} key that entry {life.enrolled} enrolled",
-                Position(index=life.enrolled),
+                f"the key of {witness.name} is the {life.role} key that {by}",
+                Position(index=max(life.enrolled, 0)),
             )
         )
     return tuple(kept)
@@ -177,8 +178,9 @@ def _check_quorum(
     heads: Sequence[SignedHead],
     by_size: dict[int, dict[Witness, Cosigned]],
     reached: dict[int, tuple[Cosigned, ...]],
-    quorum: int,
+    policy: TrustPolicy,
 ) -> None:
+    quorum = policy.quorum
     tally = scan.tallies["witnesses"]
     newest = next((head for head in heads if head.newest), None)
     size = None if newest is None else newest.checkpoint.size
@@ -191,7 +193,7 @@ def _check_quorum(
             for life in scan.keyring.lives.values()
             if life.role == "log" and scan.genesis is not None
         }
-        known = {given.witness.verifier.key_hash for given in held}
+        known = {witness.verifier.key_hash for witness in policy.witnesses}
         strangers = sum(sig.key_hash not in log_keys | known for sig in parse_note(newest.raw).sigs)
         tally.detail += f"; {strangers} signatures by unknown keys count for nothing" if strangers else ""
     if size in reached:
