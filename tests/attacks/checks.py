@@ -61,6 +61,10 @@ def _same(_scan: object, witnesses: Any) -> Any:
     return tuple(witnesses)
 
 
+def _never(_: object) -> bool:
+    return False
+
+
 def _vouched(*_: object) -> tuple[None, str, bool]:
     """Whatever an entry keeps is a cosignature by a witness of the reader's."""
     return None, "", True
@@ -263,6 +267,7 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "verify.witnesses._report_unwitnessed": ((f"{VERIFY}.witnesses._report_unwitnessed", _none),),
     "verify.witnesses._independent": ((f"{VERIFY}.witnesses._independent", _same),),
     "verify.witness_entries._judge": ((f"{VERIFY}.witness_entries._judge", _vouched),),
+    "verify.polaris.quotes._is_quoted": ((f"{VERIFY}.polaris.quotes._is_quoted", _never),),
     # proofs and trees
     "core.proof.check_inclusions": ((f"{VERIFY}.proof.check_inclusions", _none),),
     "core.proof.parse_proof": ((f"{VERIFY}.proof.parse_proof", _proof),),

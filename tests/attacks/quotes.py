@@ -6,6 +6,7 @@ part.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,11 @@ from k3_ledger.schemas.attested import report_data
 from k3_ledger.verify.attestation import AttestationPolicy
 from k3_ledger.verify.log import check_log
 from k3_ledger.verify.policy import TrustPolicy
+from k3_ledger.verify.source import MemorySource
 from tests.attacks.registry import attack
 from tests.attacks.world import Outcome, outcome
-from tests.verify.tee.receipts import Attested, source
+from tests.ledgers import LOG
+from tests.verify.tee.receipts import Attested, ledger, source
 
 if TYPE_CHECKING:
     from tests.attacks.world import World
@@ -75,6 +78,34 @@ def make_quotes_under_a_root_of_ones_own(world: World) -> QuoteTrial:
     del world
     other = tuple((name, data) for name, data in DEMANDS.anchors if "root" not in name.lower())
     return QuoteTrial((Attested().quoted(),), AttestationPolicy(measurements=DEMANDS.measurements, anchors=other))
+
+
+@dataclass
+class ImportTrial:
+    """An import whose original carries a quote, beside a receipt whose own quote holds."""
+
+    original: bytes
+
+    def run(self) -> Outcome:
+        """Verify them, under a policy that requires attestations."""
+        built, blobs = ledger(Attested().quoted())
+        digest = hashlib.sha256(self.original).hexdigest()
+        file = {"name": "receipt.json", "sha256": digest, "size": len(self.original), "media_type": "application/json"}
+        body = {
+            "format": "polaris/1", "foreign_id": "x", "original_sha256": digest, "attestation": "none",
+            "fields": [], "findings": [], "artifacts": [file],
+        }  # fmt: skip
+        built.add("import", body, LOG)
+        policy = TrustPolicy(attestation=DEMANDS, require=frozenset({"attestations"}))
+        held = MemorySource(built.data, checkpoint=built.head(), artifacts=blobs | {digest: self.original})
+        return outcome(check_log(held, policy))
+
+
+@attack
+def call_an_import_with_a_quote_unattested(world: World) -> ImportTrial:
+    """The entry says `none`; the original carries what is no quote at all."""
+    del world
+    return ImportTrial(b'{"attestation_type":"tdx-quote","tdx":{"quote_b64":"AAAA"}}')
 
 
 @attack

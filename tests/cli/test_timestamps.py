@@ -186,6 +186,24 @@ def test_what_the_authority_rounds_is_read_from_its_own_bytes(authority: Authori
     assert _latest(info, data) == int(info.gen_time.timestamp()) + ceil(exact)
 
 
+def test_a_stamp_that_was_granted_with_modifications_holds(authority: Authority, tmp_path: Path) -> None:
+    """RFC 3161 section 2.4.2: a token comes with the status 0 and with 1; with any other there is none to take."""
+    from k3_ledger.cli.tokens import read_token
+    from k3_ledger.verify.policy import parse_certificate
+
+    token = authority.answer(authority.query(b"text"), tmp_path / "t").read_bytes()
+    root = parse_certificate(authority.root.read_text())
+    assert root is not None
+    roots = [root]
+    at = token.index(b"\x30\x03\x02\x01\x00") + 4
+    assert at < 12
+    held = read_token(token, roots)
+    assert read_token(token[:at] + b"\x01" + token[at + 1 :], roots) == held
+    for status in (2, 3, 4, 5, 0x7F, 0xFF):
+        with pytest.raises(LedgerError):
+            read_token(token[:at] + bytes([status]) + token[at + 1 :], roots)
+
+
 def test_a_stranger_s_stamp_is_not_checked(folder: Path, stranger: Authority, trust: Path) -> None:
     stamped(folder, stranger)
     report = verified(folder, "--trust", trust)

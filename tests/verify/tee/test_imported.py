@@ -66,6 +66,10 @@ def quoted(made: Builder) -> int:
     return sum(b'"attestation":"tdx-quote"' in line for line in made.lines)
 
 
+def imports(made: Builder) -> int:
+    return sum(b'"kind":"import"' in line for line in made.lines)
+
+
 def test_quotes_of_imports_are_checked_where_their_originals_are_here(imported: Any) -> None:
     made, blobs = imported()
     count = quoted(made)
@@ -84,10 +88,13 @@ def test_without_a_trust_directory_or_the_originals_they_are_not_checked(importe
         report = judged(made, given, demands)
         assert step(report) == (0, 0, quoted(made))
     report = judged(made, {})
-    assert step(report) == (0, 0, quoted(made))
-    assert report.counts[Code.IMPORT_QUOTE_OPEN] == quoted(made)
+    assert imports(made) > quoted(made), (
+        "what an original that is not here carries cannot be told, whatever it is called"
+    )
+    assert step(report) == (0, 0, imports(made))
+    assert report.counts[Code.IMPORT_QUOTE_OPEN] == imports(made)
     changed = {digest: data + b" " for digest, data in blobs.items()}
-    assert step(judged(made, changed)) == (0, 0, quoted(made))
+    assert step(judged(made, changed)) == (0, 0, imports(made))
 
 
 WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], Code]] = {
@@ -148,8 +155,45 @@ def test_an_original_that_cannot_be_read_is_not_checked(imported: Any) -> None:
 
     made, _ = imported()
     report = check_log(Failing(made.data), TrustPolicy(ROOT.public, attestation=DEMANDS))
-    assert step(report) == (0, 0, quoted(made))
-    assert report.counts[Code.IMPORT_QUOTE_OPEN] == quoted(made)
+    assert step(report) == (0, 0, imports(made))
+    assert report.counts[Code.IMPORT_QUOTE_OPEN] == imports(made)
+
+
+def relabelled(made: Builder, **labels: str) -> Builder:
+    """The same imports by an importer who calls them otherwise."""
+    new = small_ledger(1)
+    for line in made.lines[len(new.lines) :]:
+        new.add("import", {**json.loads(line[9:-99])["body"], **labels}, LOG)
+    return new
+
+
+@pytest.mark.parametrize("label", ["none", "ed25519", "nothing"])
+def test_what_the_importer_calls_it_does_not_decide_whether_a_quote_is_looked_at(imported: Any, label: str) -> None:
+    made, blobs = imported(World(root_key=99))
+    report = judged(relabelled(made, attestation=label), blobs)
+    assert (report.exit_code, Code.QUOTE_CHAIN in report.counts) == (ExitCode.FALSE, True)
+    assert step(report)[1] == quoted(made)
+    good, blobs = imported()
+    assert step(judged(relabelled(good, attestation="none"), blobs)) == (quoted(good), 0, 0)
+    other = judged(relabelled(good, attestation="none", format="other/1"), blobs)
+    assert step(other) == (0, 0, quoted(good)), "nor does the name of the format"
+
+
+def test_an_import_without_a_quote_is_none_and_counted_nowhere() -> None:
+    for data in (b"a round's log", b"[]", b"{}", b'{"attestation_type":"none"}', b'{"result":{"tdx":1}}'):
+        assert judged_as(data, attestation="none") == ((0, 0, 0), set(), "no enclave quotes")
+    for data in (b'{"tdx":{}}', b'{"tdx":[]}', b'{"tdx":null}', b'{"attestation_type":"tdx-quote"}'):
+        assert judged_as(data, attestation="none")[:2] == ((0, 0, 1), {Code.IMPORT_QUOTE_OPEN})
+
+
+def judged_as(data: bytes, **changes: Any) -> tuple[tuple[int, int, int], set[Code], str]:
+    """What the step says of an import of these bytes."""
+    digest = hashlib.sha256(data).hexdigest()
+    artifact = {"name": "receipt.json", "sha256": digest, "size": len(data), "media_type": "application/json"}
+    made = small_ledger(1)
+    made.add("import", body(artifact, **changes), LOG)
+    report = judged(made, {digest: data})
+    return step(report), set(report.counts), next(r.detail for r in report.steps if r.name == "attestations")
 
 
 def test_what_was_taken_back_is_not_looked_at(imported: Any) -> None:

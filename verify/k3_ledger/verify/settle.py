@@ -143,10 +143,12 @@ def check_attested(scan: Scan, source: LogSource, policy: TrustPolicy | None) ->
         tally.not_checked += len(attested)
         notes.append(f"{len(attested)} receipts are attested; no trust directory says whose certificates count")
     at_hand = bool(scan.marks) and not scan.missing and Code.LINE_TOO_LONG not in scan.findings.counts
-    if scan.imported and at_hand and demands is not None and demands.anchors:
+    imports = any(kind == "import" for _, kind in scan.keyring.uses)
+    if imports and at_hand and demands is not None and demands.anchors:
         from k3_ledger.verify.polaris.quotes import check_imported  # noqa: PLC0415 - X.509, where a quote is
 
-        notes.append(check_imported(scan, source, demands))
+        said = check_imported(scan, source, demands)
+        notes += [said] if said is not None else []
     elif scan.imported:
         tally.not_checked += scan.imported
         why = "no trust directory says whose certificates count" if at_hand else "the log is not here in full"

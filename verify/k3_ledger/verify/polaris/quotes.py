@@ -3,6 +3,9 @@
 What is checked is the original, an artifact of the entry: its quote under the reader's certificates and demands, and
 that the quote's report data are those that the receipt's own digests make. Everything else that an original may say
 wrong is the audit's, and the entry keeps what that found.
+
+Whether an import is attested its original says, and not the entry: `attestation` and `format` are the importer's words.
+An entry that calls itself `none` is passed over only where its original is here and carries no quote.
 """
 
 from __future__ import annotations
@@ -29,11 +32,12 @@ if TYPE_CHECKING:
 
     from k3_ledger.verify.attestation import AttestationPolicy
     from k3_ledger.verify.polaris.origin import Origin
+    from k3_ledger.verify.polaris.parse import Run
     from k3_ledger.verify.scan import Scan
     from k3_ledger.verify.source import LogSource
 
 QUOTED: Final = "tdx-quote"
-"""How an import body says that its original carries a quote."""
+"""How an import body, and its original, say that the original carries a quote."""
 MAX_ORIGINAL: Final = 1 << 22
 """Longest original that is read, in bytes; one of the family has about 60,000."""
 NEEDED: Final = (
@@ -43,11 +47,11 @@ NEEDED: Final = (
 """What has to pass before a foreign receipt is called attested."""
 
 
-def check_imported(scan: Scan, source: LogSource, demands: AttestationPolicy) -> str:
+def check_imported(scan: Scan, source: LogSource, demands: AttestationPolicy) -> str | None:
     """Check the originals of attested imports; tallies and findings are added to ``scan``.
 
     Returns:
-        What became of them, in words.
+        What became of them, in words; None where no import is attested.
 
     Raises:
         PolicyError: the trust directory holds what is no certificate.
@@ -55,9 +59,13 @@ def check_imported(scan: Scan, source: LogSource, demands: AttestationPolicy) ->
     """
     origin = open_origin(demands)
     tally = scan.tallies["attestations"]
-    passed = 0
+    seen = passed = 0
     for position, body in _bodies(scan, source):
-        outcome, findings = _check(body, source, origin)
+        found = _check(body, source, origin)
+        if found is None:
+            continue
+        outcome, findings = found
+        seen += 1
         tally.checked += outcome is not Outcome.NOT_CHECKED
         tally.not_checked += outcome is Outcome.NOT_CHECKED
         tally.failed += outcome is Outcome.FAIL
@@ -65,29 +73,34 @@ def check_imported(scan: Scan, source: LogSource, demands: AttestationPolicy) ->
         place = scan.place(position, "body.original_sha256")
         for finding in findings:
             scan.findings.add(replace(finding, position=place))
-    return f"{scan.imported} imported receipts with foreign attestations, {passed} of which hold; {origin.sentence}"
+    if not seen:
+        return None
+    return f"{seen} imported receipts with foreign attestations, {passed} of which hold; {origin.sentence}"
 
 
 def _bodies(scan: Scan, source: LogSource) -> Iterator[tuple[int, Any]]:
-    """Attested imports that count, in log order."""
+    """Imports that count, in log order."""
     found = {at for (_, kind), uses in scan.keyring.uses.items() if kind == "import" for at in uses}
     wanted = found - scan.keyring.disowned()
     for mark, data in read_again(source, scan.marks):
         for position, line in enumerate(data.split(b"\n")[:-1], start=mark.first_line):
-            if position not in wanted:
-                continue
-            body: Any = decode(parse_line(line).entry).body
-            if body.attestation != "none":
-                yield position, body
+            if position in wanted:
+                yield position, decode(parse_line(line).entry).body
 
 
-def _check(body: Any, source: LogSource, origin: Origin) -> tuple[Outcome, list[Finding]]:
-    if (body.format, body.attestation) != (FORMAT, QUOTED):
-        return _open(f"its attestation is {body.attestation} of the format {body.format}, which is not a quote")
+def _check(body: Any, source: LogSource, origin: Origin) -> tuple[Outcome, list[Finding]] | None:
+    """What became of one import; None where neither the entry nor its original says that it is attested."""
     data = _original(body, source)
     if data is None:
         return _open("its original is not here")
     (run,) = parse_log({"runs/original/receipt.json": data}).runs
+    quoted = _is_quoted(run)
+    if not quoted and body.attestation == "none":
+        return None
+    if body.format != FORMAT:
+        return _open(f"it is of the format {body.format}, which is not read here")
+    if not quoted and body.attestation != QUOTED:
+        return _open(f"its attestation is {body.attestation}, which is not a quote")
     hashes = check_receipt(run, (), origin)
     outcomes = {result.check: result.outcome for result in hashes.results}
     outcome = worst(outcomes.get(check, Outcome.NOT_CHECKED) for check in NEEDED)
@@ -98,6 +111,12 @@ def _check(body: Any, source: LogSource, origin: Origin) -> tuple[Outcome, list[
         first = next(check for check in NEEDED if outcomes.get(check) is not Outcome.PASS)
         found += _open(f"{first.title} could not be checked")[1]
     return outcome, found
+
+
+def _is_quoted(run: Run) -> bool:
+    """Whether an original carries a quote, or says that it does, in a form that it can be read in or not."""
+    receipt = run.receipt
+    return receipt is not None and ("tdx" in receipt.object or receipt.text("attestation_type") == QUOTED)
 
 
 def _open(why: str) -> tuple[Outcome, list[Finding]]:
