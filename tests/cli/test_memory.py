@@ -109,7 +109,8 @@ def test_a_memory_of_another_log_is_not_an_accusation_of_rollback(run, speed, tm
     other = Builder(origin="example.org/other").open().runs(9)
     (tmp_path / "memory").write_bytes(sign_head(other.lines, origin="example.org/other"))
     done = run(*VERIFY)
-    assert (done.code, "CHECKPOINT-ORIGIN" in done.out, "ROLLBACK" in done.out) == (1, True, False)
+    assert (done.code, "MEMORY-FOREIGN" in done.out, "ROLLBACK" in done.out) == (3, True, False)
+    assert "give the memory that was kept of this log" in done.out
     assert not (tmp_path / "memory.evidence").exists()
 
 

@@ -144,6 +144,16 @@ def test_a_cosignature_of_an_older_head_keeps_nothing_fresh() -> None:
 # --------------------------------------------------------------------------------------- what cannot be told is said
 
 
+def test_of_two_clocks_that_disagree_it_is_not_said_which_one_is_wrong() -> None:
+    ahead = check(witnessed(), Clock(NOON - 1), cosigned(HEAD, (W1, NOON), (W2, NOON)))
+    own = check(ALONE, Clock(NOON - 1, SIZE, NOON), HEAD)
+    (said,), (mine,) = (
+        [one.advice for one in report.findings if one.code is Code.REQUIRED_NOT_CHECKED] for report in (ahead, own)
+    )
+    assert said.startswith("one of the clocks is wrong: hold this machine's against a third one")
+    assert mine == "this machine's clock was set back since the memory was kept: set it right"
+
+
 @pytest.mark.parametrize(
     ("trust", "clock", "note", "found"),
     [

@@ -347,3 +347,10 @@ def test_a_proved_import_holds_its_original(original: str, code: Code | None) ->
     assert (report.exit_code, set(report.counts)) == ((1, {code}) if code else (0, set()))
     (receipts,) = [step for step in report.steps if step.name == "receipts"]
     assert (receipts.checked, receipts.failed) == (1, int(code is not None))
+
+
+def test_a_remembered_head_of_another_log_of_the_same_size_and_keys_accuses_nobody() -> None:
+    ledger = small_ledger()
+    other = sign_head(Builder(origin="example.org/other").open().runs(6).lines, origin="example.org/other")
+    report = check_proof(prove(ledger, 5), "entry.proof", POLICY, (("head", other),))
+    assert (set(report.counts), report.exit_code) == ({Code.MEMORY_FOREIGN}, ExitCode.UNREADABLE)

@@ -129,7 +129,7 @@ def test_a_stranger_with_a_root_of_his_own_accuses_nobody() -> None:
 
 def test_a_log_of_another_name_under_the_same_root_accuses_nobody() -> None:
     memory = remembered(begun(origin="example.org/other").runs(5), origin="example.org/other")
-    assert judged(shown(VICTIM, memory)) == ({Code.CHECKPOINT_ORIGIN}, ExitCode.FALSE)
+    assert judged(shown(VICTIM, memory)) == FOREIGN
     head = sign_head(begun().runs(5).lines)
     assert judged(shown(VICTIM, (head, memory[1]))) == FOREIGN
     mixed = (HONEST.lines[0][:-1], *memory[1][1:])

@@ -16,7 +16,7 @@ The present is the reader's clock too, handed in: nothing here reads one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.moments import format_time
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from k3_ledger.ledger.core.cosignature import Cosigned
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.scan import Scan
+
+
+_OWN: Final = "the reader's own clock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ def check_freshness(scan: Scan, policy: TrustPolicy | None, clock: Clock | None)
                 else "neither" if seen is None
                 else f"{format_time(seen[0])} according to {seen[1]}, "
                 f"and {format_time(clock.now)} by the reader's clock",
-                hint="set this machine's clock" if seen is not None else "verify with --memory, or name witnesses",
+                hint=_hint(seen),
             )
         )  # fmt: skip
         return
@@ -87,6 +90,18 @@ def check_freshness(scan: Scan, policy: TrustPolicy | None, clock: Clock | None)
         )
 
 
+def _hint(seen: tuple[int, str] | None) -> str:
+    """What to do where the age cannot be told; of two clocks that disagree nobody can tell which one is wrong."""
+    if seen is None:
+        return "verify with --memory, or name witnesses"
+    if seen[1] == _OWN:
+        return "this machine's clock was set back since the memory was kept: set it right"
+    return (
+        "one of the clocks is wrong: hold this machine's against a third one; if it is right, a witness's runs ahead, "
+        "and its operator has to hear of it"
+    )
+
+
 def _last_sign_of_life(scan: Scan, policy: TrustPolicy, clock: Clock) -> tuple[int, str] | None:
     """(time, whose it is) of the newest trustworthy word for the newest head; None where there is none."""
     latest: dict[str, Cosigned] = {}
@@ -98,4 +113,4 @@ def _last_sign_of_life(scan: Scan, policy: TrustPolicy, clock: Clock) -> tuple[i
     if clock.unmoved_size is None:
         return None
     moved = scan.newest_size is not None and scan.newest_size > clock.unmoved_size
-    return (clock.now if moved else clock.unmoved_since), "the reader's own clock"
+    return (clock.now if moved else clock.unmoved_since), _OWN

@@ -193,7 +193,10 @@ def _report_behind(scan: Scan, covered: int, remembered: int) -> None:
 
 def head_faults(scan: Scan, head: SignedHead) -> Iterator[Finding]:
     """What is wrong with a head apart from the tree: whose it is and who signed it."""
-    if scan.genesis is not None and head.checkpoint.origin != scan.genesis.origin:
+    if head.step == "memory" and scan.genesis is not None:
+        if (foreign := foreign_head(scan, head)) is not None:
+            yield foreign
+    elif scan.genesis is not None and head.checkpoint.origin != scan.genesis.origin:
         yield Finding(
             Code.CHECKPOINT_ORIGIN,
             "the head belongs to another log",
@@ -202,8 +205,6 @@ def head_faults(scan: Scan, head: SignedHead) -> Iterator[Finding]:
             head.checkpoint.origin,
         )
         return  # then this log's keys did not sign it, of course
-    elif head.step == "memory" and scan.genesis is not None and (foreign := foreign_head(scan, head)) is not None:
-        yield foreign
     if head.step == "checkpoint" and (fault := _signature_fault(scan, head)) is not None:
         lost = _taken_back(scan, head)
         yield fault if lost is None else replace(fault, message=lost.message, hint=_cure(scan))
@@ -290,9 +291,18 @@ def _is_passed_over(scan: Scan, head: SignedHead) -> bool:
 
 
 def foreign_head(scan: Scan, head: SignedHead) -> Finding | None:
-    """Says so when no log key that this log enrolled once signed a remembered head, and its root vouches for no other:
-    then the head proves nothing.
+    """Says so when a remembered head is of a log of another name, or no log key that this log enrolled once signed it,
+    and its root vouches for no other: then the head proves nothing.
     """
+    if scan.genesis is not None and head.checkpoint.origin != scan.genesis.origin:
+        return Finding(
+            Code.MEMORY_FOREIGN,
+            "the remembered head is of another log: it proves nothing against this one",
+            Position(source=head.name, line=1),
+            scan.genesis.origin,
+            head.checkpoint.origin,
+            hint="give the memory that was kept of this log, or verify the log that this memory is of",
+        )
     known = (*scan.keyring.lives.values(), *scan.keyring.taken_back.values())
     for life in (life for life in known if life.role == "log"):
         try:
