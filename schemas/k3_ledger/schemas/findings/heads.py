@@ -105,7 +105,8 @@ ROWS: Final = {
     ),
     "MEMORY_FOREIGN": CodeInfo(
         Area.CHECKPOINT, E, "remembered head is by no key of this log",
-        "A head that the reader remembers or hands over has no signature by a log key that this log ever enrolled. So "
+        "A head that the reader remembers or hands over is of a log of another name, or has no signature by a log key "
+        "that this log ever enrolled. So "
         "it proves nothing against the log: the head was forged or damaged, or the log shown is another one, in which "
         "the key that signed it does not exist.",
         "compare the head with where it came from; if it is genuine, the log shown lacks its key: do not trust it "
