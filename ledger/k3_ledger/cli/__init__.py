@@ -17,6 +17,7 @@ from typing import Annotated, TextIO
 
 import typer
 
+from k3_ledger.cli.held import HELD
 from k3_ledger.cli.lazy import LazyGroup, OutputClosedError
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
@@ -77,7 +78,8 @@ def main() -> None:
         with contextlib.suppress(ValueError):  # not the main thread: whoever runs it there has handlers of his own
             if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
                 signal.signal(signal.SIGTERM, _end)
-        app()
+        with HELD:
+            app()
     except LedgerError as error:
         sys.exit(fail(error))
     except OutputClosedError:

@@ -11,13 +11,13 @@ import typer
 from k3_ledger.cli.files import check_free, unwritable
 from k3_ledger.cli.keys import JsonOption, KeyOption, PassphraseOption, ReplaceOption, load_key, print_json
 from k3_ledger.cli.pack import parse_indexes
-from k3_ledger.cli.sources import DirectorySource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from k3_ledger.ledger.writer.keys import Signer
     from k3_ledger.verify.log import VerifiedLog
+    from k3_ledger.verify.source import LogSource
 
 EXPORT_HELP = """Export entries as in-toto statements in DSSE envelopes, one a line, for the ecosystem's verifiers.
 
@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 
 def export(
-    ledger: Annotated[Path, typer.Argument(help="Ledger directory.", show_default=False)],
+    ledger: Annotated[Path, typer.Argument(help="A ledger, a tar of it, or a mirror.", show_default=False)],
     key: KeyOption,
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write, JSON Lines.", show_default=False)],
     dsse: Annotated[bool, typer.Option("--dsse", help="DSSE envelopes; the only form there is.")] = False,
@@ -46,6 +46,7 @@ def export(
     as_json: JsonOption = False,
 ) -> None:
     """Verify the ledger, then write the envelopes."""
+    from k3_ledger.cli.opening import held_ledger
     from k3_ledger.cli.trust import load_policy
     from k3_ledger.verify.log import verify_log
 
@@ -54,7 +55,7 @@ def export(
     check_free(out, replace=replace)
     wanted = parse_indexes(entries)
     signer = load_key(key, passphrase_file)
-    source = DirectorySource(ledger)
+    source = held_ledger(ledger)
     log = verify_log(source, load_policy(trust, None, []))
     _refuse_key_of_the_ledger(signer, log)
     taken = [index for index in wanted or () if index in log.disowned]
@@ -95,9 +96,7 @@ def _refuse_key_of_the_ledger(signer: Signer, log: VerifiedLog) -> None:
             )
 
 
-def _envelopes(
-    source: DirectorySource, log: VerifiedLog, wanted: tuple[int, ...] | None, signer: Signer
-) -> Iterator[bytes]:
+def _envelopes(source: LogSource, log: VerifiedLog, wanted: tuple[int, ...] | None, signer: Signer) -> Iterator[bytes]:
     """Envelopes of the wanted entries, in log order. Keeps the tree's hashes in memory: 32 bytes an entry."""
     from k3_ledger.ledger.core.chain import leaf_hash
     from k3_ledger.ledger.core.checkpoint import parse_checkpoint

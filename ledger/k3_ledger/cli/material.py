@@ -144,7 +144,7 @@ def open_verified(
     """A ledger that verifies, with a progress bar where it is long.
 
     Args:
-        path: the ledger's directory.
+        path: the ledger's directory, a tar of it, or a mirror.
         processes: worker processes.
         judged: whether its verdicts are derived again and its pins traced, as ``verify`` does.
         companion: who reads the entries in the same pass.
@@ -152,14 +152,15 @@ def open_verified(
     Raises:
         LedgerError: it cannot be read, or does not verify.
     """
-    from k3_ledger.cli.sources import LOG_NAME, DirectorySource
+    from k3_ledger.cli.opening import held_ledger
+    from k3_ledger.cli.sources import LOG_NAME
     from k3_ledger.cli.terminal import progress_bar
     from k3_ledger.schemas.errors import StoreError
     from k3_ledger.schemas.findings import Code
     from k3_ledger.schemas.outcomes import Position
     from k3_ledger.verify.log import Options, verify_log
 
-    if path.is_dir() and not (path / LOG_NAME).exists():
+    if path.is_dir() and not (path / LOG_NAME).exists() and not (path / "tile").is_dir():
         raise StoreError(
             Code.UNREADABLE,
             f"{path} is neither a ledger nor a foreign run log",
@@ -168,7 +169,7 @@ def open_verified(
             found="neither of them",
             hint="`k3-ledger init` makes a ledger; a run log is a directory that holds runs/<id>/receipt.json",
         )
-    source = DirectorySource(path)
+    source = held_ledger(path)
     with progress_bar(source.size, "verifying") as progress:
         log = verify_log(source, None, Options(processes=processes, progress=progress, companion=companion))
     if judged:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, TypeGuard
 
 from k3_ledger.cli.given import LEDGER_FILE, explain, refuse, standing
+from k3_ledger.cli.held import HELD
 from k3_ledger.cli.kinds import ENOUGH, Kind, looks_like
 from k3_ledger.cli.sources import LOG_NAME, DirectorySource, is_stream, limited, open_stream, read_start
 from k3_ledger.ledger.regular import open_regular, read_stream
@@ -118,6 +119,21 @@ def opened_ledger(text: str, cache: Path | None = None, *, tiles: bool = False) 
         yield (_mirror_beside(named) or named) if tiles else named
 
 
+def held_ledger(path: Path) -> LogSource:
+    """A ledger, a tar of one, or a mirror, open until the command that is running ends.
+
+    Raises:
+        StoreError: as :func:`opened_ledger`.
+    """
+    if path.name != LOG_NAME and (path.is_file() or _is_mirror(path)):
+        return HELD.enter_context(opened_ledger(str(path)))
+    return DirectorySource(path)
+
+
+def _is_mirror(path: Path) -> bool:
+    return not (path / LOG_NAME).exists() and (path / "tile").is_dir()
+
+
 def _mirror_beside(source: LogSource) -> TileSource | None:
     """The tiles that stand beside a log at an address, if they are those of its newest signed head."""
     from k3_ledger.cli.stores import StoreLog, StoreMirror
@@ -157,7 +173,7 @@ def _open_path(path: Path, stack: contextlib.ExitStack, *, bare: bool = False) -
         is_file, is_folder = path.is_file(), path.is_dir()
     except OSError:  # a name that no file can have
         is_file = is_folder = False
-    if is_folder and not (path / LOG_NAME).exists() and (path / "tile").is_dir():
+    if is_folder and _is_mirror(path):
         return _mirror(DirectoryStore(path), None)
     if not is_file or path.name == LOG_NAME:  # whoever asks for the log is not answered by a proof in its place
         return DirectorySource(path)

@@ -15,7 +15,7 @@ import typer
 
 from k3_ledger.cli.files import check_free, unwritable
 from k3_ledger.cli.keys import JsonOption, ReplaceOption, print_json
-from k3_ledger.cli.sources import BLOCK, DirectorySource
+from k3_ledger.cli.sources import BLOCK
 from k3_ledger.ledger.core.checkpoint import KEPT_NAME
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ or --root-key, whose digest is noted. Equal content makes equal bytes. Check it 
 
 
 def pack(
-    ledger: Annotated[Path, typer.Argument(help="Ledger directory.", show_default=False)],
+    ledger: Annotated[Path, typer.Argument(help="A ledger, a tar of it, or a mirror.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write.", show_default=False)],
     entries: Annotated[str, typer.Option(help="`all`, or indexes: 3,5,8.")] = "all",
     trust: Annotated[
@@ -53,12 +53,13 @@ def pack(
     as_json: JsonOption = False,
 ) -> None:
     """Verify, then write the file."""
+    from k3_ledger.cli.opening import held_ledger
     from k3_ledger.cli.trust import load_policy
     from k3_ledger.verify.log import verify_log
 
     check_free(out, replace=replace)
     wanted = parse_indexes(entries)
-    source = DirectorySource(ledger)
+    source = held_ledger(ledger)
     policy = load_policy(trust, root_key, [])
     log = verify_log(source, policy)
     made = _Maker(source, log, wanted, artifacts=artifacts)
@@ -91,9 +92,7 @@ def parse_indexes(text: str) -> tuple[int, ...] | None:
 class _Maker:
     """Puts the content of an offline bundle together."""
 
-    def __init__(
-        self, source: DirectorySource, log: VerifiedLog, wanted: tuple[int, ...] | None, *, artifacts: bool
-    ) -> None:
+    def __init__(self, source: LogSource, log: VerifiedLog, wanted: tuple[int, ...] | None, *, artifacts: bool) -> None:
         from k3_ledger.ledger.core.checkpoint import parse_checkpoint
         from k3_ledger.ledger.core.note import parse_note
         from k3_ledger.ledger.core.pack import proof_name
