@@ -43,9 +43,9 @@ def _none(*_: object, **__: object) -> None:
     return None
 
 
-def _believed(_text: str, sig: Any, verifier: Any, *_: object) -> VerifiedSignature:
+def _believed(_text: str, sig: Any, verifiers: Any, *_: object) -> VerifiedSignature:
     """A signature line that nobody looked at; where a time should stand, one is read all the same."""
-    return VerifiedSignature(verifier, sig, int.from_bytes(sig.signature[:8], "big"))
+    return VerifiedSignature(verifiers[0], sig, int.from_bytes(sig.signature[:8], "big"))
 
 
 def _unread(_source: object, _remembered: object, _findings: object) -> Heads:
@@ -261,7 +261,7 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "verify.settle.check_demands": ((f"{VERIFY}.log.check_demands", _none), (f"{VERIFY}.proof.check_demands", _none)),
     "verify.policy.TrustPolicy._check_witnesses": ((f"{VERIFY}.policy.TrustPolicy._check_witnesses", _none),),
     # witnesses
-    "core.note.check_signature_line": ((f"{CORE}.cosignature.check_signature_line", _believed),),
+    "core.note.check_by_one_of": ((f"{CORE}.cosignature.check_by_one_of", _believed),),
     "core.cosignature.quorum_of": ((f"{VERIFY}.witnesses.quorum_of", _all_of),),
     "verify.witnesses._check_quorum": ((f"{VERIFY}.witnesses._check_quorum", _none),),
     "verify.witnesses._report_unwitnessed": ((f"{VERIFY}.witnesses._report_unwitnessed", _none),),

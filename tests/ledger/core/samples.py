@@ -18,10 +18,12 @@ class TestKey:
 
     __test__ = False
 
-    def __init__(self, word: str, *, key_type: KeyType = KeyType.ED25519, time: int = 0) -> None:
+    def __init__(
+        self, word: str, *, name: str | None = None, key_type: KeyType = KeyType.ED25519, time: int = 0
+    ) -> None:
         seed = hashlib.sha256(word.encode()).digest()
         self.public_key, self._secret = nacl.bindings.crypto_sign_seed_keypair(seed)
-        self.name = f"example.com/{word}"
+        self.name = name or f"example.com/{word}"
         self.key_type = key_type
         self.time = time
         self.key_hash = key_hash(self.name, self.public_key, key_type)

@@ -78,3 +78,15 @@ def test_a_quorum_is_of_operators_and_of_the_earliest() -> None:
     assert [one.timestamp for one in quorum_of(given, 2)] == [10, 20]
     assert len(quorum_of(given, 4)) == 3
     assert quorum_of([], 1) == ()
+
+
+def test_two_witnesses_with_one_name_and_hash_are_two() -> None:
+    first, second = (NoteKey("wit/1", word, COSIGNER_TYPE) for word in ("c32425", "c63361"))
+    assert first.hash == second.hash
+    asked = witness(first, "Alpha"), witness(second, "Beta")
+    note = cosign(cosign(NOTE, second, 9), first, 7)
+    for known in (asked, asked[::-1]):
+        found = read(note, *known)
+        assert sorted((given.witness.operator, given.timestamp) for given in found.good) == [("Alpha", 7), ("Beta", 9)]
+        assert (found.bad, found.repeated, found.unknown) == ((), 0, 1)
+    assert len(read(cosign(NOTE, second, 9), asked[0]).bad) == 1

@@ -110,12 +110,19 @@ def test_repeating_a_signature_fills_no_quorum():
     assert code_of(open_note, bad_repetition, [verifier(LOG)]) == "NOTE_SIGNATURE"
 
 
-def test_two_keys_that_cannot_be_told_apart_are_the_callers_mistake(monkeypatch):
-    monkeypatch.setattr(note, "key_hash", lambda *_: 7)
-    keys = [Verifier("a", LOG.public_key), Verifier("a", OTHER.public_key)]
-    with pytest.raises(ValueError, match="a and the hash 00000007"):
-        open_note(SIGNED, keys)
-    assert code_of(open_note, SIGNED, [keys[0], keys[0]]) == "NOTE_UNSIGNED"
+def test_of_two_keys_with_one_hash_the_line_is_by_the_one_that_verifies_it():
+    """A pair is found by trying fifty thousand keys."""
+    first, second = (TestKey(seed, name="example.org/a") for seed in ("c43023", "c48735"))
+    assert first.key_hash == second.key_hash
+    for signer in (first, second):
+        note = sign_note(TEXT, [signer])
+        for known in ((first, second), (second, first)):
+            opened = open_note(note, map(verifier, known))
+            assert [sig.verifier for sig in opened.sigs] == [verifier(signer)]
+    both = open_note(format_note(TEXT, [signature(first), signature(second)]), map(verifier, (first, second)))
+    assert [sig.verifier for sig in both.sigs] == [verifier(first), verifier(second)]
+    spoilt = format_note(TEXT, [NoteSignature(first.name, first.key_hash, bytes(64))])
+    assert code_of(open_note, spoilt, map(verifier, (first, second))) == "NOTE_SIGNATURE"
 
 
 # ----------------------------------------------------------------------------------------------------- cosignatures

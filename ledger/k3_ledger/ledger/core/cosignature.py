@@ -12,7 +12,7 @@ of one operator are one opinion. :func:`read_cosignatures` counts nothing twice:
 2. several lines by one key are one cosignature: the earliest says when the head existed, the latest that it still was
    the log's;
 3. a time of 0 is no time, and such a line vouches for nothing;
-4. a line under a witness's name and key hash that does not verify makes the note a bad one.
+4. a line under a witness's name and key hash that no key of that name and hash verifies makes the note a bad one.
 
 Nothing here reads a clock: whether a time is in the future is for who has one.
 """
@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from k3_ledger.ledger.core.note import check_signature_line
+from k3_ledger.ledger.core.note import check_by_one_of
 from k3_ledger.schemas.errors import SignatureError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import NOWHERE, Position
@@ -98,23 +98,26 @@ def read_cosignatures(
 
     Args:
         note: the note of a tree head. Its text is what the witnesses signed.
-        witnesses: whom to believe; no two have one name and key hash.
+        witnesses: whom to believe; no two have one public key.
         position: where the note stands; used in errors only.
     """
-    known = {(witness.verifier.name, witness.verifier.key_hash): witness for witness in witnesses}
+    known: dict[tuple[str, int], dict[Verifier, Witness]] = {}
+    for witness in witnesses:
+        known.setdefault((witness.verifier.name, witness.verifier.key_hash), {})[witness.verifier] = witness
     times: dict[Witness, list[int]] = {}
     bad: list[SignatureError] = []
     repeated = unknown = 0
     for sig in note.sigs:
-        witness = known.get((sig.name, sig.key_hash))
-        if witness is None:
+        named = known.get((sig.name, sig.key_hash))
+        if named is None:
             unknown += 1
             continue
         try:
-            timestamp = check_signature_line(note.text, sig, witness.verifier, position).timestamp
+            checked = check_by_one_of(note.text, sig, tuple(named), position)
         except SignatureError as error:
             bad.append(error)
             continue
+        witness, timestamp = named[checked.verifier], checked.timestamp
         if not timestamp:
             bad.append(
                 SignatureError(
