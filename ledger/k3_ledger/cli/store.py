@@ -320,7 +320,7 @@ def index(
     from k3_ledger.ledger.writer.store import Ledger
 
     opened = Ledger.open(ledger)
-    done = refresh_index(opened, rebuild=rebuild)
+    done = refresh_index(opened, rebuild=rebuild, compare=True)
     if as_json:
         print_json({"entries": done.entries, "added": done.added, "rebuilt": done.rebuilt})
         return

@@ -392,3 +392,67 @@ def test_damaged_key_entries_leave_the_table_empty(ledger, monkeypatch):
     monkeypatch.setattr(index, "read_state", damaged)
     refresh_index(ledger)
     assert rows(ledger, "select * from disowned") == []
+
+
+EDITS = {
+    "a kind that is none": "update entries set kind = 'zzz' where entry = 4",
+    "no identity": "update entries set identity = null where entry = 4",
+    "another kind": "update entries set kind = 'run' where entry = 4",
+    "a body of another form": "update entries set body = '[]' where entry = 4",
+    "a body that is no JSON": "update entries set body = 'x' where entry = 4",
+    "no body": "update entries set body = null where entry = 4",
+    "a number for a body": "update entries set body = 7 where entry = 4",
+    "a time with a line of its own": "update entries set time = char(10) || '       0  a false line' where entry = 4",
+    "a number for a time": "update entries set time = 1 where entry = 4",
+    "a blob for a key": "update entries set key = x'ff' where entry = 4",
+}
+QUIET_EDITS = {
+    "another text": "update entries set body = replace(body, 'a note', 'a quote') where kind = 'note'",
+    "a row too many": "insert into artifacts (entry, sha256, name) values (77, 'x', 'y')",
+    "a row too few": "delete from artifacts",
+    "another figure": "update runs set count = count + 1",
+}
+
+
+def edit(ledger, statement: str) -> None:
+    connection = sqlite3.connect(ledger.index_path)
+    try:
+        with connection:
+            assert connection.execute(statement).rowcount
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("statement", EDITS.values(), ids=EDITS)
+def test_what_somebody_wrote_into_the_index_is_named_and_cured(full, statement):
+    append_notes(full, "another")
+    refresh_index(full)
+    edit(full, statement)
+    with open_index(full) as db, pytest.raises(StoreError) as caught:
+        list_entries(db)
+    finding = caught.value.finding
+    assert finding.code is Code.INDEX_UNUSABLE
+    assert "k3-ledger index" in finding.advice
+    assert refresh_index(full, compare=True).rebuilt
+    with open_index(full) as db:
+        assert len(list_entries(db)) == OPENING + 3
+
+
+@pytest.mark.parametrize("statement", QUIET_EDITS.values(), ids=QUIET_EDITS)
+def test_what_the_index_says_of_the_log_is_compared_with_it(full, statement):
+    refresh_index(full)
+    assert refresh_index(full, compare=True) == Refreshed(OPENING + 2, 0, rebuilt=False)
+    edit(full, statement)
+    assert not refresh_index(full).rebuilt
+    assert refresh_index(full, compare=True).rebuilt
+    assert refresh_index(full, compare=True) == Refreshed(OPENING + 2, 0, rebuilt=False)
+
+
+@pytest.mark.parametrize("column", ["byte_offset", "length"])
+@pytest.mark.parametrize("value", ["null", "-1", "'x'"])
+def test_an_entry_is_not_looked_for_where_no_place_is(full, column, value):
+    refresh_index(full)
+    edit(full, f"update entries set {column} = {value} where entry = 4")
+    with open_index(full) as db, pytest.raises(StoreError) as caught:
+        find_entry(full, db, "4")
+    assert caught.value.code is Code.INDEX_UNUSABLE

@@ -310,8 +310,8 @@ def check_by_one_of(
 ) -> VerifiedSignature:
     """Check one signature line with the keys whose name and key hash it gives.
 
-    A key hash has 32 bits, and whoever wants two keys with the same one has them in seconds. The line is by the key that
-    verifies it, and bad where none does.
+    A key hash has 32 bits, and whoever wants two keys with the same one has them in seconds. The line is by the key
+    that verifies it, and bad where none does.
 
     Raises:
         SignatureError: with ``NOTE_SIGNATURE``.

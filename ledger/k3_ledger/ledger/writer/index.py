@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sqlite3
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -56,6 +57,8 @@ _TABLES: dict[str, dict[str, type]] = {
     "disowned": {"entry": int, "disowned_by": int},
     "artifacts": {"entry": int, "sha256": str, "name": str, "size": int, "media_type": str},
 }  # fmt: skip
+_OF_THE_LOG = tuple(name for name in _TABLES if name != "disowned")
+"""Tables whose rows are what the log's entries say, one by one."""
 _INDEXED: dict[str, type] = {"version": int, "entries": int, "size": int, "last_offset": int, "last_identity": str}
 _RATES = """
 select entry, subject, actor, node, model, metric, unit, context, batch, samples,
@@ -89,8 +92,13 @@ class _Mark:
     last_identity: str
 
 
-def refresh_index(ledger: Ledger, *, rebuild: bool = False) -> Refreshed:
+def refresh_index(ledger: Ledger, *, rebuild: bool = False, compare: bool = False) -> Refreshed:
     """Bring ``index.sqlite`` up to the log as it is now. A torn tail is left out.
+
+    Args:
+        ledger: the ledger.
+        rebuild: build it anew, whatever stands there.
+        compare: read what it says of the log beside the log, from the beginning, and build it anew where they differ.
 
     Raises:
         StoreError: the index cannot be written there; the log cannot be read.
@@ -101,7 +109,7 @@ def refresh_index(ledger: Ledger, *, rebuild: bool = False) -> Refreshed:
         if not rebuild and path.exists() and not _sidecar(path).exists():
             with contextlib.suppress(sqlite3.DatabaseError), _connect(path) as db:
                 mark = _known(db, read, size)
-                if mark is not None:
+                if mark is not None and not (compare and _differs(db, read, mark)):
                     with _writing(path, sqlite3.OperationalError):  # damage in it is no reason to fail: see below
                         added = _fill(db, read, size, mark)
                         _mark_disowned(db, ledger)
@@ -151,11 +159,42 @@ def list_entries(db: sqlite_utils.Database, *, kind: str | None = None, limit: i
             where, values, select="entry, identity, kind, key, time, body", order_by="entry desc", limit=limit or None
         )
     )
-    found = []
-    for row in reversed(rows):
-        body = json.loads(row.pop("body"))
-        found.append({**row, "summary": _plain(_SUMMARIES[row["kind"]](body))})
-    return found
+    return [_listed(row) for row in reversed(rows)]
+
+
+def _listed(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of the index with a summary of the body, and without the body.
+
+    Raises:
+        StoreError: no entry has such a row.
+    """
+    body = row.pop("body")
+    try:
+        if not all(_FORMS[name].fullmatch(value) for name, value in row.items() if name != "entry"):
+            raise ValueError("a field has a form that no entry's has")  # noqa: TRY301 - as what the summary finds
+        summary = _SUMMARIES[row["kind"]](json.loads(body))
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise _edited(row["entry"], f"{type(error).__name__}: {error}") from None
+    return {**row, "summary": _plain(summary)}
+
+
+def _edited(entry: int, found: str) -> StoreError:
+    return StoreError(
+        Code.INDEX_UNUSABLE,
+        f"the index says of entry {entry} what no entry says: somebody wrote into it",
+        position=Position(source="index.sqlite"),
+        found=found[:200],
+        hint="run `k3-ledger index`, which compares it with ledger.jsonl and builds it anew",
+    )
+
+
+_FORMS: dict[str, re.Pattern[str]] = {
+    "identity": re.compile(r"[0-9a-f]{64}"),
+    "key": re.compile(r"[0-9a-f]{64}"),
+    "kind": re.compile(r"[a-z]+"),
+    "time": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"),
+}
+"""How the columns are written that are printed as they stand."""
 
 
 def _plain(text: str) -> str:
@@ -202,6 +241,9 @@ def find_entry(ledger: Ledger, db: sqlite_utils.Database, name: str) -> dict[str
             position=Position(source=str(ledger.log_path)),
         )
     row: dict[str, Any] = rows[0]
+    place = row["byte_offset"], row["length"]
+    if not all(isinstance(number, int) and number >= 0 for number in place):
+        raise _edited(row["entry"], "offset {!r}, length {!r}".format(*place))
     with _log(ledger) as (read, _):
         raw = read(row["length"], row["byte_offset"])
     line = parse_line(raw, place_of(row["entry"], row["byte_offset"]))
@@ -356,6 +398,24 @@ def _mark_disowned(db: sqlite_utils.Database, ledger: Ledger) -> None:
     with db.conn:
         _table(db, "disowned").delete_where()
         _table(db, "disowned").insert_all(rows, replace=True)
+
+
+def _differs(db: sqlite_utils.Database, read: Callable[[int, int], bytes], mark: _Mark) -> bool:
+    """Whether the index says something else of the entries in front of ``mark`` than the log does."""
+    index = 0
+    totals = dict.fromkeys(_OF_THE_LOG, 0)
+    for offset, block in whole_lines(read, 0, mark.size):
+        first, at = index, offset
+        rows: dict[str, list[dict[str, Any]]] = {name: [] for name in _OF_THE_LOG}
+        for raw in block.split(b"\n")[:-1]:
+            _add_rows(rows, raw, index, at)
+            index, at = index + 1, at + len(raw) + 1
+        for name, found in rows.items():
+            stored = _table(db, name).rows_where("entry >= ? and entry < ?", [first, index], order_by="rowid")
+            if list(stored) != found:
+                return True
+            totals[name] += len(found)
+    return index != mark.entries or any(_table(db, name).count != total for name, total in totals.items())
 
 
 def _forget_behind(db: sqlite_utils.Database, mark: _Mark) -> None:
