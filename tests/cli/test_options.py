@@ -8,7 +8,7 @@ import pytest
 import typer
 import typer.main
 
-from k3_ledger.cli import app, words
+from k3_ledger.cli import app, lazy, words
 from k3_ledger.schemas.validate import explain_text
 from k3_ledger.schemas.values import Name, Origin, Text, Timestamp
 
@@ -128,3 +128,58 @@ def test_the_words_about_a_value_are_those_of_the_schema():
         assert explain_text(kind, good) is None
         assert not set(explain_text(kind, bad) or "^") & set("^\\$")
     assert words.free_text(None) is None
+
+
+NOT_UTF8 = "a\udc80b"
+"""The bytes 61 80 62, as an argument arrives."""
+PATHS = {
+    "key enrol log NO --key root.pem --ledger ledger", "key rotate log NO --key root.pem --ledger ledger",
+    "init other --origin example.org/o --key root.pem --enrol log=NO", "verify NO", "verify ledger --root-key NO",
+    "prove 1 --ledger NO", "trust add key NO --trust trust.toml", "trust init NO --out new.toml", "append note --body NO "
+    "--key runner.pem --ledger ledger", "witness cosign NO --state state --key log.pem", "rules show NO", "rules diff NO "
+    "house-1.decode", "rules lint NO", "rescore ledger --rule NO", "rescore ledger --rule house-1.decode --pins NO",
+    "witness add-log example.org/o NO --state state", "bundle pack NO --out b.tar",
+}  # fmt: skip
+"""Where a file may be named, and none is called so."""
+
+
+@pytest.mark.parametrize(
+    "param",
+    [pytest.param(param, id=f"{said} {param.name}") for said, _, param in options() if param.type.name == "str"],
+)
+def test_a_text_that_is_no_utf8_is_refused_by_every_option(param):
+    if param.name in lazy._MAY_BE_PATHS:
+        return
+    with pytest.raises(Exception, match="is no text in UTF-8") as caught:
+        param.type.convert(NOT_UTF8, param, None)
+    assert caught.value.exit_code == 2
+    assert param.type.convert("\u00e9\U0001f600\n", param, None) == "\u00e9\U0001f600\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "init other --key root.pem --origin NO", "show NO --ledger ledger", "trust add origin NO --trust trust.toml",
+        "trust add attestation --trust-dir NO --trust trust.toml", "key revoke log --key root.pem --ledger ledger --reason NO",
+        "key enrol log root.pub.pem --key root.pem --ledger ledger --name NO", "init other --key root.pem --origin o --time NO",
+    ],
+)  # fmt: skip
+def test_bytes_that_are_no_utf8_are_a_wrong_use(words, run, ledger, tmp_path):
+    assert run("trust", "init", "ledger", "--out", "trust.toml").code == 0
+    before = files(tmp_path)
+    done = run(*(NOT_UTF8 if word == "NO" else word for word in words.split()))
+    assert done.code == 2, done
+    assert done.err.count("Error: ") == 1
+    assert "'a\\udc80b' is no text in UTF-8" in done.err
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("words", PATHS)
+def test_a_file_may_be_called_by_any_bytes_and_is_not_there(words, run, ledger, tmp_path):
+    assert run("trust", "init", "ledger", "--out", "trust.toml").code == 0
+    assert run("witness", "init", "state", "--name", "example.org/w", "--key", "log.pem").code == 0
+    before = files(tmp_path)
+    done = run(*(word.replace("NO", NOT_UTF8) for word in words.split()))
+    assert done.code in (2, 3), done
+    assert done.err.lower().count("error: ") == 1
+    assert files(tmp_path) == before

@@ -48,6 +48,12 @@ _SPELLED: Final = {
     "float": re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"),
 }
 """How a number is spelled, by the framework's name of its type."""
+_UNICODE: Final = re.compile(r"[^\ud800-\udfff]*")
+_MAY_BE_PATHS: Final = frozenset({
+    "ledger", "path", "source", "root_key", "public_key", "keys", "old", "enrol", "body", "rule", "pins", "model",
+    "first", "second", "names",
+})  # fmt: skip
+"""Texts that may name a file: a file may be called by any bytes. What names none says so itself."""
 _MODULE_OF: Final = {name: module for module, names in MODULES.items() for name in names}
 
 
@@ -88,30 +94,33 @@ def load_module(module: str) -> dict[str, Any]:
     app.callback()(lambda: None)  # so that a single command stays one of a group
     importlib.import_module(f"k3_ledger.cli.{module}").register(app)
     group: Any = typer.main.get_command(app)
-    _spell_numbers(group)
     _refuse_dash(group)
+    _spell(group)
     return dict(group.commands)
 
 
-def _spell_numbers(command: Any) -> None:
-    """Make every number of every option one that is spelled in ASCII digits.
+def _spell(command: Any) -> None:
+    """Make every number of every option one that is spelled in ASCII digits, and every text one of Unicode.
 
-    What Python reads as a number besides, such as `1_000` or digits of other scripts, is a slip of the pen.
+    What Python reads as a number besides, such as `1_000` or digits of other scripts, is a slip of the pen. Bytes of an
+    argument that are no UTF-8 arrive as lone surrogates, which nothing can write down.
     """
     for child in getattr(command, "commands", {}).values():
-        _spell_numbers(child)
+        _spell(child)
     for param in command.params:
         pattern = _SPELLED.get(param.type.name.removesuffix(" range"))
         if pattern is not None:
-            param.type = _spelled(param.type, pattern)
+            param.type = _spelled(param.type, pattern, "is not a number in the digits 0 to 9")
+        elif param.type.name == "str" and param.name not in _MAY_BE_PATHS:
+            param.type = _spelled(param.type, _UNICODE, "is no text in UTF-8")
 
 
-def _spelled(kind: Any, pattern: re.Pattern[str]) -> Any:
+def _spelled(kind: Any, pattern: re.Pattern[str], problem: str) -> Any:
     strict, convert = copy.copy(kind), kind.convert
 
     def converted(value: Any, param: Any, ctx: Any) -> Any:
         if isinstance(value, str) and not pattern.fullmatch(value):
-            strict.fail(f"{value!r} is not a number in the digits 0 to 9.", param, ctx)
+            strict.fail(f"{value!r} {problem}.", param, ctx)
         return convert(value, param, ctx)
 
     strict.convert = converted
