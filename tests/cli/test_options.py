@@ -135,9 +135,9 @@ NOT_UTF8 = "a\udc80b"
 PATHS = {
     "key enrol log NO --key root.pem --ledger ledger", "key rotate log NO --key root.pem --ledger ledger",
     "init other --origin example.org/o --key root.pem --enrol log=NO", "verify NO", "verify ledger --root-key NO",
-    "prove 1 --ledger NO", "trust add key NO --trust trust.toml", "trust init NO --out new.toml", "append note --body NO "
-    "--key runner.pem --ledger ledger", "witness cosign NO --state state --key log.pem", "rules show NO", "rules diff NO "
-    "house-1.decode", "rules lint NO", "rescore ledger --rule NO", "rescore ledger --rule house-1.decode --pins NO",
+    "prove 1 --ledger NO", "trust add key NO --trust trust.toml", "trust init NO --out new.toml",
+    "append note --body NO --key runner.pem --ledger ledger", "witness cosign NO --state state --key log.pem", "rules show NO",
+    "rules diff NO house-1.decode", "rules lint NO", "rescore ledger --rule NO", "rescore ledger --rule house-1.decode --pins NO",
     "witness add-log example.org/o NO --state state", "bundle pack NO --out b.tar",
 }  # fmt: skip
 """Where a file may be named, and none is called so."""
@@ -160,8 +160,10 @@ def test_a_text_that_is_no_utf8_is_refused_by_every_option(param):
     "words",
     [
         "init other --key root.pem --origin NO", "show NO --ledger ledger", "trust add origin NO --trust trust.toml",
-        "trust add attestation --trust-dir NO --trust trust.toml", "key revoke log --key root.pem --ledger ledger --reason NO",
-        "key enrol log root.pub.pem --key root.pem --ledger ledger --name NO", "init other --key root.pem --origin o --time NO",
+        "trust add attestation --trust-dir NO --trust trust.toml",
+        "key revoke log --key root.pem --ledger ledger --reason NO",
+        "key enrol log root.pub.pem --key root.pem --ledger ledger --name NO",
+        "init other --key root.pem --origin o --time NO",
     ],
 )  # fmt: skip
 def test_bytes_that_are_no_utf8_are_a_wrong_use(words, run, ledger, tmp_path):

@@ -17,7 +17,6 @@ from typing import Annotated, TextIO
 
 import typer
 
-from k3_ledger.cli.held import HELD
 from k3_ledger.cli.lazy import LazyGroup, OutputClosedError
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
@@ -68,6 +67,8 @@ EXTRAS = {
 """Which extra brings a module that a plain installation does not have."""
 
 
+HELD = contextlib.ExitStack()
+"""What stays open until the command that is running ends: a log that is read more than once, wherever it came from."""
 _SHOWN = 120
 """Characters of a path that an error shows."""
 

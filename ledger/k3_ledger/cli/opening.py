@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, TypeGuard
 
+from k3_ledger.cli import HELD
 from k3_ledger.cli.given import LEDGER_FILE, explain, refuse, standing
-from k3_ledger.cli.held import HELD
 from k3_ledger.cli.kinds import ENOUGH, Kind, looks_like
 from k3_ledger.cli.sources import LOG_NAME, DirectorySource, is_stream, limited, open_stream, read_start
 from k3_ledger.ledger.regular import open_regular, read_stream
