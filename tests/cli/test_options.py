@@ -41,6 +41,7 @@ BAD = {
 NEEDS_A_HEAD = (
     "prove 1 --ledger ledger", "prove 1 --ledger ledger --out p", "tiles ledger", "timestamp request ledger --out q",
     "export ledger --dsse --key other.pem --out e", "bundle pack ledger --out b.tar",
+
     "cosign --ledger ledger --witness wit.example+377cc7dc+BJrjza+QzpUSZLIJeJ8NHrsN9kTBpIgohO/gBCNEt8ST=https://h.invalid",
 )  # fmt: skip
 
@@ -136,8 +137,10 @@ PATHS = {
     "key enrol log NO --key root.pem --ledger ledger", "key rotate log NO --key root.pem --ledger ledger",
     "init other --origin example.org/o --key root.pem --enrol log=NO", "verify NO", "verify ledger --root-key NO",
     "prove 1 --ledger NO", "trust add key NO --trust trust.toml", "trust init NO --out new.toml",
-    "append note --body NO --key runner.pem --ledger ledger", "witness cosign NO --state state --key log.pem", "rules show NO",
-    "rules diff NO house-1.decode", "rules lint NO", "rescore ledger --rule NO", "rescore ledger --rule house-1.decode --pins NO",
+    "append note --body NO --key runner.pem --ledger ledger", "witness cosign NO --state state --key log.pem",
+    "rules show NO",
+    "rules diff NO house-1.decode", "rules lint NO", "rescore ledger --rule NO",
+    "rescore ledger --rule house-1.decode --pins NO",
     "witness add-log example.org/o NO --state state", "bundle pack NO --out b.tar",
 }  # fmt: skip
 """Where a file may be named, and none is called so."""
