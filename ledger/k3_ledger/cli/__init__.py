@@ -13,11 +13,12 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated
 
 import typer
 
 from k3_ledger.cli.lazy import LazyGroup, OutputClosedError
+from k3_ledger.cli.told import drop_output, is_refused
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import ExitCode
@@ -85,12 +86,12 @@ def main() -> None:
         sys.exit(fail(error))
     except OutputClosedError:
         # Whoever closed the pipe, such as `head`, has what he wanted and needs no words; but this was no verdict.
-        _drop_output(sys.stdout, sys.stderr)
+        drop_output(sys.stdout, sys.stderr)
         sys.exit(int(ExitCode.UNREADABLE))
     except OSError as error:
         if error.filename is not None:
             sys.exit(_fail_path(error))
-        sys.exit(_fail_output(str(error)))
+        sys.exit(_fail_output(str(error)) if is_refused(error) else _fail_unnamed(error))
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS:
             raise
@@ -118,20 +119,22 @@ def _fail_path(error: OSError) -> int:
     return int(ExitCode.UNREADABLE)
 
 
-def _fail_output(reason: str) -> int:
-    """The system refused something that no command expected, most often to take the output: that is no verdict."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        typer.echo(f"error: {reason}", err=True)
-        typer.echo("hint: the output is incomplete; write it to a file with room, or to a pipe that is read", err=True)
-    _drop_output(sys.stdout, sys.stderr)
+def _fail_unnamed(error: OSError) -> int:
+    """The system refused something, and neither it nor a command says what."""
+    number = "" if error.errno is None else f" ({errno.errorcode.get(error.errno, error.errno)})"
+    said = f"error: the system refused something: {error.strerror or error}{number} [{Code.UNREADABLE.id}]"
+    typer.echo(printable(said), err=True)
+    typer.echo("hint: look after the disks and the network that this command uses, and run it again", err=True)
     return int(ExitCode.UNREADABLE)
 
 
-def _drop_output(*streams: TextIO) -> None:
-    """Forget what is buffered and cannot be written, lest the interpreter's last flush changes the exit code."""
-    for stream in streams:
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+def _fail_output(reason: str) -> int:
+    """The system refused to take the output: that is no verdict."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        typer.echo(f"error: {reason}", err=True)
+        typer.echo("hint: the output is incomplete; write it to a file with room, or to a pipe that is read", err=True)
+    drop_output(sys.stdout, sys.stderr)
+    return int(ExitCode.UNREADABLE)
 
 
 def fail(error: LedgerError) -> int:
@@ -154,5 +157,5 @@ def fail(error: LedgerError) -> int:
         for line in lines:
             typer.echo(printable(line), err=True)
     except OSError:
-        _drop_output(sys.stderr)
+        drop_output(sys.stderr)
     return status

@@ -56,6 +56,7 @@ def polaris(
 ) -> None:
     """Run the audit and end with its exit code."""
     from k3_ledger.cli.foreign import ForeignDirectory, signer_key
+    from k3_ledger.cli.told import found
     from k3_ledger.cli.trust_dir import quote_policy
     from k3_ledger.verify.polaris import AuditOptions, audit, render
 
@@ -65,9 +66,10 @@ def polaris(
     report = audit(files, AuditOptions(public_keys=keys, attestation=policy))
     if files.passed_over:
         typer.echo(f"note: {files.passed_over} links, hidden folders or special files were not looked into", err=True)
-    if as_json:
-        typer.echo(json.dumps(report.as_dict(), indent=2))
-    else:
-        for line in render(report, verbose=verbose):
-            typer.echo(line)
+    with found(int(report.exit_code)):
+        if as_json:
+            typer.echo(json.dumps(report.as_dict(), indent=2))
+        else:
+            for line in render(report, verbose=verbose):
+                typer.echo(line)
     raise typer.Exit(int(report.exit_code))

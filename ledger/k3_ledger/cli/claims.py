@@ -10,6 +10,7 @@ import typer
 from k3_ledger.cli.keys import JsonOption, ReplaceOption, print_json
 from k3_ledger.cli.material import CORES, ProcessesOption, load_material, note_unread, read_share
 from k3_ledger.cli.tables import say
+from k3_ledger.cli.told import found
 
 if TYPE_CHECKING:
     from k3_ledger.rescore.claims.check import ClaimsReport, Decision
@@ -71,12 +72,14 @@ def check(
         raise typer.BadParameter(said, param_hint="--proofs")
     report = check_claims(claims, material)
     proved = {} if proofs is None else _prove(report, against, proofs, replace=replace)
-    if as_json:
-        print_json([_decision(decision, proved) for decision in report.decisions])
-    else:
-        _print(report, against, proved if proofs is not None else None)
     loose = sealed and any(decision.status is Status.UNSEALED for decision in report.decisions)
-    raise typer.Exit(note_unread(material, 1 if loose else int(report.exit_code)))
+    code = 1 if loose else int(report.exit_code)
+    with found(code):
+        if as_json:
+            print_json([_decision(decision, proved) for decision in report.decisions])
+        else:
+            _print(report, against, proved if proofs is not None else None)
+    raise typer.Exit(note_unread(material, code))
 
 
 def _indices(decision: Decision) -> list[int]:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from k3_ledger.cli.told import done
 from k3_ledger.cli.words import finite, free_text, short_name, utc_time
+from k3_ledger.schemas.printable import printable
 
 if TYPE_CHECKING:
     from k3_ledger.ledger.writer.append import Receipt
@@ -134,12 +136,16 @@ def read_passphrase(path: Path) -> bytes:
 
     Raises:
         StoreError: it cannot be read.
+        BadParameter: its first line is empty, or too long for one.
     """
     from k3_ledger.cli.given import PASSPHRASE, given
     from k3_ledger.ledger.regular import read_small
 
     with given(path, PASSPHRASE):
         line = read_small(path, 4096).split(b"\n")[0].removesuffix(b"\r")
+    if not line:
+        said = f"the first line of {path} is empty, so it is no passphrase"
+        raise typer.BadParameter(said, param_hint="--passphrase-file")
     if len(line) > MAX_PASSPHRASE:
         said = f"the first line of {path} is longer than {MAX_PASSPHRASE} bytes, so it is no passphrase"
         raise typer.BadParameter(said, param_hint="--passphrase-file")
@@ -180,9 +186,11 @@ def keygen(
             }
         )
         if not as_json:
-            typer.echo(f"{path}: public key {public.hex}")
+            with done(f"the keys stand: {path}"):
+                typer.echo(printable(f"{path}: public key {public.hex}"))
     if as_json:
-        print_json({"keys": made})
+        with done("the keys stand: " + ", ".join(map(str, paths))):
+            print_json({"keys": made})
 
 
 def list_keys(ledger: LedgerOption = Path(), as_json: JsonOption = False) -> None:
@@ -433,7 +441,8 @@ def append_action(
 
 def print_receipt(receipt: Receipt, what: str, *, as_json: bool) -> None:
     """Say which entry was appended."""
-    if as_json:
-        print_json({"index": receipt.index, "identity": receipt.identity, "byte_offset": receipt.byte_offset})
-    else:
-        typer.echo(f"entry {receipt.index} {receipt.identity}: {what}")
+    with done(f"entry {receipt.index} {receipt.identity} stands: do not append it again"):
+        if as_json:
+            print_json({"index": receipt.index, "identity": receipt.identity, "byte_offset": receipt.byte_offset})
+        else:
+            typer.echo(printable(f"entry {receipt.index} {receipt.identity}: {what}"))

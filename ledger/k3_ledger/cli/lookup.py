@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from k3_ledger.cli.keys import JsonOption, LedgerOption, print_json
+from k3_ledger.cli.keys import MAX_INTEGER, JsonOption, LedgerOption, print_json
 
 if TYPE_CHECKING:
     from k3_ledger.ledger.writer.store import Ledger
@@ -29,7 +29,9 @@ def register(app: typer.Typer) -> None:
 def ls(
     ledger: LedgerOption = Path(),
     kind: Annotated[str | None, typer.Option(help="Only entries of this kind.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="The newest so many; 0 is all.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=0, max=MAX_INTEGER, help="The newest so many; 0 is all.")
+    ] = 20,
     as_json: JsonOption = False,
 ) -> None:
     """List entries."""

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias, TypeGuard
 
 from k3_ledger.cli import HELD
+from k3_ledger.cli.files import writing
 from k3_ledger.cli.given import LEDGER_FILE, explain, refuse, standing
 from k3_ledger.cli.kinds import ENOUGH, Kind, looks_like
-from k3_ledger.cli.sources import LOG_NAME, DirectorySource, is_stream, limited, open_stream, read_start
+from k3_ledger.cli.sources import (
+    LINES_TRIED,
+    LOG_NAME,
+    DirectorySource,
+    is_stream,
+    limited,
+    open_stream,
+    read_start,
+)
+from k3_ledger.ledger.core.lines import EntryWatch
 from k3_ledger.ledger.regular import open_regular, read_stream
 from k3_ledger.schemas.errors import LedgerError, MalformedError, StoreError
 from k3_ledger.schemas.findings import Code
@@ -25,6 +36,8 @@ if TYPE_CHECKING:
 
 MAX_PROOF = 12_000_000
 """Longest proof file that is read, in bytes."""
+FIRST = 1 << 16
+"""Bytes of a stream that are looked at before any of it is kept."""
 CONSISTENCY_START = b'{"consistency":'
 PROOF_STARTS = (b'{"checkpoint":', CONSISTENCY_START)
 _LEFT_TO_THE_VERIFIER = frozenset(
@@ -154,16 +167,46 @@ def _spooled(text: str, stack: contextlib.ExitStack) -> Path:
     """A copy on disk of what comes out of standard input or an open file descriptor: it is read more than once.
 
     Raises:
-        StoreError: it cannot be read, or goes on for more than :data:`~k3_ledger.cli.sources.MAX_STREAM` bytes.
+        MalformedError: its beginning shows that it is nothing that is read here.
+        StoreError: it cannot be read, or goes on for more than :data:`~k3_ledger.cli.sources.MAX_STREAM` bytes; or
+            there is no room for the copy.
     """
     import tempfile
 
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="k3-ledger-"))
     copy = Path(folder, "stdin")
-    with copy.open("wb") as file:
-        for block in limited(open_stream(text), text):
+    with writing(copy, "set TMPDIR to a folder with room"), copy.open("wb") as file:
+        for block in _likely(limited(open_stream(text), text), copy.name):
             file.write(block)
     return copy
+
+
+def _likely(blocks: Iterator[bytes], name: str) -> Iterator[bytes]:
+    """The blocks of a stream, as long as they can be what :func:`opened` reads: looked at before they are kept.
+
+    Raises:
+        MalformedError: they begin like another kind of file, or none of the first lines looks like an entry.
+        StoreError: they begin like a proof, and go on for longer than one.
+    """
+    start = b""
+    for block in blocks:
+        start += block
+        if len(start) >= FIRST:
+            break
+    _refuse_other(name, start[:ENOUGH])
+    is_proof = _as_written(start).startswith(PROOF_STARTS)
+    is_tar = start[_TAR_MAGIC_AT:].startswith(_TAR_MAGIC)
+    watch = None if is_proof or is_tar else EntryWatch(LINES_TRIED)
+    total = 0
+    for block in itertools.chain([start], blocks):
+        total += len(block)
+        if is_proof and total > MAX_PROOF:
+            raise StoreError(
+                Code.UNREADABLE, f"a proof is no longer than {MAX_PROOF} bytes", position=Position(source=name)
+            )
+        if watch is not None and watch.feed(block, position=Position(source=name)):
+            watch = None
+        yield block
 
 
 def _open_path(path: Path, stack: contextlib.ExitStack, *, bare: bool = False) -> Named:

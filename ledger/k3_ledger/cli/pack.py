@@ -17,6 +17,7 @@ from k3_ledger.cli.files import check_free, unwritable
 from k3_ledger.cli.keys import JsonOption, ReplaceOption, print_json
 from k3_ledger.cli.sources import BLOCK
 from k3_ledger.ledger.core.checkpoint import KEPT_NAME
+from k3_ledger.schemas.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,7 +74,7 @@ def pack(
         print_json({"file": str(out), "bytes": size, "files": len(listed.files), "missing_artifacts": missing})
         return
     what = "the whole record" if wanted is None else f"{len(wanted)} entries"
-    typer.echo(f"{out}: {what}, head of {listed.size} entries, {len(listed.files)} files, {size} bytes")
+    typer.echo(printable(f"{out}: {what}, head of {listed.size} entries, {len(listed.files)} files, {size} bytes"))
 
 
 def parse_indexes(text: str) -> tuple[int, ...] | None:

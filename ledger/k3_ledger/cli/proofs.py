@@ -10,6 +10,7 @@ import typer
 
 from k3_ledger.cli.files import check_free, unwritable
 from k3_ledger.cli.keys import ReplaceOption  # noqa: TC001 - read when the command is built
+from k3_ledger.schemas.printable import printable
 
 if TYPE_CHECKING:
     from k3_ledger.verify.log import Options
@@ -78,7 +79,7 @@ def prove(
         check_free(target, replace=replace)
         data = _inclusion(ledger, cache, index, head, target.name)
     _write(target, data)
-    typer.echo(f"{target}: {what}, {len(data)} bytes")
+    typer.echo(printable(f"{target}: {what}, {len(data)} bytes"))
 
 
 def write_proof(ledger: Path, index: int, target: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from k3_ledger.cli.keys import JsonOption, ReplaceOption, print_json
+from k3_ledger.schemas.printable import printable
 
 if TYPE_CHECKING:
     from k3_ledger.ledger.writer.store import Ledger
@@ -56,7 +57,7 @@ def tiles(
         print_json({"head": head, "tiles": done.tiles, "added": done.added, "removed": done.removed})
         return
     counts = f"{done.tiles} tiles, {done.added} added, {done.removed} removed"
-    typer.echo(f"{out or ledger}: head of {done.checkpoint.size} entries, {counts}")
+    typer.echo(printable(f"{out or ledger}: head of {done.checkpoint.size} entries, {counts}"))
 
 
 def _is_ours(ledger: Ledger, place: Path) -> bool:

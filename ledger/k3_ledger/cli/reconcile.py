@@ -19,6 +19,7 @@ from k3_ledger.cli.material import (
     read_share,
 )
 from k3_ledger.cli.tables import say
+from k3_ledger.cli.told import found
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -83,12 +84,14 @@ def reconcile(
         records, material.measurements, merges=[] if bare else landed, sealed_only=sealed_only, threshold=share
     )
     written = _write(pins, report) if write and pins is not None else []
-    if as_json:
-        print_json(_document(report, written))
-    else:
-        _print(report, written)
     explained = strict and any(finding.code is Code.PIN_EXPLAINED for finding in report.findings)
-    raise typer.Exit(note_unread(material, 1 if explained else int(report.exit_code)))
+    code = 1 if explained else int(report.exit_code)
+    with found(code):
+        if as_json:
+            print_json(_document(report, written))
+        else:
+            _print(report, written)
+    raise typer.Exit(note_unread(material, code))
 
 
 def _receipts(material: Material) -> dict[str, Fraction]:

@@ -37,11 +37,12 @@ class RemoteStore:
     """Files below an address."""
 
     def __init__(self, address: str) -> None:
-        """Find who can read such addresses; connects to nothing.
+        """Find who can read such addresses; most protocols connect to nothing yet.
 
         Raises:
             ModuleNotFoundError: fsspec or aiohttp is not installed (the extra ``remote``).
             typer.BadParameter: another package is missing, or nothing reads such addresses.
+            StoreError: it connects already, and cannot (``REMOTE_UNREADABLE``).
         """
         import fsspec.core
 
@@ -57,6 +58,8 @@ class RemoteStore:
             self._fs, root = fsspec.core.url_to_fs(address, **options)
         except (ImportError, ValueError) as error:  # fsspec names the package that a protocol needs
             raise typer.BadParameter(f"{address} cannot be read: {error}", param_hint="address") from None
+        except Exception as error:  # noqa: BLE001 - some connect here, and every protocol raises its own
+            _fail(address, error)
         self._root = root.rstrip("/")
 
     def open(self, path: str) -> BinaryIO | None:

@@ -19,9 +19,12 @@ from k3_ledger.cli.keys import (
     print_json,
     print_receipt,
 )
+from k3_ledger.cli.told import done
 from k3_ledger.cli.words import log_origin
+from k3_ledger.schemas.printable import printable
 
 if TYPE_CHECKING:
+    from k3_ledger.ledger.writer.recover import Recovered
     from k3_ledger.ledger.writer.store import Ledger
 
 MAX_BODY = 1 << 20
@@ -91,18 +94,19 @@ def init(
         keys.append(new_key(role, public, None))
     signer = load_key(key, passphrase_file)
     Ledger.create(directory, origin=origin, root=signer, keys=keys, time=time)
-    if as_json:
-        print_json(
-            {
-                "ledger": str(directory),
-                "origin": origin,
-                "root_public_key": signer.public_key.hex(),
-                "entries": 1 + len(keys),
-            }
-        )
-        return
-    typer.echo(f"{directory}: ledger {origin}, {1 + len(keys)} entries")
-    typer.echo(f"root public key {signer.public_key.hex()}")
+    with done(f"the ledger stands: {directory}"):
+        if as_json:
+            print_json(
+                {
+                    "ledger": str(directory),
+                    "origin": origin,
+                    "root_public_key": signer.public_key.hex(),
+                    "entries": 1 + len(keys),
+                }
+            )
+            return
+        typer.echo(printable(f"{directory}: ledger {origin}, {1 + len(keys)} entries"))
+        typer.echo(f"root public key {signer.public_key.hex()}")
 
 
 def append(
@@ -145,7 +149,7 @@ def append(
         for path in artifact or ():
             with _open_file(path) as file:
                 blob = put_blob(opened, file)
-            typer.echo(f"{path}: {blob.sha256}, {blob.size} bytes", err=True)
+            typer.echo(printable(f"{path}: {blob.sha256}, {blob.size} bytes"), err=True)
         receipt = writer.append(kind, value, time=time)
     print_receipt(receipt, kind, as_json=as_json)
 
@@ -156,6 +160,7 @@ def _check_sizes(ledger: Ledger, body: dict[str, Any], files: list[Path]) -> Non
     Raises:
         LedgerError: the position names the artifact.
     """
+    from k3_ledger.ledger.regular import unreadable
     from k3_ledger.ledger.writer.blobs import blob_path, digest_of
     from k3_ledger.schemas.errors import LedgerError
     from k3_ledger.schemas.findings import Code
@@ -164,7 +169,10 @@ def _check_sizes(ledger: Ledger, body: dict[str, Any], files: list[Path]) -> Non
     sizes: dict[str, int] = {}
     for path in files:
         with _open_file(path) as file:
-            digest, size = digest_of(file)
+            try:
+                digest, size = digest_of(file)
+            except OSError as error:
+                raise unreadable(path, error) from None
         sizes[digest] = size
     for number, artifact in enumerate(body.get("artifacts", ())):
         stored = blob_path(ledger, artifact["sha256"])
@@ -214,16 +222,20 @@ def seal(
     """Seal bundles, one after the other."""
     from k3_ledger.cli.admission import faults
     from k3_ledger.cli.given import BUNDLE, given
+    from k3_ledger.ledger.regular import unreadable
     from k3_ledger.ledger.writer.seal import seal as seal_bundle
     from k3_ledger.ledger.writer.store import Ledger
 
     opened = Ledger.open(ledger)
-    done = []
+    every = []
     with opened.writer(load_key(key, passphrase_file), lock_timeout_s=wait, check=faults) as writer:
         for path in bundles:
             with given(path, BUNDLE):
-                sealed = seal_bundle(opened, path, writer, time=time)
-            done.append(
+                try:
+                    sealed = seal_bundle(opened, path, writer, time=time)
+                except OSError as error:  # what is not the ledger's: the medium under the bundle
+                    raise unreadable(path, error) from None
+            every.append(
                 {
                     "bundle": str(path),
                     "index": sealed.index,
@@ -234,9 +246,12 @@ def seal(
             )
             if not as_json:
                 what = f"sealed {path}" if sealed.added else f"{path} was sealed already; nothing was appended"
-                typer.echo(f"entry {sealed.index} {sealed.identity}: {what}, {sealed.artifacts_added} artifacts stored")
+                said = f"entry {sealed.index} {sealed.identity}: {what}, {sealed.artifacts_added} artifacts stored"
+                with done(f"entry {sealed.index} {sealed.identity} stands"):
+                    typer.echo(printable(said))
     if as_json:
-        print_json({"sealed": done})
+        with done("what was to be sealed is sealed"):
+            print_json({"sealed": every})
 
 
 def checkpoint(
@@ -256,11 +271,12 @@ def checkpoint(
     with progress_bar(opened.log_path.stat().st_size, "checking") as progress:
         made = make_checkpoint(opened, signer, lock_timeout_s=wait, progress=progress)
     head = made.checkpoint
-    if as_json:
-        print_json({"origin": head.origin, "size": head.size, "root": head.root.hex(), "added": made.added})
-        return
-    said = "signed" if made.added else "nothing is new; signed already"
-    typer.echo(f"head of {head.size} entries, root {head.root.hex()}: {said}")
+    with done(f"the head of {head.size} entries, root {head.root.hex()}, is signed and stands"):
+        if as_json:
+            print_json({"origin": head.origin, "size": head.size, "root": head.root.hex(), "added": made.added})
+            return
+        said = "signed" if made.added else "nothing is new; signed already"
+        typer.echo(f"head of {head.size} entries, root {head.root.hex()}: {said}")
 
 
 def recover(
@@ -272,38 +288,46 @@ def recover(
     from k3_ledger.ledger.writer.recover import recover as recover_ledger
     from k3_ledger.ledger.writer.store import Ledger
 
-    done = recover_ledger(Ledger.open(ledger, torn=True), lock_timeout_s=wait)
+    made = recover_ledger(Ledger.open(ledger, torn=True), lock_timeout_s=wait)
+    with done(
+        f"{made.entries} entries are whole" + (f", and what was cut is kept in {made.kept}" if made.kept else "")
+    ):
+        _say_recovered(made, as_json=as_json)
+
+
+def _say_recovered(made: Recovered, *, as_json: bool) -> None:
+    """What :func:`recover` found and did."""
     if as_json:
         print_json(
             {
-                "entries": done.entries,
-                "offset": done.offset,
-                "cut": done.cut,
-                "kept": None if done.kept is None else str(done.kept),
-                "complete": done.complete,
-                "restored": done.restored,
-                "removed": done.removed,
+                "entries": made.entries,
+                "offset": made.offset,
+                "cut": made.cut,
+                "kept": None if made.kept is None else str(made.kept),
+                "complete": made.complete,
+                "restored": made.restored,
+                "removed": made.removed,
             }
         )
         return
-    if done.restored:
+    if made.restored:
         typer.echo(
-            f"put the line feed back behind entry {done.entries - 1}: a signed head commits to it, and it was "
-            f"all that was missing; the line as it was is kept in {done.kept}"
+            f"put the line feed back behind entry {made.entries - 1}: a signed head commits to it, and it was "
+            f"all that was missing; the line as it was is kept in {made.kept}"
         )
         return
-    if done.removed:
-        kept = f"{done.cut} bytes are kept in {done.kept}" if done.cut else "it was empty"
+    if made.removed:
+        kept = f"{made.cut} bytes are kept in {made.kept}" if made.cut else "it was empty"
         typer.echo(f"no entry was whole, so ledger.jsonl was taken away; {kept}")
         typer.echo(
             "note: `k3-ledger init` can make a ledger there now; if this one ever held entries, restore a copy instead"
         )
         return
-    if not done.cut:
-        typer.echo(f"nothing is torn: {done.entries} entries, {done.offset} bytes")
+    if not made.cut:
+        typer.echo(f"nothing is torn: {made.entries} entries, {made.offset} bytes")
         return
-    typer.echo(f"cut {done.cut} bytes off at byte {done.offset}, kept in {done.kept}; {done.entries} entries are whole")
-    if done.complete:
+    typer.echo(f"cut {made.cut} bytes off at byte {made.offset}, kept in {made.kept}; {made.entries} entries are whole")
+    if made.complete:
         typer.echo(
             "note: they are one complete entry whose line feed was never written; whether its append was acknowledged "
             "cannot be told from the file; append it again if you want it"
@@ -320,9 +344,9 @@ def index(
     from k3_ledger.ledger.writer.store import Ledger
 
     opened = Ledger.open(ledger)
-    done = refresh_index(opened, rebuild=rebuild, compare=True)
+    made = refresh_index(opened, rebuild=rebuild, compare=True)
     if as_json:
-        print_json({"entries": done.entries, "added": done.added, "rebuilt": done.rebuilt})
+        print_json({"entries": made.entries, "added": made.added, "rebuilt": made.rebuilt})
         return
-    how = "built anew" if done.rebuilt else f"{done.added} added"
-    typer.echo(f"{opened.index_path}: {done.entries} entries, {how}")
+    how = "built anew" if made.rebuilt else f"{made.added} added"
+    typer.echo(f"{opened.index_path}: {made.entries} entries, {how}")

@@ -99,6 +99,7 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
     from k3_ledger.cli import memory as memories
     from k3_ledger.cli.opening import is_log, opened
     from k3_ledger.cli.render import print_report
+    from k3_ledger.cli.told import found
     from k3_ledger.cli.trust import load_policy
     from k3_ledger.schemas.errors import LedgerError
     from k3_ledger.verify.log import Options
@@ -154,7 +155,8 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
             _keep_evidence(evidence, memory, held, shown, report)
     except LedgerError as error:
         refused = error
-    print_report(report, as_json=as_json)
+    with found(int(report.exit_code)):
+        print_report(report, as_json=as_json)
     codes = [fail(said) for said in (other, refused) if said is not None]
     raise typer.Exit(int(report.exit_code) or max(codes, default=0))
 

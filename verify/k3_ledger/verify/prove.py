@@ -140,7 +140,7 @@ def rests_on(
     Raises:
         ProofError: there are too many of them for a proof file (``PROOF_TOO_LARGE``).
     """
-    note = parse_note(checkpoint)
+    note = parse_note(checkpoint, position=Position(source="checkpoint"))
     if _has_thresholds(key_lines):
         covered = parse_checkpoint(note.text).size
         needed = {position: raw for position, raw in key_lines.items() if position < covered}

@@ -235,7 +235,13 @@ def _read(path: Path, *, private: bool) -> bytes:
                 expected="mode 0600", found=f"mode {stat.S_IMODE(mode):04o}",
                 hint=f"chmod 600 {path} (copy it first where modes are not kept); rotate it if others may have read it",
             )  # fmt: skip
-        data = os.read(fd, MAX_KEY_FILE + 1)
+        try:
+            data = os.read(fd, MAX_KEY_FILE + 1)
+        except OSError as error:
+            raise _key_error(
+                Code.KEY_FILE_UNREADABLE, path, "cannot read the key file", found=os.strerror(error.errno or 0),
+                hint="restore the file from a copy; keep two",
+            ) from error  # fmt: skip
     if len(data) > MAX_KEY_FILE:
         raise _key_error(
             Code.KEY_FILE_MALFORMED, path, f"the file is longer than {MAX_KEY_FILE:,} bytes, so it is no key file"

@@ -84,7 +84,8 @@ def write_tiles(
             position=Position(source=str(ledger.checkpoint_path)),
         )
     note = heads[ledger.checkpoint_path]
-    head = parse_checkpoint(parse_note(note).text, position=Position(source=str(ledger.checkpoint_path)))
+    place = Position(source=str(ledger.checkpoint_path))
+    head = parse_checkpoint(parse_note(note, position=place).text, position=place)
     target = ledger if out is None else Ledger(out, ledger.disk)
     with storage_errors(target.root, "write tiles", output=out is not None):
         _make_directories(target.disk, target.root)
