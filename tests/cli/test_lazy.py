@@ -21,7 +21,7 @@ def test_asking_for_the_version_imports_no_command() -> None:
     )
     names = "print(sorted(m for m in sys.modules if m.startswith('k3_ledger.cli.')))"
     done = subprocess.run([sys.executable, "-c", f"{program}\n{names}"], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "['k3_ledger.cli.lazy']"
+    assert done.stdout.splitlines()[-1] == "['k3_ledger.cli.lazy', 'k3_ledger.cli.told']"
 
 
 def test_an_unknown_command_is_unknown() -> None:
