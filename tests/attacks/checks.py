@@ -23,6 +23,7 @@ from k3_ledger.ledger.core.proof import ProofEntry, ProofFile
 from k3_ledger.ledger.core.rootactions import rest
 from k3_ledger.ledger.core.tiles import parse_entries, parse_hashes
 from k3_ledger.rescore.claims.status import Part, Status
+from k3_ledger.rescore.judgements import check_verdicts
 from k3_ledger.schemas.decode import decode
 from k3_ledger.verify.heads import Heads
 
@@ -41,6 +42,11 @@ def _nothing(*_: object, **__: object) -> tuple[()]:
 
 def _none(*_: object, **__: object) -> None:
     return None
+
+
+def _derived_for_nothing(*given: Any) -> list[None]:
+    """Verdicts that are read, with all that pins rest on, and believed."""
+    return [None for _ in check_verdicts(*given)]
 
 
 def _believed(_text: str, sig: Any, verifiers: Any, *_: object) -> VerifiedSignature:
@@ -325,7 +331,7 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "verify.policy._typed": ((f"{VERIFY}.policy._typed", lambda table, key, *_: table.get(key)),),
     "verify.policy.TrustPolicy.__post_init__": ((f"{VERIFY}.policy.TrustPolicy.__post_init__", _none),),
     # judgements
-    "rescore.judgements.check_verdicts": (("k3_ledger.rescore.judgements.check_verdicts", _nothing),),
+    "rescore.judgements.check_verdicts": (("k3_ledger.rescore.judgements.check_verdicts", _derived_for_nothing),),
     "rescore.judgements._rests_on_what_was_taken_back": (
         ("k3_ledger.rescore.judgements._rests_on_what_was_taken_back", _none),
     ),

@@ -30,7 +30,7 @@ from tests.ledgers import JUDGE, ORIGIN, ROOT, RUNNER, key_body, run_body, sign_
 from tests.static_host import lay_out, ledger_files, mirror_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
 
     from k3_ledger.ledger.core.tiles import Tile
 
@@ -367,7 +367,7 @@ def poison_an_artifact_in_the_readers_cache(world: World) -> CacheTrial:
 class Changing(MemorySource):
     """A log that is another one at some of the times that it is read."""
 
-    def __init__(self, log: bytes, then: bytes, checkpoint: bytes, *, when: tuple[int, ...]) -> None:
+    def __init__(self, log: bytes, then: bytes, checkpoint: bytes, *, when: Container[int]) -> None:
         super().__init__(log, checkpoint=checkpoint, artifacts={DIGEST: SAMPLES})
         self._then, self._when = then, when
         self._read = 0
@@ -383,7 +383,7 @@ def change_the_log_between_two_readings(world: World) -> LogTrial:
     """What is judged later has to be what was verified: the tier of a verdict becomes another one in between."""
     honest = world.ledger.data
     then = honest.replace(b'"tier":"XL"', b'"tier":"XX"')
-    return LogTrial(source=lambda: Changing(honest, then, world.ledger.head(), when=(3, 4)))
+    return LogTrial(source=lambda: Changing(honest, then, world.ledger.head(), when=range(3, 9)))
 
 
 @attack

@@ -70,7 +70,10 @@ def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Re
         material = Material("nothing that can be judged")
         for tally in tallies.values():
             tally.detail = _NOT_JUDGED
-    for name, found in (("verdicts", check_verdicts(log, material, lost)), ("pins", trace_pins(material, lost))):
+        steps: tuple[tuple[str, Iterable[Finding | None]], ...] = ()
+    else:
+        steps = (("verdicts", check_verdicts(log, material, lost)), ("pins", trace_pins(material, lost)))
+    for name, found in steps:
         tally = tallies[name]
         for outcome in found:
             if outcome is None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from k3_ledger.ledger.core.chain import entry_identity, genesis_prev, signed_message
 from k3_ledger.ledger.core.framing import HEAD, MAX_LINE, format_line
 from k3_ledger.ledger.core.keyring import Keyring
-from k3_ledger.ledger.core.lines import TailKind, check_is_ledger
+from k3_ledger.ledger.core.lines import MAX_JUNK, TailKind, check_is_ledger
 from k3_ledger.ledger.regular import open_regular, read_up_to, stands_there
 from k3_ledger.ledger.writer.append import Writer
 from k3_ledger.ledger.writer.batch import refusal, utc_now
@@ -167,6 +167,8 @@ class Ledger:
     def _is_cut(file: BinaryIO) -> bool:
         """Whether a file without an entry is what a cut leaves of the first one, down to nothing."""
         size = file.seek(0, os.SEEK_END)
+        if size > MAX_JUNK:
+            return False  # no entry is so long, and nobody need read all of it
         try:
             tail = tail_of(lambda count, offset: os.pread(file.fileno(), count, offset), 0, 0, size)
         except MalformedError:
