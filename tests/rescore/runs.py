@@ -62,6 +62,8 @@ def native(speed: str = "60", *, metric: str = "decode", **fields: Any) -> RunIn
     fields.setdefault("guarded", Fraction(100))
     fields.setdefault("guard_pin", figure("100", "pin"))
     fields.setdefault("guard_measured", fields["guard_pin"] and figure("100"))
+    if fields["guarded"]:
+        fields.setdefault("guarded_clock", clock(2048, format_exact(2048 / fields["guarded"]), "0.05"))
     fields.setdefault("samples", 7)
     fields.setdefault("filled", True)
     return run(speed, metric=metric, **fields)

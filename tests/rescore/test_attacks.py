@@ -8,13 +8,14 @@ from fractions import Fraction
 import pytest
 
 from k3_ledger.rescore.inputs import Parity
+from k3_ledger.rescore.rules.registry import find_rule
 from k3_ledger.schemas.outcomes import Outcome
 from tests.rescore.runs import SUITE, at_depth, clock, figure, gate, native, parity, run, verdict
 
 HOUSE = {"decode": "house-1.decode", "prefill": "house-1.prefill"}
 
 
-@pytest.fixture(autouse=True, params=["house-1", "house-2", "house-3", "house-4"])
+@pytest.fixture(autouse=True, params=["house-1", "house-2", "house-3", "house-4", "house-5"])
 def _every_house_rule(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     for metric in HOUSE:
         monkeypatch.setitem(HOUSE, metric, f"{request.param}.{metric}")
@@ -28,7 +29,8 @@ def test_an_honest_run_passes_every_gate(metric: str) -> None:
     found = verdict(HOUSE[metric], native("60", metric=metric))
     assert (found.tier, found.bound_by, found.not_checked, found.refused_by) == ("XL", "gain", (), ())
     assert [each.name for each in found.gates] == [
-        "correctness", "suite", "sampling", "clock", "ceiling", "ratchet", "guard",
+        "correctness", "suite", "sampling", "clock", "ceiling", "ratchet",
+        *(["guard-clock"] if find_rule(HOUSE[metric]).bears_out else []), "guard",
     ]  # fmt: skip
 
 

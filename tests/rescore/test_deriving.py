@@ -37,7 +37,9 @@ OPEN = replace(
     HOUSE, name="open", ratchet=None, guard=None, sampling=None, clock=None,
     ceiling=Ceiling(Fraction(2), ("decode",), "own-best"), credit=Credit(Fraction(1), anchor=False),
 )  # fmt: skip
-RULES = {rule.sha256: rule for rule in (HOUSE, OPEN)}
+BORNE_OUT = replace(OPEN, name="borne-out", arithmetic="measured-gain/5", clock=HOUSE.clock)
+"""One whose frontier is the greatest of all that stood."""
+RULES = {rule.sha256: rule for rule in (HOUSE, OPEN, BORNE_OUT)}
 
 
 def take_back(builder: Builder, identity: str) -> None:
@@ -94,6 +96,7 @@ def histories(draw: st.DrawFn) -> Builder:
     """Runs, pins and verdicts, honest and not, with supersessions of all of them in between."""
     builder = Builder().open()
     builder.add("rule", rule_body(OPEN), JUDGE)
+    builder.add("rule", rule_body(BORNE_OUT), JUDGE)
     named: list[str] = []
     for _ in range(draw(st.integers(3, 12))):
         what = draw(st.integers(0, 9))
@@ -103,7 +106,7 @@ def histories(draw: st.DrawFn) -> Builder:
         elif what <= 2 and named:
             take_back(builder, draw(st.sampled_from(named)))
         elif what <= 4 and named:
-            rule = draw(st.sampled_from([HOUSE, OPEN]))
+            rule = draw(st.sampled_from([HOUSE, OPEN, BORNE_OUT]))
             for body in list(new_verdicts(rescore(gather(verified(builder)).candidates, rule)))[-3:]:
                 change = draw(st.sampled_from([{}, {}, {}, {"tier": "L"}, {"metric": "other"}, {"target": named[0]}]))
                 named.append(builder.add("verdict", {**body, **change}, JUDGE))
@@ -111,7 +114,9 @@ def histories(draw: st.DrawFn) -> Builder:
             named.append(builder.add("import", imported(draw(st.sampled_from(["5", "60"]))), LOG))
         elif what <= 7:
             speed = draw(st.sampled_from([49.0, 50.0, 60.0, 70.0, 125.0]))
-            named.append(builder.add("run", receipt(speed, 460.0, round_=draw(st.sampled_from(["r1", None]))), RUNNER))
+            role = draw(st.sampled_from(["candidate", "candidate", "frontier"]))
+            body = receipt(speed, 460.0, role=role, round_=draw(st.sampled_from(["r1", None])))
+            named.append(builder.add("run", body, RUNNER))
         else:
             named.append(builder.add("run", draw(bodies()), RUNNER))
     if draw(st.integers(0, 5)) == 0:

@@ -14,7 +14,7 @@ from k3_ledger.rescore.rules.registry import RULES, find_rule
 from k3_ledger.rescore.rules.score import apply_arithmetic
 from k3_ledger.rescore.rules.verdict import Verdict
 from k3_ledger.schemas.outcomes import ExitCode, Outcome, Severity
-from tests.rescore.runs import clock, gate, native, run
+from tests.rescore.runs import clock, gate, native, run, verdict
 
 
 def finding(rule: str, fault: Fault, settings: Settings | None = None) -> LintFinding:
@@ -117,7 +117,7 @@ def test_the_ceiling_expires_at_the_very_frontier_that_is_named(frontier: str, t
 
 
 def test_the_house_rules_have_no_finding_at_all() -> None:
-    for name in ("house-4.decode", "house-4.prefill"):
+    for name in ("house-5.decode", "house-5.prefill"):
         report = lint(find_rule(name))
         assert report.findings == ()
         assert report.exit_code is ExitCode.VERIFIED
@@ -139,7 +139,7 @@ def test_a_guard_that_takes_a_pin_entry_at_its_word_was_fixed_in_the_third(name:
     assert gate(f"house-3.{metric}", inputs, "guard").outcome is Outcome.NOT_CHECKED
 
 
-@pytest.mark.parametrize("name", [name for name in RULES if name.startswith("house-") and "house-4" not in name])
+@pytest.mark.parametrize("name", [name for name in RULES if name.startswith(("house-1", "house-2", "house-3"))])
 def test_a_clock_that_refuses_what_it_cannot_prove_was_fixed_in_the_fourth(name: str) -> None:
     found = finding(name, Fault.CLOCK_REFUSES_UNPROVED)
     assert (found.reach, str(found.region)) == (Reach.LIVE, "any claim")
@@ -149,7 +149,35 @@ def test_a_clock_that_refuses_what_it_cannot_prove_was_fixed_in_the_fourth(name:
     inputs = native("1", metric=metric, clock=reading)
     assert gate(name, inputs, "clock").outcome is Outcome.FAIL
     assert gate(f"house-4.{metric}", inputs, "clock").outcome is Outcome.NOT_CHECKED
-    assert lint(find_rule(f"house-3.{metric}")).faults == {Fault.CLOCK_REFUSES_UNPROVED}
+    assert lint(find_rule(f"house-3.{metric}")).faults == {Fault.CLOCK_REFUSES_UNPROVED, *FOURTH}
+
+
+FOURTH = {Fault.CLOCK_WIDER_THAN_TIERS, Fault.GUARD_WITHOUT_CLOCK, Fault.FRONTIER_FALLS}
+
+
+@pytest.mark.parametrize("metric", ["decode", "prefill"])
+def test_what_the_fifth_fixed_is_found_in_the_fourth_and_its_witnesses_show_it(metric: str) -> None:
+    name, fixed = f"house-4.{metric}", f"house-5.{metric}"
+    assert lint(find_rule(name)).faults == FOURTH
+    given = {fault: {key: Fraction(text) for key, text in finding(name, fault).witness} for fault in FOURTH}
+    wide = given[Fault.CLOCK_WIDER_THAN_TIERS]
+    inputs = native(
+        str(wide["claim"]), frontier=str(wide["frontier"]), reference=None, metric=metric,
+        clock=clock(2048, str(2048 / wide["clock"]), "1"),
+    )  # fmt: skip
+    assert verdict(name, inputs).tier == "XL"
+    assert verdict(fixed, inputs).tier == "none"
+    guard = given[Fault.GUARD_WITHOUT_CLOCK]
+    inputs = native(
+        metric=metric, guarded=guard["guarded"], guard_pin=Figure(guard["pin"], "pin"),
+        guard_measured=Figure(guard["pin"], "receipt"),
+        guarded_clock=clock(2048, str(2048 / guard["guarded_clock"]), "1"),
+    )  # fmt: skip
+    assert gate(name, inputs, "guard").outcome is Outcome.PASS
+    assert gate(fixed, inputs, "guard-clock").outcome is Outcome.FAIL
+    slow = given[Fault.FRONTIER_FALLS]
+    assert verdict(name, native(str(slow["claim"]), frontier=str(slow["measured"]), metric=metric)).tier == "XL"
+    assert verdict(fixed, native(str(slow["claim"]), frontier=str(slow["pin"]), metric=metric)).tier == "none"
 
 
 def test_every_release_has_something_live() -> None:

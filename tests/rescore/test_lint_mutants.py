@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.rules.parameters import Rule
 
 F = Fraction
-CLEAN = find_rule("house-4.decode")
+CLEAN = find_rule("house-5.decode")
 REFERENCE = ("reference:decode@131072/m/q/n", F(20))
 FRONTIER = ("frontier:decode@131072/m/q/n", F(30))
 GUARD = ("guard:prefill@32768/m/q/n", F(100))
@@ -37,6 +37,9 @@ def changed(**parts: Any) -> Rule:
 def fixed_clock(**fields: Any) -> Clock:
     return replace(Clock(("decode", "prefill"), "claim", 10_000, F("1.5"), F("1.5"), F(1)), **fields)
 
+
+EARLIER = {Fault.CLOCK_WIDER_THAN_TIERS, Fault.GUARD_WITHOUT_CLOCK, Fault.FRONTIER_FALLS}
+"""What every arithmetic before the newest has."""
 
 MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     ("unchanged", CLEAN, set()),
@@ -67,18 +70,50 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     ("cap 2 for another metric only", changed(credit=Credit(F(2), anchor_off=("decode",))), set()),
     ("no credit", changed(credit=Credit(F(0))), {Fault.CREDIT_NOT_MONOTONE}),
     ("credit for less", changed(credit=Credit(F(-1))), {Fault.CREDIT_NOT_MONOTONE}),
-    ("a loss is significant", changed(tiers={"significance": F("-0.01")}), {Fault.LOSS_IS_CREDITED}),
+    (
+        "a loss is significant",
+        changed(tiers={"significance": F("-0.01")}),
+        {Fault.LOSS_IS_CREDITED, Fault.CLOCK_WIDER_THAN_TIERS},
+    ),
     ("bars swapped", changed(tiers={"steps": (("XL", F("0.1")), ("L", F("0.18")))}), {Fault.TIER_UNREACHABLE}),
     ("bars equal", changed(tiers={"steps": (("XL", F("0.1")), ("L", F("0.1")))}), {Fault.TIER_UNREACHABLE}),
     ("a bar at the significance", changed(tiers={"steps": (("XL", F("0.02")),)}), {Fault.TIER_UNREACHABLE}),
-    ("a bar at zero", changed(tiers={"steps": (("XL", F(0)),), "significance": F(0)}), {Fault.TIER_UNREACHABLE}),
+    (
+        "a bar at zero",
+        changed(tiers={"steps": (("XL", F(0)),), "significance": F(0)}),
+        {Fault.TIER_UNREACHABLE, Fault.CLOCK_WIDER_THAN_TIERS},
+    ),
+    ("what the clock allows, and no more", changed(tiers={"significance": F("0.01")}), set()),
+    ("less than the clock allows", changed(tiers={"significance": F("0.0099")}), {Fault.CLOCK_WIDER_THAN_TIERS}),
+    (
+        "less than the clock allows, and no claim above it",
+        changed(tiers={"significance": F(0)}, clock=fixed_clock(claim_over_clock=F(1), jitter=F(0))),
+        set(),
+    ),
+    (
+        "the clock's number",
+        changed(tiers={"significance": F(0)}, clock=fixed_clock(reading="clock", jitter=F(0))),
+        set(),
+    ),
+    ("a guarded metric without a clock", changed(clock={"metrics": ("decode",)}), {Fault.GUARD_WITHOUT_CLOCK}),
+    (
+        "the fourth, without a guard",
+        replace(CLEAN, arithmetic="measured-gain/4", guard=None),
+        EARLIER - {Fault.GUARD_WITHOUT_CLOCK},
+    ),
+    (
+        "the fourth, with narrow bounds",
+        replace(changed(clock=fixed_clock(claim_over_clock=F("1.02"), jitter=F(0))), arithmetic="measured-gain/4"),
+        EARLIER - {Fault.CLOCK_WIDER_THAN_TIERS},
+    ),
+    ("the fourth", replace(CLEAN, arithmetic="measured-gain/4"), EARLIER),
     (
         "any gain is significant, anchored",
         changed(tiers={"significance": F(0)}, credit=Credit(F(1)), pins=(REFERENCE, FRONTIER)),
-        set(),
+        {Fault.CLOCK_WIDER_THAN_TIERS},
     ),
     ("no bars", changed(tiers={"steps": ()}), set()),
-    ("no clock", changed(clock=None), {Fault.NO_CLOCK}),
+    ("no clock", changed(clock=None), {Fault.NO_CLOCK, Fault.GUARD_WITHOUT_CLOCK}),
     ("a clock for the other metric", changed(clock={"metrics": ("prefill",)}), {Fault.NO_CLOCK}),
     ("one side", changed(clock={"clock_over_claim": None}), {Fault.ONE_SIDED_CLOCK}),
     ("a bound under one", changed(clock={"claim_over_clock": F("0.9")}), {Fault.CLOCK_REFUSES_HONEST}),
@@ -231,28 +266,28 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     (
         "a pin entry at its word",
         replace(CLEAN, arithmetic="measured-gain/2"),
-        {Fault.GUARD_PIN_UNRECONCILED, Fault.CLOCK_REFUSES_UNPROVED},
+        {Fault.GUARD_PIN_UNRECONCILED, Fault.CLOCK_REFUSES_UNPROVED, *EARLIER},
     ),
-    ("short is a lie", replace(CLEAN, arithmetic="measured-gain/3"), {Fault.CLOCK_REFUSES_UNPROVED}),
+    ("short is a lie", replace(CLEAN, arithmetic="measured-gain/3"), {Fault.CLOCK_REFUSES_UNPROVED, *EARLIER}),
     (
         "short is a lie, in tokens",
         replace(changed(clock={"margin": 1000, "jitter_multiple": None, "jitter": F(0)}), arithmetic="measured-gain/3"),
-        {Fault.CLOCK_REFUSES_UNPROVED},
+        {Fault.CLOCK_REFUSES_UNPROVED, *EARLIER},
     ),
     (
         "nothing can be too short",
         replace(changed(clock={"margin": 1, "jitter_multiple": None, "jitter": F(0)}), arithmetic="measured-gain/3"),
-        set(),
+        EARLIER,
     ),
     (
         "short in two tokens",
         replace(changed(clock={"margin": 2, "jitter_multiple": None, "jitter": F(0)}), arithmetic="measured-gain/3"),
-        {Fault.CLOCK_REFUSES_UNPROVED},
+        {Fault.CLOCK_REFUSES_UNPROVED, *EARLIER},
     ),
     (
         "no clock for the scored metric",
         replace(changed(clock={"metrics": ("prefill",)}), arithmetic="measured-gain/3"),
-        {Fault.NO_CLOCK},
+        {Fault.NO_CLOCK, Fault.GUARD_WITHOUT_CLOCK, Fault.FRONTIER_FALLS},
     ),
     (
         "gates that do not grade",
@@ -279,7 +314,7 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
             ceiling=Ceiling(F(10), ("decode",), "own-reference"),
             pins=(REFERENCE,),
         ),
-        {Fault.MARGIN_DROWNS, Fault.CEILING_ABOVE_CROSSOVER, Fault.CEILING_EXPIRES},
+        {Fault.MARGIN_DROWNS, Fault.CEILING_ABOVE_CROSSOVER, Fault.CEILING_EXPIRES, Fault.GUARD_WITHOUT_CLOCK},
     ),
     (
         "a ceiling just below it",
@@ -288,7 +323,7 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
             ceiling=Ceiling(F(10), ("decode",), "own-reference"),
             pins=(REFERENCE,),
         ),
-        {Fault.MARGIN_DROWNS, Fault.CEILING_EXPIRES},
+        {Fault.MARGIN_DROWNS, Fault.CEILING_EXPIRES, Fault.GUARD_WITHOUT_CLOCK},
     ),
     (
         "a ceiling from its own metric's reference, by another name",
@@ -322,7 +357,7 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     (
         "no guard to reconcile",
         replace(CLEAN, arithmetic="measured-gain/2", guard=None),
-        {Fault.CLOCK_REFUSES_UNPROVED},
+        {Fault.CLOCK_REFUSES_UNPROVED, Fault.CLOCK_WIDER_THAN_TIERS, Fault.FRONTIER_FALLS},
     ),
 ]
 

@@ -50,6 +50,13 @@ RULES: dict[str, Rule] = {
         sampling=HOUSE.sampling,
         clock=replace(HOUSE.clock, margin=2049, clock_over_claim=None),  # type: ignore[type-var]
     ),
+    "house, borne out": replace(find_rule("house-5.decode"), sampling=HOUSE.sampling),
+    "house, borne out in coarse figures": replace(
+        find_rule("house-5.decode"), sampling=HOUSE.sampling, precision=Precision(2, 1, 9), ratchet=None
+    ),
+    "house, borne out, of prefill": replace(find_rule("house-5.prefill"), sampling=HOUSE.sampling, ratchet=None),
+    "house, borne out without a guard": replace(find_rule("house-5.decode"), sampling=None, guard=None, ratchet=None),
+    "house, borne out without a clock": replace(find_rule("house-5.decode"), sampling=None, clock=None, ratchet=None),
     "house, coarse": replace(HOUSE, precision=Precision(2, 1, 9)),
     "house, anchored": replace(HOUSE, credit=Credit(Fraction(2))),
     "house, open": replace(HOUSE, ratchet=None, guard=None, sampling=None, clock=None, ceiling=None),

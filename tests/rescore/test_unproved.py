@@ -196,6 +196,8 @@ FROZEN = {
     "house-3.prefill": "087573461d0b5bff",
     "house-4.decode": "22e7e2548b4e1377",
     "house-4.prefill": "18c19a737932b776",
+    "house-5.decode": "f3b024a6798b762c",
+    "house-5.prefill": "2bd20fbde23f8367",
 }
 
 

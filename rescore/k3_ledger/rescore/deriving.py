@@ -163,6 +163,7 @@ class _Pass:
         gathering.void = survey.standing.gone()
         gathering.references = Spans(asked)  # type: ignore[assignment]
         gathering.frontiers = Spans(asked)  # type: ignore[assignment]
+        gathering.greatest = Spans(asked)  # type: ignore[assignment]
         gathering.round_frontier = Spans(asked, kept)  # type: ignore[assignment]
         gathering.round_parity = Spans(asked, kept)  # type: ignore[assignment]
         gathering.figures = Pins(asked)  # type: ignore[assignment]
@@ -185,9 +186,12 @@ class _Pass:
                 yield from self._judge(entry)
                 self.feed.fill()
             else:
-                self.asked.up_to(self.survey.standing.since.get(entry.identity, HEAD))
-                self.gathering.take(entry)
-                self._forget()
+                until = self.survey.standing.since.get(entry.identity, HEAD)
+                while until > entry.index:  # once for every span in which it raises the same, or nothing
+                    self.asked.up_to(until)
+                    self.gathering.take(entry)
+                    self._forget()
+                    until = self.asked.after
 
     def _keep(self, entry: VerifiedEntry) -> None:
         """Keep what the source of a pin measured; what it was held against does not matter."""

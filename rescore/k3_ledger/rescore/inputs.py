@@ -117,6 +117,9 @@ class RunInputs:
         guard_pin: value that the guarded metric is held against, when the run's record or a caller names one.
         guard_measured: newest measurement of the guarded metric on the frontier build: that of the run's own round,
             else the last one before the run.
+        guarded_clock: reading of the wall clock for the guarded metric.
+        alarm: what the frontier run of the run's own round measured, where that is too far below the frontier that the
+            run is held against for anything of the round to be scored; None where it is not.
         samples: least number of repetitions of any length timed; None when no record says.
         filled: whether all context was real tokens; None when no record says.
         at: when it was scored, for the rule in force.
@@ -137,6 +140,8 @@ class RunInputs:
     guarded: Fraction | None = None
     guard_pin: Figure | None = None
     guard_measured: Figure | None = None
+    guarded_clock: ClockReading | None = None
+    alarm: Figure | None = None
     exact: Fraction | None = None
     samples: int | None = None
     filled: bool | None = None

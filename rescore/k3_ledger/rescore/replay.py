@@ -30,7 +30,7 @@ from k3_ledger.verify.log import VerifiedLog
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
-    from k3_ledger.rescore.inputs import Parity
+    from k3_ledger.rescore.inputs import ClockReading, Parity
     from k3_ledger.rescore.native import ActorSpeed
     from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.rescore.slots import Role, Track
@@ -79,6 +79,8 @@ class Candidate:
         attestation: what attests the foreign receipt, as it says itself; None for a receipt of this ledger.
         measured: newest measurement of the frontier build by track: that of the run's own round, else the last one.
         rules: rules that the ledger itself had published by then, oldest first.
+        built: greatest measurement of the frontier build on its track by then, in whatever round.
+        clocks: readings of the wall clock for every other metric of the same build.
         index: position of its entry; None for a log that was never imported.
         known: digests of the rules whose verdicts count: those that are registered, and those of the ledger itself.
     """
@@ -93,6 +95,8 @@ class Candidate:
     attestation: str | None = None
     measured: Mapping[Track, Figure] = field(default_factory=dict)
     rules: tuple[Rule, ...] = ()
+    built: Figure | None = None
+    clocks: Mapping[Track, ClockReading] = field(default_factory=dict)
     index: int | None = None
     known: Container[str] = REGISTERED
 
@@ -315,6 +319,7 @@ class Gathering:
         self.by_identity: dict[str, list[Candidate]] = {}
         self.references: dict[Track, Figure] = {}
         self.frontiers: dict[Track, Figure] = {}
+        self.greatest: dict[Track, Figure] = {}
         self.round_frontier: dict[tuple[str, Track], Figure] = {}
         self.round_parity: dict[str, Parity] = {}
         self.figures: dict[str, Figure] = {}
@@ -395,6 +400,9 @@ class Gathering:
                 self.references[item.track] = figure
             elif body.role == "frontier":
                 self.frontiers[item.track] = figure
+                known = self.greatest.get(item.track)
+                if known is None or figure.value > known.value:
+                    self.greatest[item.track] = figure
                 if body.round is not None:
                     self.round_frontier[body.round, item.track] = figure
                     if parity is not None:
@@ -422,6 +430,7 @@ class Gathering:
                 at=at,
             )
             others = {track: value for track, value in values.items() if track != item.track}
+            clocks = {one.track: one.clock for one in measured if one.clock is not None and one.track in others}
             found.append(
                 Candidate(
                     identity,
@@ -432,6 +441,8 @@ class Gathering:
                     pins=self.figures,
                     measured=self._measured(body.round, others),
                     rules=self.published,
+                    built=self.greatest.get(item.track),
+                    clocks=clocks,
                     index=index,
                     known=self.material.known,
                 )

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from k3_ledger.rescore.exact import format_percent
 from k3_ledger.rescore.inputs import Figure
+from k3_ledger.rescore.rules.guards import DRIFT
+from k3_ledger.rescore.rules.judging import count_claims
 from k3_ledger.rescore.rules.registry import in_force
 from k3_ledger.rescore.rules.score import score
 from k3_ledger.rescore.rules.verdict import NONE, REJECT, NotScorable, Verdict
@@ -167,8 +169,13 @@ class Judge:
         run = candidate.run
         if isinstance(result, NotScorable) or result.refused_by or result.not_checked or not self.may_move(candidate):
             return
-        assert run.speed is not None, "may_move() asks"
-        self.best[run.track] = Figure(run.speed, "receipt", source=run.run)
+        rule = self._rule(candidate)
+        assert not isinstance(rule, NotScorable), "it gave a verdict"
+        speed = count_claims(rule, run).speed
+        assert speed is not None, "may_move() asks"
+        known = self.best.get(run.track)
+        if known is None or speed > known.value:
+            self.best[run.track] = Figure(speed, "receipt", source=run.run)
 
     def peek(self, candidate: Candidate, stated: Mapping[str, Figure] | None = None) -> Scored:
         """Judge a run at this point of the order and leave everything as it is.
@@ -217,7 +224,7 @@ class Judge:
 
     def _held(self, rule: Rule, candidate: Candidate) -> RunInputs:
         """The run with the pins it is to be held against, and the guarded metric the rule names."""
-        run = candidate.run
+        run = _raised(candidate) if candidate.native and rule.bears_out else candidate.run
         if candidate.native and run.frontier is None:
             first = Figure(Fraction(0), "receipt", source="no earlier run of this track")
             run = dataclasses.replace(run, frontier=self.best.get(run.track, first))
@@ -229,6 +236,7 @@ class Judge:
                 guarded=candidate.others.get(track),
                 guard_pin=pin or run.guard_pin,
                 guard_measured=candidate.measured.get(track),
+                guarded_clock=candidate.clocks.get(track),
             )
         return run.with_pins(
             frontier=self._pin(rule, run.track.slot("frontier"), tag=False),
@@ -249,6 +257,22 @@ class Judge:
             return None if value is None else Figure(value, "rule", source=rule.name)
         record = next((pin for pin in self.pins if pin.slot == slot), None)
         return None if record is None else Figure(record.value, "file", source=str(record.position))
+
+
+def _raised(candidate: Candidate) -> RunInputs:
+    """The run with a frontier that never falls: the greatest of its round's, its pin and any frontier build's before.
+
+    Where the round's own is more than :data:`DRIFT` below the others, that is an alarm: equality is none.
+    """
+    run, own = candidate.run, candidate.run.frontier
+    figures = [candidate.pins.get(run.track.slot("frontier")), candidate.built]
+    held = max([figure for figure in figures if figure], key=lambda figure: figure.value, default=None)
+    if held is None:
+        return run
+    if own is None or own.origin == "pin" or own.value < held.value:
+        fell = own is not None and own.origin != "pin" and own.value < (1 - DRIFT) * held.value
+        return dataclasses.replace(run, frontier=held, alarm=own if fell else None)
+    return run
 
 
 def unused_pins(rows: Iterable[Rescored], pins: Pins) -> list[PinRecord]:

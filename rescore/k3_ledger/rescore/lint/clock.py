@@ -10,8 +10,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
-from k3_ledger.rescore.exact import format_exact, format_rounded, quantize
+from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded, quantize
 from k3_ledger.rescore.lint.findings import Fault, LintFinding, Reach
+from k3_ledger.rescore.rules.judging import ALLOWANCE
 from k3_ledger.rescore.rules.parameters import GRADING
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def check_clock_and_ceiling(context: Context) -> Iterator[LintFinding]:
         yield from _crossover(context, clock)
         if context.metric in clock.metrics:
             yield from _unproved(context, clock)
+            yield from _wider(context, clock)
     yield from _ceiling(context)
 
 
@@ -116,6 +118,26 @@ def _unproved(context: Context, clock: Clock) -> Iterator[LintFinding]:
     )
     shows = "refused, though the clock is what was claimed"
     yield LintFinding(Fault.CLOCK_REFUSES_UNPROVED, Reach.LIVE, context.region("claim"), message, witness, shows)
+
+
+def _wider(context: Context, clock: Clock) -> Iterator[LintFinding]:
+    """A claim that the clock refutes and the bound lets through, held against a frontier that is what the clock read.
+
+    Asked of rules whose gates grade alone: the gates of others change no tier.
+    """
+    rule, bound = context.rule, clock.claim_over_clock
+    if rule.arithmetic not in GRADING or clock.reading == "clock":
+        return
+    counts = min(bound, 1 + ALLOWANCE) if rule.bears_out else bound
+    if counts - 1 <= rule.tiers.significance:
+        return
+    message = (
+        f"a claim counts up to {format_exact(counts)}x its clock, and {format_percent(rule.tiers.significance)} % of "
+        "gain is a tier"
+    )
+    witness = (("claim", format_exact(counts)), ("clock", "1"), ("frontier", "1"))
+    shows = f"gains {format_percent(counts - 1)} %, of which the clock saw none"
+    yield LintFinding(Fault.CLOCK_WIDER_THAN_TIERS, Reach.LIVE, context.region("claim"), message, witness, shows)
 
 
 def _room_for_jitter(context: Context, clock: Clock, multiple: Fraction) -> Iterator[LintFinding]:

@@ -36,6 +36,7 @@ class Fault(enum.StrEnum):
     ONE_SIDED_CLOCK = "one-sided-clock"
     CLOCK_REFUSES_HONEST = "clock-refuses-honest"
     CLOCK_REFUSES_UNPROVED = "clock-refuses-unproved"
+    CLOCK_WIDER_THAN_TIERS = "clock-wider-than-tiers"
     MARGIN_WITHOUT_JITTER = "margin-without-jitter"
     MARGIN_DROWNS = "margin-drowns"
     CEILING_ABOVE_CROSSOVER = "ceiling-above-crossover"
@@ -58,6 +59,8 @@ class Fault(enum.StrEnum):
     GUARD_REFUSES_PIN = "guard-refuses-pin"
     GUARD_ADMITS_COLLAPSE = "guard-admits-collapse"
     GUARD_INERT = "guard-inert"
+    GUARD_WITHOUT_CLOCK = "guard-without-clock"
+    FRONTIER_FALLS = "frontier-falls"
     COUNTEREXAMPLE = "counterexample"
 
 
@@ -75,6 +78,7 @@ MEANINGS: Final[Mapping[Fault, str]] = {
     Fault.ONE_SIDED_CLOCK: "a program that does the same work whatever it is asked passes",
     Fault.CLOCK_REFUSES_HONEST: "a claim that equals the clock is refused, or jitter within the rule refuses it",
     Fault.CLOCK_REFUSES_UNPROVED: "a run too short to prove its speed is refused like one that its clock contradicts",
+    Fault.CLOCK_WIDER_THAN_TIERS: "a claim beyond its clock by less than the bound earns a tier by that alone",
     Fault.MARGIN_WITHOUT_JITTER: "a fixed margin whose jitter nobody states: nobody knows when it drowns",
     Fault.MARGIN_DROWNS: "above this speed the margin is worth too few times the jitter",
     Fault.CEILING_ABOVE_CROSSOVER: "from the crossover to the ceiling jitter alone passes for work",
@@ -97,6 +101,8 @@ MEANINGS: Final[Mapping[Fault, str]] = {
     Fault.GUARD_REFUSES_PIN: "the pinned value itself is refused",
     Fault.GUARD_ADMITS_COLLAPSE: "the guarded metric may lose half or more",
     Fault.GUARD_INERT: "the guard passes whatever is measured",
+    Fault.GUARD_WITHOUT_CLOCK: "the guarded metric is what the program says of itself: no clock bears it out",
+    Fault.FRONTIER_FALLS: "a slow frontier run of the round lowers the frontier, and a run as slow earns a tier",
     Fault.COUNTEREXAMPLE: "a search found an input that no other finding accounts for",
 }
 """One line of explanation for each fault."""

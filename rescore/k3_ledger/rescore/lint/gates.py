@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from k3_ledger.rescore.exact import format_exact, format_percent
 from k3_ledger.rescore.lint.findings import Fault, LintFinding, Reach, Region
+from k3_ledger.rescore.rules.parameters import GRADING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,6 +120,7 @@ def check_guard(context: Context) -> Iterator[LintFinding]:
         message = f"{rule.metric} must keep {share} of its pin: the rule itself admits a loss of "
         message += f"{format_percent(1 - rule.least)} %"
         yield LintFinding(Fault.GUARD_ADMITS_COLLAPSE, Reach.LIVE, context.region("guarded"), message)
+    yield from _without_clock(context, rule)
     pin = context.pinned("guard", rule.metric, rule.context)
     if rule.pin == "reconciled":
         if not context.rule.reconciles:
@@ -146,6 +148,33 @@ def check_guard(context: Context) -> Iterator[LintFinding]:
     witness = (("guarded", format_exact(rule.least * pin)), ("measured", format_exact(at)))
     shows = f"passes, {admits} % below what was measured"
     yield LintFinding(Fault.GUARD_PIN_FIXED, context.reach(region, now, None), region, message, witness, shows)
+
+
+def check_frontier(context: Context) -> Iterator[LintFinding]:
+    """Whether the round's own frontier run may lower the frontier; asked of rules whose gates grade alone."""
+    rule = context.rule
+    if rule.arithmetic not in GRADING or rule.bears_out:
+        return
+    known = context.frontier or Fraction(100)
+    slow = known / 2
+    claim = slow * 2 * (1 + rule.tiers.significance) - context.step
+    message = f"{rule.arithmetic} holds a run against its round's frontier run alone, however far below the pin it is"
+    witness = (("pin", format_exact(known)), ("measured", format_exact(slow)), ("claim", format_exact(claim)))
+    shows = f"gains {format_percent((claim - slow) / slow)} %, over the pin {format_percent((claim - known) / known)} %"
+    yield LintFinding(Fault.FRONTIER_FALLS, Reach.LIVE, context.region("frontier"), message, witness, shows)
+
+
+def _without_clock(context: Context, rule: Guard) -> Iterator[LintFinding]:
+    """A guarded metric whose claim no gate holds against a clock; asked of rules whose gates grade alone."""
+    clock, arithmetic = context.rule.clock, context.rule.arithmetic
+    if arithmetic not in GRADING or (context.rule.bears_out and clock and rule.metric in clock.metrics):
+        return
+    who = arithmetic if clock and rule.metric in clock.metrics else "the rule"
+    message = f"{rule.metric} is held above its pin as claimed: {who} does not ask its clock"
+    witness = (("guarded", "100"), ("guarded_clock", "1"), ("pin", "100"))
+    yield LintFinding(
+        Fault.GUARD_WITHOUT_CLOCK, Reach.LIVE, context.region("guarded"), message, witness, "passes, as it claims"
+    )
 
 
 def _unreconciled(context: Context, rule: Guard) -> LintFinding:

@@ -3,8 +3,9 @@
 Credit is the measured gain and is anchored to nothing; the clock bounds both metrics from both sides and its margin
 is sized from the jitter measured beside it; the ceiling rises with the frontier; the guard's pin must agree with what
 was measured last; the agreement bar is over enough rows to tell one bar from another. ``rules lint`` finds nothing in
-the newest of them; up to the second, any pin entry passed for a reconciled one, and up to the third a run that was too
-short to prove its speed was refused like one that lies.
+the newest of them; up to the second, any pin entry passed for a reconciled one, up to the third a run that was too
+short to prove its speed was refused like one that lies, and up to the fourth a claim counted for up to a quarter more
+than its clock showed, the guarded metric was taken at its word, and a slow frontier run of the round lowered the bar.
 """
 
 from __future__ import annotations
@@ -80,6 +81,11 @@ def fourth_house_rule(name: str, metric: str, context: int, guarded: str, guarde
     return replace(third_house_rule(name, metric, context, guarded, guarded_context), arithmetic="measured-gain/4")
 
 
+def fifth_house_rule(name: str, metric: str, context: int, guarded: str, guarded_context: int) -> Rule:
+    """The same where nothing counts beyond what a clock bears out, of either metric, and no frontier falls."""
+    return replace(fourth_house_rule(name, metric, context, guarded, guarded_context), arithmetic="measured-gain/5")
+
+
 HOUSE_RULES: Final = (
     house_rule("house-1.decode", "decode", 131_072, "prefill", 32_768),
     house_rule("house-1.prefill", "prefill", 32_768, "decode", 131_072),
@@ -89,4 +95,6 @@ HOUSE_RULES: Final = (
     third_house_rule("house-3.prefill", "prefill", 32_768, "decode", 131_072),
     fourth_house_rule("house-4.decode", "decode", 131_072, "prefill", 32_768),
     fourth_house_rule("house-4.prefill", "prefill", 32_768, "decode", 131_072),
+    fifth_house_rule("house-5.decode", "decode", 131_072, "prefill", 32_768),
+    fifth_house_rule("house-5.prefill", "prefill", 32_768, "decode", 131_072),
 )

@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
 
 from k3_ledger.rescore.exact import quantize
 from k3_ledger.rescore.native import DECIMALS
 from k3_ledger.rescore.rules.verdict import NotScorable, Pin
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from k3_ledger.rescore.inputs import RunInputs
+    from k3_ledger.rescore.inputs import ClockReading, RunInputs
     from k3_ledger.rescore.rules.parameters import Rule
+
+
+ALLOWANCE: Final = Fraction(1, 100)
+"""Share by which a claim may exceed its clock and count, in ``measured-gain/5``: half of the house rules' significance,
+as the runner allows an engine's own times. Frozen here: a rule never changes."""
+
+
+def count_claims(rule: Rule, run: RunInputs) -> RunInputs:
+    """The run with its claims as far as they count: no further than the clock bears them out, where it is read."""
+    if rule.clock is None or not rule.bears_out:
+        return run
+    if run.track.metric in rule.clock.metrics and run.speed is not None:
+        most = _most(run.clock)
+        if most is not None and most < run.speed:
+            run = replace(run, speed=quantize(most, DECIMALS), exact=most)
+    if rule.guard and rule.guard.metric in rule.clock.metrics and run.guarded is not None:
+        most = _most(run.guarded_clock)
+        if most is not None and most < run.guarded:
+            run = replace(run, guarded=quantize(most, DECIMALS))
+    return run
+
+
+def _most(reading: ClockReading | None) -> Fraction | None:
+    """The most that counts of a claim beside this reading; None where it shows no speed, which its gate says."""
+    if reading is None or reading.seconds <= 0:
+        return None
+    return (1 + ALLOWANCE) * reading.tokens / reading.seconds
 
 
 def scored_speed(rule: Rule, run: RunInputs) -> Fraction | None:

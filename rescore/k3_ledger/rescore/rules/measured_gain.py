@@ -1,4 +1,4 @@
-"""Arithmetics ``measured-gain/1`` to ``/4``: what was measured is what is credited, and every gate grades.
+"""Arithmetics ``measured-gain/1`` to ``/5``: what was measured is what is credited, and every gate grades.
 
 Tier and credit come from the gain over the frontier, with ``anchored-gain/1``'s formulas for what the parameters turn
 on. Unlike there, a run that any gate refuses is REJECT, and a run for which the evidence of any gate is absent earns
@@ -12,7 +12,11 @@ They differ in what the jitter is that the clock's margin is held against: in th
 runs of equal length, from the second on that of their middle half
 (:func:`~k3_ledger.schemas.repetitions.middle_spread`). And in what a reconciled pin is: up to the second any ``pin``
 entry, from the third on one that agrees with the newest measurement of its slot. And in what a clock says that is read
-over too little: up to the third it refuses, in the fourth it leaves the gate open unless it contradicts the claim.
+over too little: up to the third it refuses, from the fourth on it leaves the gate open unless it contradicts the claim.
+
+In the fifth no claim counts for more than its clock bears out, of the guarded metric neither, which has a gate of its
+own for that; and no run of a round is scored whose frontier run fell further below the frontier than drifts may
+(:mod:`k3_ledger.rescore.rescore` says which frontier that is).
 """
 
 from __future__ import annotations
@@ -20,17 +24,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from k3_ledger.rescore.exact import format_exact, format_rounded
 from k3_ledger.rescore.rules.clock import check_clock, check_clock_or_excuse
-from k3_ledger.rescore.rules.guards import check_ceiling, check_guard, check_reconciled_guard
-from k3_ledger.rescore.rules.judging import missing, missing_speed, pins_used, rounded_speed, scored_speed
+from k3_ledger.rescore.rules.guards import DRIFT, check_ceiling, check_guard, check_reconciled_guard
+from k3_ledger.rescore.rules.judging import count_claims, missing, missing_speed, pins_used, rounded_speed, scored_speed
 from k3_ledger.rescore.rules.parity import check_correctness, check_ratchet, check_suite
 from k3_ledger.rescore.rules.tiers import grade
-from k3_ledger.rescore.rules.verdict import BASELINE, NONE, REJECT, Gate, Scored, Step, Verdict
+from k3_ledger.rescore.rules.verdict import BASELINE, NONE, REJECT, Gate, NotScorable, Scored, Step, Verdict
 from k3_ledger.schemas.outcomes import Outcome
 
 if TYPE_CHECKING:
     from k3_ledger.rescore.inputs import RunInputs
-    from k3_ledger.rescore.rules.parameters import Rule, Sampling
+    from k3_ledger.rescore.rules.parameters import Guard, Rule, Sampling
 
 
 def judge(rule: Rule, run: RunInputs) -> Scored:
@@ -39,7 +44,8 @@ def judge(rule: Rule, run: RunInputs) -> Scored:
     Returns:
         A verdict, or what is missing for one.
     """
-    speed = scored_speed(rule, run)
+    counted = count_claims(rule, run)
+    speed = scored_speed(rule, counted)
     if speed is None:
         return missing_speed(rule, run)
     if run.frontier is None:
@@ -48,13 +54,13 @@ def judge(rule: Rule, run: RunInputs) -> Scored:
         rule.tiers,
         rule.credit,
         run.track.metric,
-        speed=rounded_speed(rule, run, speed),
+        speed=rounded_speed(rule, counted, speed),
         frontier=run.frontier.value,
         reference=run.reference.value if run.reference else None,
     )
     if graded is None:
         return missing(rule, run, "reference")
-    gates = _gates(rule, run, first=graded.tier == BASELINE)
+    gates = _gates(rule, run, counted, first=graded.tier == BASELINE)
     tier, bound_by = graded.tier, graded.bound_by
     for outcome, instead in ((Outcome.FAIL, REJECT), (Outcome.NOT_CHECKED, NONE)):
         stopped = [gate for gate in gates if gate.outcome is outcome]
@@ -84,7 +90,20 @@ def judge_by_middle(rule: Rule, run: RunInputs) -> Scored:
     return judge(rule, replace(run, clock=clock))
 
 
-def _gates(rule: Rule, run: RunInputs, *, first: bool) -> tuple[Gate, ...]:
+def judge_borne_out(rule: Rule, run: RunInputs) -> Scored:
+    """The same, of a run whose round measured a frontier that can be believed, with the guarded metric's clock."""
+    if run.alarm is not None and run.frontier is not None:
+        message = (
+            f"alarm: the frontier run of its round measured {format_rounded(run.alarm.value, 2)}/s, below "
+            f"{format_exact(1 - DRIFT)} of the frontier {format_exact(run.frontier.value)}: measure it again"
+        )
+        return NotScorable(run.run, rule.name, "alarm", message, "frontier")
+    clock = run.guarded_clock and replace(run.guarded_clock, jitter=run.guarded_clock.middle)
+    return judge_by_middle(rule, replace(run, guarded_clock=clock))
+
+
+def _gates(rule: Rule, run: RunInputs, counted: RunInputs, *, first: bool) -> tuple[Gate, ...]:
+    """All gates: clocks hold what ``run`` claims, the others what of it was ``counted``."""
     gates = [
         check_correctness(rule.correctness, run.parity),
         check_suite(rule.correctness, run.parity, path=run.track.metric),
@@ -95,19 +114,34 @@ def _gates(rule: Rule, run: RunInputs, *, first: bool) -> tuple[Gate, ...]:
         read = check_clock_or_excuse if rule.excuses else check_clock
         gates.append(read(rule.clock, run.track.metric, run.speed, run.clock))
     if rule.ceiling:
-        ceiling = check_ceiling(rule.ceiling, run, rule.guard.metric if rule.guard else None)
+        ceiling = check_ceiling(rule.ceiling, counted, rule.guard.metric if rule.guard else None)
         unbased = first and ceiling.outcome is Outcome.NOT_CHECKED
         gates.append(Gate("ceiling", Outcome.PASS, "no-frontier") if unbased else ceiling)
     if rule.ratchet:
         ratchet = check_ratchet(rule.ratchet, run.parity, run.frontier_parity)
         gates.append(Gate("ratchet", Outcome.PASS, "no-frontier") if first else ratchet)
     if rule.guard:
-        if rule.reconciles:
-            guard = check_reconciled_guard(rule.guard, run.guarded, run.guard_pin, run.guard_measured)
-        else:
-            guard = check_guard(rule.guard, run.guarded, run.guard_pin)
+        if rule.bears_out and rule.clock:
+            held = check_clock_or_excuse(rule.clock, rule.guard.metric, run.guarded, run.guarded_clock)
+            held = Gate("guard-clock", Outcome.PASS, "no-frontier") if first else replace(held, name="guard-clock")
+            gates.append(held)
+        guard = _guard(rule, rule.guard, run, counted)
         gates.append(Gate("guard", Outcome.PASS, "no-frontier") if first else guard)
     return tuple(gates)
+
+
+def _guard(rule: Rule, guard: Guard, run: RunInputs, counted: RunInputs) -> Gate:
+    """The guard on what counted; where the claim itself would pass nothing fell, it was only not borne out."""
+    found = _guard_of(rule, guard, counted)
+    if found.outcome is not Outcome.FAIL or _guard_of(rule, guard, run).outcome is Outcome.FAIL:
+        return found
+    return replace(found, outcome=Outcome.NOT_CHECKED, reason="not-borne-out", detail=f"{found.detail}, by its clock")
+
+
+def _guard_of(rule: Rule, guard: Guard, run: RunInputs) -> Gate:
+    if rule.reconciles:
+        return check_reconciled_guard(guard, run.guarded, run.guard_pin, run.guard_measured)
+    return check_guard(guard, run.guarded, run.guard_pin)
 
 
 def check_sampling(rule: Sampling, run: RunInputs) -> Gate:

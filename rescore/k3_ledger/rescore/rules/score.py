@@ -48,4 +48,5 @@ _ARITHMETICS: dict[Arithmetic, Callable[[Rule, RunInputs], Scored]] = {
     "measured-gain/2": measured_gain.judge_by_middle,
     "measured-gain/3": measured_gain.judge_by_middle,
     "measured-gain/4": measured_gain.judge_by_middle,
+    "measured-gain/5": measured_gain.judge_borne_out,
 }

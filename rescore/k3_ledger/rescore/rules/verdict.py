@@ -21,7 +21,7 @@ REJECT: Final = "REJECT"
 
 Bound: TypeAlias = Literal[
     "baseline", "significance", "anchor", "cap", "gain", "correctness", "suite", "ratchet", "clock",
-    "ceiling", "guard", "sampling",
+    "ceiling", "guard", "guard-clock", "sampling",
 ]  # fmt: skip
 """What decided a tier: a term of the credit, the significance bar, a gate, or that there was no frontier yet."""
 
@@ -123,14 +123,15 @@ class NotScorable:
     """Why a run cannot be scored under a rule. It is a result, not an error, and never a tier.
 
     Attributes:
-        reason: ``scope`` when the rule scores another metric or context; ``missing`` when a field is absent.
-        field: the field that is missing; None for ``scope``.
+        reason: ``scope`` when the rule scores another metric or context; ``missing`` when a field is absent;
+            ``alarm`` when the frontier run of its round fell too far below the frontier.
+        field: the field that is missing, or sounded the alarm; None for ``scope``.
         message: one lower-case sentence.
     """
 
     run: str
     rule: str
-    reason: Literal["scope", "missing"]
+    reason: Literal["scope", "missing", "alarm"]
     message: str
     field: str | None = field(default=None)
 

@@ -102,7 +102,9 @@ class Grading:
             return REJECT, False
         return (graded if clean else NONE), clean
 
-    def _held_to(self, item: Scored, held: Held, ratchet: bool | None, *, first: bool) -> bool | None:
+    def _held_to(  # noqa: PLR0911 - one return for each thing that can refuse or be missing
+        self, item: Scored, held: Held, ratchet: bool | None, *, first: bool
+    ) -> bool | None:
         """All gates that need a figure, in one word; a first run is held to the ceiling alone, where it has a base."""
         outcome: bool | None = True
         if self.has_ceiling:
@@ -117,10 +119,14 @@ class Grading:
                 return False
             outcome = None
         if self.has_guard:
-            if item.guarded is None or held.least is None:
+            if item.guard_clock is False:
+                return False
+            if item.guarded is None or item.counted is None or held.least is None:
                 return None
             if item.guarded < held.least:
                 return False
+            if item.guard_clock is None or item.counted < held.least:
+                return None
         return outcome
 
     def _grade(self, speed: int, held: Held) -> str | None:

@@ -25,13 +25,15 @@ class Scored(msgspec.Struct, gc=False, frozen=True, array_like=True, tag="scored
         metrics: its metrics in order, the scored one among them.
         at: which of them is scored.
         place: which of the chunk's places it ran at.
-        speed: claim, in ``10**-6`` units per second.
+        speed: claim as far as it counts, in ``10**-6`` units per second.
         correct: False when the bars on agreement refuse it.
         gates: all gates that need neither a pin nor a round: False when one refuses, None when one has no evidence.
         ratchet: the ratchet, where ``kls`` is empty: None when there is no evidence.
         depths: what agreement was graded at, where the ratchet is still to be asked.
         kls: divergence at each of them, with spaces between; empty when the ratchet has nothing more to be asked.
         guarded: claim of the guarded metric, as ``speed``; None when there is none.
+        counted: how much of that counts.
+        guard_clock: what its clock says of it, where the rule asks: None when there is no evidence.
     """
 
     offset: int
@@ -46,6 +48,8 @@ class Scored(msgspec.Struct, gc=False, frozen=True, array_like=True, tag="scored
     depths: Depths
     kls: str
     guarded: int | None
+    counted: int | None
+    guard_clock: bool | None
 
 
 class Unscored(msgspec.Struct, gc=False, frozen=True, array_like=True, tag="unscored"):

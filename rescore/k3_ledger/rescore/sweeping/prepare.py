@@ -45,7 +45,9 @@ class Preparer:
         self.sampling = rule.sampling if rule.arithmetic in GRADING else None
         self.bars = Bars(rule)
         self.ratchet = None if rule.ratchet is None else Ratchet(rule)
-        self.clock = ClockNumbers(rule) if rule.clock else None
+        self.clock = ClockNumbers(rule, rule.scope.metric) if rule.clock else None
+        guarded = rule.clock and rule.guard and rule.bears_out
+        self.guard_clock = ClockNumbers(rule, rule.guard.metric) if rule.guard and guarded else None
         # Rules that score the clock's number, hold a second metric under a ceiling, or have a bar on divergence that
         # is no ordinary one, are left to the explaining path.
         self.usable = (
@@ -136,9 +138,16 @@ class Preparing:
         timing = read_timing(own, middle=preparer.middle)
         if timing is None:
             return ~offset
-        guarded = None
-        if preparer.guard in groups and (guarded := read_speed(groups[preparer.guard])) is None:
-            return ~offset
+        guarded = counted = None
+        guard_clock: bool | None = True
+        if preparer.guard in groups:
+            clock = preparer.guard_clock
+            if clock is None:
+                guarded = counted = read_speed(groups[preparer.guard])
+            elif (beside := read_timing(groups[preparer.guard], middle=preparer.middle)) is not None:
+                guarded, counted, guard_clock = beside.speed, clock.count(beside), clock.check(beside)
+            if guarded is None:
+                return ~offset
         correct: bool | None = None
         ratchet: bool | None = None
         agrees, known = True, True
@@ -157,13 +166,15 @@ class Preparing:
             0 if len(groups) == 1 else list(groups).index(preparer.scope),
             place,
             body.round,
-            timing.speed,
+            timing.speed if preparer.clock is None else preparer.clock.count(timing),
             correct,
             preparer.gates(timing, parity, agrees=agrees),
             ratchet,
             () if known else tuple(depths),
             "" if known else " ".join(kls),
             guarded,
+            counted,
+            guard_clock,
         )
 
     def _hold(self, name: str | None, depths: list[int], kls: list[str]) -> tuple[bool, bool | None]:

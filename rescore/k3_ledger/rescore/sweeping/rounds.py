@@ -35,14 +35,16 @@ class Measured:
 
     Attributes:
         newest: by the frontier build, in ``10**-6`` units per second.
+        greatest: by any frontier build, likewise.
         reference: by the other engine, likewise.
     """
 
-    __slots__ = ("newest", "reference", "track")
+    __slots__ = ("greatest", "newest", "reference", "track")
 
     def __init__(self, track: Track) -> None:
         self.track = track
         self.newest: int | None = None
+        self.greatest: int | None = None
         self.reference: int | None = None
 
 
@@ -119,6 +121,8 @@ class Rounds:
                 measured.reference = speed
                 continue
             measured.newest = speed
+            if measured.greatest is None or speed > measured.greatest:
+                measured.greatest = speed
             if one is not None:
                 one.speeds[measured] = speed
 
@@ -141,7 +145,11 @@ class Rounds:
                 gathering.references[measured.track] = _figure(measured.reference)
             if measured.newest is not None:
                 gathering.frontiers[measured.track] = _figure(measured.newest)
-            measured.reference = measured.newest = None
+            if measured.greatest is not None:
+                known = gathering.greatest.get(measured.track)
+                if known is None or measured.greatest > known.value * SCALE:
+                    gathering.greatest[measured.track] = _figure(measured.greatest)
+            measured.reference = measured.newest = measured.greatest = None
         if name is None or (kept := self.round(name)) is NO_ROUND:
             return
         for measured, speed in kept.speeds.items():

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from hashlib import sha256
 from sys import intern
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from k3_ledger.rescore.inputs import Figure
 from k3_ledger.rescore.replay import Gathering, Material
 from k3_ledger.rescore.rescore import Judge, order_change
+from k3_ledger.rescore.rules.guards import DRIFT
 from k3_ledger.rescore.rules.verdict import Verdict
 from k3_ledger.rescore.sweeping.agreement import Ratchet
 from k3_ledger.rescore.sweeping.grading import NOT_SCORABLE, Grading
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.sweeping.items import Agreement, Item, Place, Prepared
     from k3_ledger.rescore.sweeping.rounds import Measured, Round
     from k3_ledger.verify.log import VerifiedEntry
+
+
+_Figures: TypeAlias = "tuple[Known, Known, Known, Known]"
 
 
 @dataclass(slots=True)
@@ -247,6 +251,8 @@ class Settling:
         round_ = NO_ROUND if name is None else self._rounds.round(name)
         ratchet = self._hold(item, name or "", round_) if item.kls else item.ratchet
         figures = self._figures(lane, name, round_)
+        if figures is None:
+            return NOT_SCORABLE
         held = lane.held
         if held is None or held.figures != figures:
             held = lane.held = self._grading.hold(figures)
@@ -267,13 +273,20 @@ class Settling:
             self._beside = agreement, self._ratchet.beside(agreement)
         return self._beside[1].check(item.depths, item.kls.split(" "))
 
-    def _figures(self, lane: _Lane, name: str | None, round_: Round) -> tuple[Known, Known, Known, Known]:
-        """Frontier, reference, pin of the guard and newest measurement of the guarded metric, as they are known now."""
+    def _figures(self, lane: _Lane, name: str | None, round_: Round) -> _Figures | None:
+        """Frontier, reference, pin of the guard and newest measurement of the guarded metric, as they are known now.
+
+        None where the round's frontier is an alarm.
+        """
         gathering, own = self._gathering, lane.own
         frontier: Known = round_.speeds.get(own)
         reference: Known = own.reference
         if gathering.round_frontier and frontier is None and name is not None:
             frontier = gathering.round_frontier.get((name, lane.track))
+        if self.rule.bears_out and (held := self._greatest(lane)) is not None:
+            if frontier is not None and _is_alarm(frontier, held):
+                return None
+            frontier = held if frontier is None or _value(held) > _value(frontier) else frontier
         if gathering.references and reference is None:
             reference = gathering.references.get(lane.track)
         guard: Figure | None = None
@@ -285,6 +298,17 @@ class Settling:
             if lane.guard is not None:
                 newest = self._newest(lane.guard, name, round_)
         return lane.best if frontier is None else frontier, reference, guard, newest
+
+    def _greatest(self, lane: _Lane) -> Known:
+        """The greatest that is pinned as frontier, or that any frontier build measured."""
+        gathering = self._gathering
+        known: Known = lane.own.greatest
+        gathered = gathering.greatest.get(lane.track) if gathering.greatest else None
+        pin = gathering.figures.get(lane.frontier_slot) if gathering.figures else None
+        for figure in (gathered, pin):
+            if figure is not None and (known is None or _value(figure) > _value(known)):
+                known = figure
+        return known
 
     def _newest(self, guard: Measured, name: str | None, round_: Round) -> Known:
         """What the frontier build measured last of the guarded metric: in a run's own round, else in any."""
@@ -302,3 +326,13 @@ class Settling:
         if identity not in self._superseded:
             self._judge.best[lane.track] = Figure(Fraction(item.speed, SCALE), "receipt", source=identity)
             lane.take(self._judge.best)
+
+
+def _value(known: int | Figure) -> int | Fraction:
+    """A speed in ``10**-6`` units per second."""
+    return known if isinstance(known, int) else known.value * SCALE
+
+
+def _is_alarm(own: int | Figure, held: int | Figure) -> bool:
+    """Whether a round's frontier is too far below the one known before."""
+    return _value(own) * DRIFT.denominator < _value(held) * (DRIFT.denominator - DRIFT.numerator)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 
 from k3_ledger.rescore.native import BESIDE, NANOSECONDS, PREFILL, claimed, scored_at
+from k3_ledger.rescore.rules.judging import ALLOWANCE
 from k3_ledger.rescore.slots import TOKEN
-from k3_ledger.rescore.sweeping.numbers import SCALE, median_rate, pair, twice_median
+from k3_ledger.rescore.sweeping.numbers import SCALE, median_rate, pair, round_half_even, twice_median
 from k3_ledger.schemas.repetitions import left_out
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 Metric: TypeAlias = tuple[str, int | None]
 """A metric and its context."""
 UNIT: Final = 2 * NANOSECONDS * SCALE
+_MOST, _MOST_OF = pair(1 + ALLOWANCE)
+_MOST_UNIT: Final = _MOST * UNIT
 
 
 class Timing(msgspec.Struct, gc=False):
@@ -137,10 +140,11 @@ def _timing(speed: int, samples: int, by_length: dict[int, list[int]], *, filled
 class ClockNumbers:
     """A rule about the clock in integers."""
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: Rule, metric: str) -> None:
         clock = rule.clock
         assert clock is not None
-        self.reads = rule.scope.metric in clock.metrics
+        self.reads = metric in clock.metrics
+        self.bears_out = rule.bears_out and self.reads
         self.margin = clock.margin or 0
         # The margin in units * 2 ns * 10**-6 is tokens * UNIT: what it is multiplied by is worked out once.
         bound, self.over_whole = pair(clock.claim_over_clock)
@@ -151,6 +155,15 @@ class ClockNumbers:
         times, whole = (0, 0) if self.times is None else pair(self.times)
         self.twice_times, self.times_whole = 2 * times, whole * UNIT
         self.excuses = rule.excuses
+
+    def count(self, timing: Timing) -> int:
+        """How much of a claim counts: as :func:`~k3_ledger.rescore.rules.judging.count_claims`."""
+        if not self.bears_out or timing.tokens == 0 or timing.twice_ns <= 0:
+            return timing.speed
+        most = timing.tokens * _MOST_UNIT
+        if timing.speed * timing.twice_ns * _MOST_OF <= most:
+            return timing.speed
+        return round_half_even(most, timing.twice_ns * _MOST_OF)
 
     def check(self, timing: Timing) -> bool | None:  # noqa: PLR0911 - one return for each thing the clock can say
         """Hold a claim against the clock; None where there is none, or no jitter where the rule asks for it."""
