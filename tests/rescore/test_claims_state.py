@@ -238,7 +238,7 @@ def test_accepted_is_what_was_judged_was_not_refused_and_stands() -> None:
     identity = liar(bad)
     seal(bad)
     refused = of(bad, claim("accepted", f'receipt = "{identity}"\n'))
-    assert (refused.status, why(refused)) == (Status.CONTRADICTED, f"receipt {identity[:8]} is REJECT, kl 0.004000")
+    assert (refused.status, why(refused)) == (Status.CONTRADICTED, f"receipt {identity[:8]} is REJECT, by clock")
 
 
 def test_a_superseded_or_refused_run_gained_nothing_that_counts() -> None:

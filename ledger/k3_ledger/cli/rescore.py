@@ -119,8 +119,12 @@ def rescore(
         _print(report, material, left_out, everything=everything)
     if sealed is not None:
         say(f"{sealed[0]} verdicts sealed, {sealed[1]} were there already", err=True)
+        if supposed := _count_supposed(report):
+            said = f"{supposed} of them rest on pins of {pins}, which nobody can derive from the ledger"
+            say(f"warning: {said}: they say what would be, and publish nothing", err=True)
     if not report.rows:
-        why = "no run is selected by what was asked for" if material.candidates else "there is no run in it"
+        empty = "no run in it is a measurement" if material.left_out else "there is no run in it"
+        why = "no run is selected by what was asked for" if material.candidates else empty
         say(f"note: {why}, so nothing was judged", err=True)
     raise typer.Exit(note_unread(material, 0))
 
@@ -376,6 +380,14 @@ def _document(
             for row in report.rows
         ],
     }
+
+
+def _count_supposed(report: RescoreReport) -> int:
+    """How many verdicts of a report state a pin from a file."""
+    from k3_ledger.rescore.rules.verdict import Verdict
+
+    verdicts = [row.result for row in report.rows if isinstance(row.result, Verdict)]
+    return sum(any(pin.origin == "file" for pin in verdict.pins) for verdict in verdicts)
 
 
 @contextmanager

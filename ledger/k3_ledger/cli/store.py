@@ -152,6 +152,9 @@ def append(
             typer.echo(printable(f"{path}: {blob.sha256}, {blob.size} bytes"), err=True)
         receipt = writer.append(kind, value, time=time)
     print_receipt(receipt, kind, as_json=as_json)
+    if kind == "verdict" and any(pin["source"] == "file" for pin in value["pins"]):
+        said = "it states a pin from a file, which nobody can derive from the ledger"
+        typer.echo(f"warning: {said}: it says what would be, and publishes nothing", err=True)
 
 
 def _check_sizes(ledger: Ledger, body: dict[str, Any], files: list[Path]) -> None:

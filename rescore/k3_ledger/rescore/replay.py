@@ -17,14 +17,15 @@ from k3_ledger.rescore.inputs import Figure, RunInputs
 from k3_ledger.rescore.native import list_left_out, read_actors, read_parity, read_run
 from k3_ledger.rescore.pins import Merge, PinRecord, check_pin, check_unit, check_winner
 from k3_ledger.rescore.reconcile import Measurement
+from k3_ledger.rescore.rules.clock import check_clock_or_excuse
 from k3_ledger.rescore.rules.reading import parse_parameters
 from k3_ledger.rescore.rules.registry import RULES
 from k3_ledger.rescore.rules.verdict import NONE, REJECT
 from k3_ledger.rescore.slots import parse_slot
-from k3_ledger.rescore.standing import Standing, first_published, read_standing
+from k3_ledger.rescore.standing import Standing, first_published, is_supposed, read_standing
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code
-from k3_ledger.schemas.outcomes import Position
+from k3_ledger.schemas.outcomes import Outcome, Position
 from k3_ledger.verify.log import VerifiedLog
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ PIN_FIELDS: Final = ("slot", "value", "source", "entry", "inferred")
 """Fields of a pin that a verdict states."""
 
 
+REFUTED: Final = "unjudged, and refuted by its own clock"
+"""Why a number that nobody judged supports nothing."""
+_HOUSE: Final = RULES["house-4.decode"]
+
 REGISTERED: Final = frozenset(rule.sha256 for rule in RULES.values())
 """Digests of the rules that are shipped."""
 
@@ -54,6 +59,8 @@ class Judged:
     Attributes:
         said: everything that it derives and what it was derived from; two verdicts on a run that agree in it are one.
         unproved: whether it gave no tier for want of a clock that bears the number out.
+        bound_by: what decided it.
+        supposed: whether a pin that it states was taken from a file, so that it publishes nothing.
     """
 
     rule: str
@@ -62,6 +69,8 @@ class Judged:
     tier: str
     said: tuple[object, ...] = ()
     unproved: bool = False
+    supposed: bool = False
+    bound_by: str | None = None
 
 
 @dataclass(slots=True)
@@ -119,15 +128,24 @@ class Candidate:
         return None if found is None else found.tier
 
     @property
+    def refused_by(self) -> str | None:
+        """The gate that its published verdict names as what decided it; None for an import."""
+        found = first_published(self.verdicts, self.known) if self.native else None
+        return None if found is None else found.bound_by
+
+    @property
     def voided(self) -> str:
         """Why its number supports nothing: it was published as refused or as not proved, or no longer stands.
 
-        Empty where it does: a run that gained too little for a tier was measured all the same.
+        Empty where it does: a run that gained too little for a tier was measured all the same. Where nothing is
+        published, its own clock is asked whether it contradicts the number: not judging must not pay.
         """
         if self.superseded:
             return "superseded"
         if self.published == REJECT:
             return REJECT
+        if self.native and self.published is None and is_refuted(self.run.track, self.run.speed, self.run.clock):
+            return REFUTED
         found = first_published(self.verdicts, self.known) if self.native else None
         return "unproved" if found is not None and found.unproved else ""
 
@@ -139,6 +157,7 @@ class Fact:
     Attributes:
         index: position of the receipt.
         stands: whether the receipt counts.
+        clock: what another process saw of the program's own number; None for any other.
     """
 
     identity: str
@@ -147,6 +166,7 @@ class Fact:
     role: str
     speed: ActorSpeed
     stands: bool = True
+    clock: ClockReading | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +254,7 @@ def gather(log: VerifiedLog, *, at: int | None = None) -> Material:
 def _leave_out_refused(material: Material) -> None:
     """Let no run of this ledger that was published as refused, or as not proved, source a pin or explain a drift."""
     rejected = {one.identity for one in material.candidates if one.native and one.published == REJECT}
-    unproved = {(one.identity, one.run.track) for one in material.candidates if one.voided == "unproved"}
+    unproved = {(one.identity, one.run.track) for one in material.candidates if one.voided in {"unproved", REFUTED}}
     if rejected or unproved:
         material.measurements = [
             replace(
@@ -352,7 +372,16 @@ class Gathering:
         elif taken.kind == "verdict":
             body = taken.body
             self.material.verdicts.append((entry.index, body))
-            judged = Judged(body.rule, body.rule_sha256, body.metric, body.tier, _said(body), _is_unproved(body))
+            judged = Judged(
+                body.rule,
+                body.rule_sha256,
+                body.metric,
+                body.tier,
+                _said(body),
+                _is_unproved(body),
+                is_supposed(body),
+                body.bound_by,
+            )
             for candidate in self.by_identity.get(body.target, []):
                 if candidate.run.track.metric == body.metric and candidate.run.track.scorable:
                     candidate.verdicts.append(judged)
@@ -378,9 +407,13 @@ class Gathering:
         self.by_identity[identity] = self.material.candidates[before:]
 
     def _run(self, identity: str, index: int, body: Any, at: datetime, *, stands: bool) -> None:
-        self.material.facts += [Fact(identity, index, at, body.role, one, stands) for one in read_actors(body)]
         parity = read_parity(body)
         measured = read_run(body)
+        clocks = {item.track: item.clock for item in measured}
+        self.material.facts += [
+            Fact(identity, index, at, body.role, one, stands, clocks.get(one.track) if one.actor == "subject" else None)
+            for one in read_actors(body)
+        ]
         self.material.measurements += [
             Measurement(
                 item.track, item.speed, at, identity, reference=body.role == "reference", position=index,
@@ -465,7 +498,7 @@ class Gathering:
     def _pin(self, identity: str, body: Any, index: int, at: datetime) -> None:
         where = Position(index=index, field="body.slot")
         role, track = parse_slot(body.slot, position=where)
-        value = check_pin(Fraction(body.value), slot=body.slot, position=where)
+        value = check_pin(Fraction(body.value), slot=body.slot, position=Position(index=index, field="body.value"))
         check_unit(body.unit, track, position=Position(index=index, field="body.unit"))
         pin = PinRecord(role, track, value, body.unit, body.source, body.commit, at, where, True, identity)
         self.material.pins[body.slot] = pin
@@ -525,6 +558,15 @@ def read_rule_entry(body: Any, index: int) -> Rule:
                 found=stated,
             )
     return rule
+
+
+def is_refuted(track: Track, claim: Fraction | None, reading: ClockReading | None) -> bool:
+    """Whether a run's own clock contradicts what the program claims, by the bounds of the house rules.
+
+    A reading over too little excuses a claim as :func:`~k3_ledger.rescore.rules.clock.check_clock_or_excuse` has it.
+    """
+    assert _HOUSE.clock is not None, "the house rules read one"
+    return check_clock_or_excuse(_HOUSE.clock, track.metric, claim, reading).outcome is Outcome.FAIL
 
 
 def _is_unproved(body: Any) -> bool:

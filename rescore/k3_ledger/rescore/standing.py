@@ -7,7 +7,9 @@
 2. *Newest.* Position decides: that of the chain, or of the source in a log that has no chain. A claimed time decides
    only against something that has no position at all, such as a line of a file.
 3. *Published.* What is published of a run on a metric is its first verdict that stands under a rule that is known: one
-   that is registered, or that the ledger itself published. Judging it again, under whatever rule, changes nothing.
+   that is registered, or that the ledger itself published. Judging it again, under whatever rule, changes nothing. A
+   verdict that states a pin from a file says what would be if that were so: nobody can derive it from the ledger alone,
+   so it publishes nothing.
 
 What may be compared with what is :class:`k3_ledger.rescore.slots.Track`'s to say.
 """
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
@@ -114,15 +116,24 @@ class Said(Protocol):
     def rule_sha256(self) -> str:
         """Digest of its rule."""
 
+    @property
+    def supposed(self) -> bool:
+        """Whether a pin that it states was taken from a file."""
+
 
 AnySaid = TypeVar("AnySaid", bound=Said)
 
 
 def first_published(verdicts: Iterable[AnySaid], known: Container[str]) -> AnySaid | None:
-    """The verdict that is published of a run on one metric: the first under a rule that is known.
+    """The verdict that is published of a run on one metric: the first under a rule that is known, by the ledger's pins.
 
     Args:
         verdicts: those that stand, oldest first.
         known: digests of known rules.
     """
-    return next((verdict for verdict in verdicts if verdict.rule_sha256 in known), None)
+    return next((one for one in verdicts if one.rule_sha256 in known and not one.supposed), None)
+
+
+def is_supposed(body: Any) -> bool:
+    """Whether a ``verdict`` body (struct or model) states a pin that was taken from a file."""
+    return any(pin.source == "file" for pin in body.pins)

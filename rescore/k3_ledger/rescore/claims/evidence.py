@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.rescore.history.pins import MODEL, PINS
+from k3_ledger.rescore.replay import REFUTED, is_refuted
 from k3_ledger.rescore.rules.verdict import REJECT
 from k3_ledger.rescore.standing import Moment
 
@@ -77,6 +78,7 @@ def refused(material: Material) -> frozenset[str]:
 def _receipts(material: Material) -> Iterator[Evidence]:
     rejected = refused(material)
     unproved = {(one.identity, one.run.track) for one in material.candidates if one.voided == "unproved"}
+    judged = {(one.identity, one.run.track) for one in material.candidates if one.published is not None}
     for fact in material.facts:
         one = fact.speed
         state = "" if fact.stands else " (superseded)"
@@ -84,6 +86,13 @@ def _receipts(material: Material) -> Iterator[Evidence]:
             state = " (REJECT)"
         elif fact.stands and one.actor == "subject" and (fact.identity, one.track) in unproved:
             state = " (unproved)"
+        elif (
+            fact.stands
+            and one.observer == "subject"
+            and (fact.identity, one.track) not in judged
+            and is_refuted(one.track, one.speed, fact.clock)
+        ):
+            state = f" ({REFUTED})"
         yield Evidence(
             one.track, _actor(fact), one.speed, fact.time, fact.identity, fact.index, not state,
             f"receipt {fact.identity[:8]}{state}, entry {fact.index}",

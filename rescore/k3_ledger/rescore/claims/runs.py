@@ -73,16 +73,26 @@ def _accepted(about: list[Candidate]) -> Part:
     refused = [candidate for candidate in standing if _refused(candidate)]
     judged = [one for one in standing if one.published is not None and one.identity not in rejected]
     if not refused and not judged:
-        return Part("run", Status.NO_RECEIPT, f"nobody judged {_name(standing[0])}", _evidence(standing[0]))
+        supposed = any(verdict.supposed for one in standing for verdict in one.verdicts)
+        by = " by pins that the ledger holds" if supposed else ""
+        return Part("run", Status.NO_RECEIPT, f"nobody judged {_name(standing[0])}{by}", _evidence(standing[0]))
     if not refused:
         return _given(judged)
-    parity = refused[0].run.parity
-    kl = parity.worst_kl() if parity else None
-    detail = f", kl {format_rounded(kl, 6)}" if kl is not None else ""
+    detail = _why_refused(refused[0])
     if judged:
         why = f"{_name(refused[0])} is REJECT{detail}, {_name(judged[0])} is not"
         return Part("run", Status.AMBIGUOUS, why, _evidence(refused[0], judged[0]))
     return Part("run", Status.CONTRADICTED, f"{_name(refused[0])} is REJECT{detail}", _evidence(refused[0]))
+
+
+def _why_refused(candidate: Candidate) -> str:
+    """What refused a run, as far as its published verdict says; else how far it diverged."""
+    by = candidate.refused_by
+    if by not in {None, "correctness"}:
+        return f", by {by}"
+    parity = candidate.run.parity
+    kl = parity.worst_kl() if parity else None
+    return "" if kl is None else f", kl {format_rounded(kl, 6)}"
 
 
 def _given(judged: list[Candidate]) -> Part:

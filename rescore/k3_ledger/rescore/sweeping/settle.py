@@ -14,6 +14,7 @@ from k3_ledger.rescore.replay import Gathering, Material
 from k3_ledger.rescore.rescore import Judge, order_change
 from k3_ledger.rescore.rules.guards import DRIFT
 from k3_ledger.rescore.rules.verdict import Verdict
+from k3_ledger.rescore.standing import is_supposed
 from k3_ledger.rescore.sweeping.agreement import Ratchet
 from k3_ledger.rescore.sweeping.grading import NOT_SCORABLE, Grading
 from k3_ledger.rescore.sweeping.items import Scored, Standing, Unscored
@@ -120,6 +121,8 @@ class Settling:
         """
         noted = entry.entry
         if noted.kind == "verdict":
+            if is_supposed(noted.body):
+                return
             about = bytes.fromhex(noted.body.target) + noted.body.metric.encode()  # half of what two texts take
             if noted.body.rule_sha256 in known:
                 self._before.setdefault(about, intern(noted.body.tier))

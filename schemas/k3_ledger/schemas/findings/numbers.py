@@ -141,8 +141,10 @@ ROWS: Final = {
         "taken back",
     ),
     "VERDICT_UNTRACED_PIN": CodeInfo(
-        Area.VERDICTS, N, "verdict rests on a pin from a file",
-        "The verdict follows, but a pin in it was taken from a file that the ledger does not hold.",
+        Area.VERDICTS, W, "verdict rests on a pin from a file",
+        "The verdict follows, but a pin in it was taken from a file that the ledger does not hold, so nobody can "
+        "derive it from the ledger alone. It says what would be if that pin were so, and publishes nothing: no claim, "
+        "frontier or comparison with what was published counts it.",
         "append the pin as a `pin` entry and judge again",
     ),
     # -- claims ----------------------------------------------------------------------------------------------
