@@ -100,6 +100,8 @@ def main() -> None:
     rule = find_rule(options.rule)
     recorder = Recorder("rescore", "receipt")
     processes = options.processes
+    if options.folder is not None:
+        options.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path = Path(folder)
         rounds = [judged_body("frontier"), *[judged_body("candidate")] * (options.round - 1)]

@@ -145,7 +145,7 @@ def test_a_superseded_or_refused_receipt_is_neither_newest_nor_a_source() -> Non
     bad, _ = house_ledger()
     identity = liar(bad)
     bad.add("pin", pin_body(FRONTIER, "150", identity), JUDGE)
-    assert Code.PIN_UNSOURCED not in codes_of(reconciled(bad))
+    assert Code.PIN_UNSOURCED in codes_of(reconciled(bad)), "nobody judged it, and its own clock refutes it"
     seal(bad)
     assert Code.PIN_UNSOURCED in codes_of(reconciled(bad))
 

@@ -139,7 +139,7 @@ def test_a_number_that_its_own_clock_refutes_leads_nothing_and_supports_nothing(
     builder, _ = house_ledger()
     run = builder.add("run", lying(500.0, 50.0, role=role, round_="r2"), RUNNER)
     decode, prefill = derive_climbs(gather(verified(builder)))
-    assert (decode.value, prefill.value) == (60, 510)
+    assert (int(decode.value), int(prefill.value)) == (60, 510)
     found = of(builder, speed("500.0", ""))
     assert found.status is Status.CONTRADICTED
     assert why(found).startswith(f"only receipt {run[:8]} (unjudged, and refuted by its own clock), entry ")
