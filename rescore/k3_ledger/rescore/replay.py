@@ -409,9 +409,9 @@ class Gathering:
     def _run(self, identity: str, index: int, body: Any, at: datetime, *, stands: bool) -> None:
         parity = read_parity(body)
         measured = read_run(body)
-        clocks = {item.track: item.clock for item in measured}
+        read = {item.track: item.clock for item in measured}
         self.material.facts += [
-            Fact(identity, index, at, body.role, one, stands, clocks.get(one.track) if one.actor == "subject" else None)
+            Fact(identity, index, at, body.role, one, stands, read.get(one.track) if one.actor == "subject" else None)
             for one in read_actors(body)
         ]
         self.material.measurements += [
