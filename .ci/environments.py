@@ -44,8 +44,8 @@ ENVIRONMENTS = {
         (("gguf", "numpy"),),
     ),
     "peers": Environment(
-        "comparing with programs of other makers: an object store that speaks S3, and its client",
-        ".[test,remote]",
+        "comparing with programs of other makers: an object store that speaks S3, its client, a witness",
+        ".[test,remote,witness]",
         (("s3fs", "moto[s3,server]"),),
     ),
     "engine": Environment(

@@ -155,7 +155,7 @@ def test_their_witness_refuses_our_fork_and_a_smaller_head(
 
 @pytest.fixture
 def our_witness(tmp_path: Path) -> Iterator[tuple[str, str]]:
-    pytest.importorskip("uvicorn", reason="our witness needs the extra k3-ledger[witness]")
+    pytest.importorskip("starlette", reason="our witness needs the extra k3-ledger[witness]")
     assert k3("keygen", tmp_path / "w.pem").exit_code == 0
     made = k3("witness", "init", tmp_path / "w", "--name", OURS, "-k", tmp_path / "w.pem", "--json")
     assert k3("witness", "add-log", ORIGIN, SIGNERS["log"].public_key.hex(), "-s", tmp_path / "w").exit_code == 0
