@@ -370,3 +370,26 @@ def test_a_head_by_a_key_that_nothing_enrols_still_stops_recovery(tmp_path):
         recover(ledger)
     assert caught.value.code is Code.RECOVER_REFUSED
     assert ledger.log_path.read_bytes() == torn
+
+
+@pytest.mark.parametrize("junk", [b"\xff", b" ", b"\0x", b"x"], ids=["no UTF-8", "a space", "behind a NUL", "a letter"])
+def test_a_log_that_begins_like_an_entry_and_goes_on_like_none_is_not_cleared_away(ledger, junk):
+    data = ledger.log_path.read_bytes().split(b"\n")[0][:-1] + junk * 70_000
+    ledger.log_path.write_bytes(data)
+    with pytest.raises(LedgerError) as caught:
+        recover(Ledger.open(ledger.root, torn=True))
+    assert caught.value.code is Code.TAIL_DAMAGED
+    assert ledger.log_path.read_bytes() == data
+
+
+def test_a_line_that_never_ends_is_refused_by_writers_before_its_end(ledger):
+    offset = ledger.log_path.stat().st_size
+    with ledger.log_path.open("r+b") as file:
+        file.seek(offset)
+        file.write(b"x")
+        file.truncate(1 << 40)  # holes cost no disk, and hours to read
+    for refused in (lambda: recover(ledger), lambda: append_notes(Ledger.open(ledger.root), "one more")):
+        with pytest.raises(LedgerError) as caught:
+            refused()
+        assert (caught.value.code, caught.value.finding.position.byte_offset) == (Code.TAIL_DAMAGED, offset)
+    assert ledger.log_path.stat().st_size == 1 << 40
