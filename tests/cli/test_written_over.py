@@ -60,6 +60,24 @@ def test_a_mirror_that_was_cut_short_is_taken_up_where_its_heads_are_this_ledger
     assert run("verify", "mirror").code == 0
 
 
+@pytest.mark.usefixtures("mirrored")
+def test_a_mirror_that_was_cut_short_before_its_first_head_is_taken_up(run, ledger, tmp_path):
+    mirror = tmp_path / "mirror"
+    whole = (mirror / "key-entries").read_bytes()
+    lines = whole.splitlines(keepends=True)
+    assert len(lines) > 1
+    for left in (whole, b"".join(lines[:1])):  # as it is now, and as it was when the ledger was shorter
+        (mirror / "checkpoint").unlink()
+        (mirror / "key-entries").write_bytes(left)
+        assert run("tiles", ledger, "--out", "mirror").code == 0
+        assert (mirror / "key-entries").read_bytes() == whole
+    for foreign in (whole + b"x", whole + b"9\n", whole[:-1], b"9\n", b"\n", b"0" * (1 << 21)):
+        (mirror / "checkpoint").unlink(missing_ok=True)
+        (mirror / "key-entries").write_bytes(foreign)
+        assert run("tiles", ledger, "--out", "mirror").code == 2, foreign[:40]
+        assert (mirror / "key-entries").read_bytes() == foreign
+
+
 def test_files_in_the_place_of_older_tiles_are_kept_unless_they_are_such_tiles(run, ledger, tmp_path):
     assert run("checkpoint", "-l", ledger, "-k", "log.pem").code == 0
     assert run("tiles", ledger, "--out", "mirror").code == 0

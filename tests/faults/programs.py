@@ -206,8 +206,8 @@ class Program:
 
 def append_groups() -> None:
     """Three group commits, each acknowledged once it is on the disk."""
-    ledger = Ledger.open(Path("ledger"))
     try:
+        ledger = Ledger.open(Path("ledger"))
         with ledger.writer(load_signer(Path("judge.pem"))) as writer:
             for group in range(3):
                 texts = [f"group {group} note {number}" for number in range(4)]

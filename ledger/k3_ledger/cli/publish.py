@@ -40,12 +40,14 @@ def tiles(
     from k3_ledger.ledger.regular import read_if_there
     from k3_ledger.ledger.writer.beside import kept_heads
     from k3_ledger.ledger.writer.store import Ledger
-    from k3_ledger.ledger.writer.tiles import KEY_ENTRIES, write_tiles
+    from k3_ledger.ledger.writer.tiles import KEY_ENTRIES, is_begun_list, write_tiles
 
     opened = Ledger.open(ledger)
     if out is not None and not _is_ours(opened, out / "checkpoint"):
-        for name in ("checkpoint", KEY_ENTRIES):
-            check_free(out / name, replace=replace)
+        check_free(out / "checkpoint", replace=replace)
+        begun = out / KEY_ENTRIES
+        if not (begun.is_file() and is_begun_list(opened, begun)):
+            check_free(begun, replace=replace)
         for path in kept_heads(opened.root):
             there = out / "checkpoints" / path.name
             if not (there.is_file() and read_if_there(there) == read_if_there(path)):

@@ -109,6 +109,29 @@ def write_tiles(
     return TilesWritten(head, publisher.tiles, publisher.added, publisher.removed)
 
 
+def is_begun_list(ledger: Ledger, place: Path) -> bool:
+    """Whether a list of key entries is this ledger's, or was when it was shorter: an interrupted run left it.
+
+    Raises:
+        StoreError: one of them cannot be read.
+    """
+    with (
+        storage_errors(ledger.log_path, "read the ledger"),
+        ledger.log_path.open("rb") as log,
+        open_regular(place) as file,
+    ):
+        fd, seen = log.fileno(), False
+        blocks = whole_lines(lambda n, at: os.pread(fd, n, at), 0, os.fstat(fd).st_size)
+        for index, line in enumerate(line for _, block in blocks for line in block.split(b"\n")[:-1]):
+            if any(mark in line for mark in _ACTIONS):
+                expected = b"%d\n" % index
+                found = read_up_to(file, len(expected))
+                if found != expected:
+                    return seen and not found
+                seen = True
+        return seen and not read_up_to(file, 1)
+
+
 def _lines(ledger: Ledger, count: int, progress: Callable[[int], None] | None) -> Iterator[bytes]:
     """The first ``count`` lines without their LF, or as many as there are."""
     with ledger.log_path.open("rb") as file:
