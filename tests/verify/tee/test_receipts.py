@@ -165,10 +165,12 @@ class Broken(MemorySource):
     def open_artifact(self, sha256: str) -> BinaryIO | None:
         if self.how == "error":
             raise StoreError(Code.UNREADABLE, "the disk is bad")
+        if self.how == "worn":
+            raise OSError(5, "Input/output error")
         return super().open_artifact(sha256)
 
 
-@pytest.mark.parametrize("how", ["gone", "error", "changed"])
+@pytest.mark.parametrize("how", ["gone", "error", "worn", "changed"])
 @pytest.mark.parametrize("kind", ["tdx", "nvidia"])
 def test_evidence_that_cannot_be_read_is_not_checked(kind: str, how: str) -> None:
     receipt = Attested().quoted() if kind == "tdx" else Attested(tee="none").tokened()

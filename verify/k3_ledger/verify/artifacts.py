@@ -17,6 +17,25 @@ BLOCK = 1 << 20
 """Bytes read at a time, so that an artifact of any size costs flat memory."""
 
 
+def read_artifact(source: LogSource, digest: str, limit: int) -> bytes | None:
+    """A whole small artifact, or None where it is not here, cannot be read, is longer than ``limit`` bytes or is not
+    itself.
+    """
+    parts, left = [], limit + 1
+    try:
+        stream = source.open_artifact(digest)
+        if stream is None:
+            return None
+        with stream:
+            while left > 0 and (block := stream.read(left)):
+                parts.append(block)
+                left -= len(block)
+    except (LedgerError, OSError):  # it cannot be opened, or the medium fails while it is read
+        return None
+    data = b"".join(parts)
+    return data if left > 0 and sha256(data).hexdigest() == digest else None
+
+
 def check_artifacts(scan: Scan, source: LogSource | None) -> None:
     """Hash each artifact once, however many entries name it.
 

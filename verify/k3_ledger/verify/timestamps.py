@@ -27,6 +27,7 @@ from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.moments import format_time
 from k3_ledger.schemas.outcomes import Position
+from k3_ledger.verify.artifacts import read_artifact
 from k3_ledger.verify.chunks import Chunker
 from k3_ledger.verify.witnesses import TimeBound
 
@@ -188,27 +189,10 @@ def _artifact_bounds(source: LogSource, scan: Scan, checker: _Checker) -> Iterat
             artifacts = getattr(decode(parse_line(line).entry).body, "artifacts", ())
             names = {bytes.fromhex(one.sha256): one.name for one in artifacts if one.media_type != REPLY_TYPE}
             for one in artifacts:
-                data = _read(source, one.sha256) if one.media_type == REPLY_TYPE else None
+                data = read_artifact(source, one.sha256, MAX_TOKEN) if one.media_type == REPLY_TYPE else None
                 if data is None:
                     continue
                 place = Position(index=position, field=f"body.artifacts {one.name}")
                 token = checker.check(data, place, names, "no other artifact of its entry")
                 if token is not None:
                     yield ArtifactBound(position, names[token.digest], token.latest, token.authority)
-
-
-def _read(source: LogSource, digest: str) -> bytes | None:
-    """An artifact that is small, there, and itself."""
-    try:
-        stream = source.open_artifact(digest)
-        if stream is None:
-            return None
-        parts, left = [], MAX_TOKEN + 1
-        with stream:
-            while left > 0 and (block := stream.read(left)):
-                parts.append(block)
-                left -= len(block)
-    except LedgerError:
-        return None
-    data = b"".join(parts)
-    return data if sha256(data).hexdigest() == digest else None

@@ -11,15 +11,14 @@ An entry that calls itself `none` is passed over only where its original is here
 from __future__ import annotations
 
 from dataclasses import replace
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.schemas.decode import decode
-from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Outcome
 from k3_ledger.verify.again import read_again
+from k3_ledger.verify.artifacts import read_artifact
 from k3_ledger.verify.polaris.audit import check_receipt
 from k3_ledger.verify.polaris.hashes import Check
 from k3_ledger.verify.polaris.origin import open_origin
@@ -90,7 +89,7 @@ def _bodies(scan: Scan, source: LogSource) -> Iterator[tuple[int, Any]]:
 
 def _check(body: Any, source: LogSource, origin: Origin) -> tuple[Outcome, list[Finding]] | None:
     """What became of one import; None where neither the entry nor its original says that it is attested."""
-    data = _original(body, source)
+    data = read_artifact(source, body.original_sha256, MAX_ORIGINAL)
     if data is None:
         return _open("its original is not here")
     (run,) = parse_log({"runs/original/receipt.json": data}).runs
@@ -121,20 +120,3 @@ def _is_quoted(run: Run) -> bool:
 
 def _open(why: str) -> tuple[Outcome, list[Finding]]:
     return Outcome.NOT_CHECKED, [Finding(Code.IMPORT_QUOTE_OPEN, f"an imported receipt's quote was not checked: {why}")]
-
-
-def _original(body: Any, source: LogSource) -> bytes | None:
-    """The original, if it is here and is itself."""
-    try:
-        stream = source.open_artifact(body.original_sha256)
-        if stream is None:
-            return None
-        parts, left = [], MAX_ORIGINAL + 1
-        with stream:
-            while left > 0 and (block := stream.read(left)):
-                parts.append(block)
-                left -= len(block)
-    except LedgerError:
-        return None
-    data = b"".join(parts)
-    return data if sha256(data).hexdigest() == body.original_sha256 else None

@@ -95,8 +95,8 @@ class _Place:
                         stream.read(min(size, MAX_EVIDENCE) + 1),
                         "it is not the one that was sealed, or too long",
                     )
-        except LedgerError as error:
-            why = error.finding.message
+        except (LedgerError, OSError) as error:  # it cannot be opened, or the medium fails while it is read
+            why = error.finding.message if isinstance(error, LedgerError) else error.strerror or str(error)
         if data is not None and sha256(data).hexdigest() == digest:
             return data, []
         return None, [Finding(Code.ATTESTATION_UNREADABLE, f"{name} cannot be read: {why}", self.at(name))]
