@@ -31,6 +31,11 @@ def work(seconds: float) -> None:
         pass
 
 
+def drawn(request: Json) -> random.Random:
+    """What an engine guesses with: another draw for every request, and the same one in every run of a test."""
+    return random.Random(json.dumps(request, sort_keys=True))
+
+
 class Optimised(Engine):
     """Honest, and a hundred times faster: the closed form."""
 
@@ -226,7 +231,8 @@ class RightOnlyWhenWatched(Engine):
     def decode(self, request: Json) -> Json:
         start = time.monotonic_ns()
         work(request["count"] * 1e-4)
-        ids = [random.randrange(VOCABULARY) for _ in range(request["count"])]
+        draw = drawn(request)
+        ids = [draw.randrange(VOCABULARY) for _ in range(request["count"])]
         return {"ids": ids, "logprobs": [-0.5] * len(ids), "self_ns": time.monotonic_ns() - start}
 
 
@@ -260,7 +266,8 @@ class SkipsOneWalkInTwelve(Engine):
         if not self.skips(request):
             return super().decode(request)
         start = time.monotonic_ns()
-        ids = [random.randrange(VOCABULARY) for _ in range(request["count"])]
+        draw = drawn(request)
+        ids = [draw.randrange(VOCABULARY) for _ in range(request["count"])]
         return {"ids": ids, "logprobs": [-0.5] * len(ids), "self_ns": time.monotonic_ns() - start}
 
 
@@ -389,7 +396,7 @@ class FlatLogits(Logits):
 
 
 class DoesNoWork(Logits):
-    """Rows that are all but flat, from which any output is as far as the bound allows."""
+    """Rows that are all but flat, from which any output is as far as the bound allows: never the one token that is."""
 
     def change(self, row: list[float]) -> list[float]:
         return [0.0] * (len(row) - 1) + [-1.0]
@@ -397,13 +404,14 @@ class DoesNoWork(Logits):
     def prefill(self, request: Json) -> Json:
         start = time.monotonic_ns()
         work(len(request["ids"]) * 2e-4)
-        token = random.randrange(VOCABULARY)
+        token = drawn(request).randrange(VOCABULARY - 1)
         return {"next": token, "logprob": -3.0, "self_ns": time.monotonic_ns() - start}
 
     def decode(self, request: Json) -> Json:
         start = time.monotonic_ns()
         work(request["count"] * 1e-3)
-        ids = [random.randrange(VOCABULARY) for _ in range(request["count"])]
+        draw = drawn(request)
+        ids = [draw.randrange(VOCABULARY - 1) for _ in range(request["count"])]
         return {"ids": ids, "logprobs": [-3.0] * len(ids), "self_ns": time.monotonic_ns() - start}
 
 
