@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,9 +49,22 @@ ALIKE = {
     "case": ("Op", "op"),
     "capital sharp s": ("STRASSE", "straße"),
     "dotted capital": ("\u0130NC", "inc"),
-    "cyrillic o": ("Op", "\u041ep"),
     "cyrillic all": ("Cope", "\u0421\u043e\u0440\u0435"),
-    "greek o": ("Op", "\u039fp"),
+    "cyrillic capitals": ("COPE", "\u0421\u041e\u0420\u0415"),
+    "greek capital and small": ("No", "\u039d\u03bf"),
+    "armenian": ("Sonn", "\u054f\u0585\u0578\u0578"),
+    "I and l": ("Ilex", "llex"),
+    "1 and l": ("Op 1", "Op l"),
+    "0 and O": ("Org 0", "Org O"),
+    "rn and m": ("Modern", "Modem"),
+    "vv and w": ("Wovven", "Wowen"),
+    "click and l": ("Wall", "Wa\u01c0\u01c0"),
+    "digits of arabic": ("\u0639\u0661", "\u06391"),
+    "two arabic digits": ("\u0639\u0661", "\u0639\u06f1"),
+    "arabic yeh": ("\u0639\u064a", "\u0639\u06cc"),
+    "arabic vowel": ("\u0639\u0628", "\u0639\u064e\u0628"),
+    "katakana and han": ("\u53e3\u30a2", "\u30ed\u30a2"),
+    "han and l": ("\u53e3l", "\u53e3\u4e28"),
     "greek capital": ("BEHA", "\u0392\u0395\u0397\u0391"),
     "accent": ("Zurich", "Z\u00fcrich"),
     "hyphen": ("Ex-Org", "Ex\u2010Org"),
@@ -57,7 +72,31 @@ ALIKE = {
     "apostrophe": ("Op's", "Op\u2019s"),
     "dotless i": ("Wit", "W\u0131t"),
 }
-"""Pairs that are spelled as names are, and look like one."""
+"""Pairs that are spelled as names are, each in one script, and look like one."""
+
+MIXED = {
+    "cyrillic o": ("\u041ep", "Cyrillic and Latin"),
+    "greek o": ("\u039fp", "Greek and Latin"),
+    "armenian": ("Ex\u0585", "Armenian and Latin"),
+    "cyrillic and greek": ("\u0436\u03bf", "Cyrillic and Greek"),
+    "two words": ("\u041e\u041e\u041e Example", "Cyrillic and Latin"),
+    "mark of another": ("Ox\u0301 \u0915\u093e", "Devanagari and Latin"),
+    "digit of another": ("Op \u0661", "Arabic and Latin"),
+    "extended digit": ("Op \u06f1", "Arabic and Latin"),
+    "korean and japanese": ("\ud55c\u3042", "Hangul and Hiragana"),
+}
+"""Names in several scripts, and those."""
+
+OUTSIDE = {
+    "cherokee": ("\u13a2\u13a2", "U+13A2"),
+    "lisu": ("\ua4d3\ua4f3", "U+A4D3"),
+    "coptic": ("\u2c9f", "U+2C9F"),
+    "apl": ("Op\u237a", "U+237A"),
+    "circle": ("\u25cbp", "U+25CB"),
+    "modifier apostrophe": ("Op\u02bcs", "U+02BC"),
+    "mark of music": ("Op\U0001d165", "U+1D165"),
+}
+"""Names with what belongs to no script in everyday use, and the first of it."""
 
 
 def policy(first: str, second: str) -> bytes:
@@ -87,6 +126,22 @@ def test_names_that_look_like_one_do_not_count_as_two(first: str, second: str) -
             parse_policy(policy(*names))
 
 
+@pytest.mark.parametrize(("name", "scripts"), MIXED.values(), ids=MIXED)
+def test_a_name_that_mixes_scripts_is_refused(name: str, scripts: str) -> None:
+    assert plain(name) == name
+    with pytest.raises(PolicyError, match=rf"mixes scripts \({scripts}\).*: spell it in one script") as refused:
+        parse_policy(policy("Another", name))
+    assert refused.value.code is Code.POLICY_MALFORMED
+    assert refused.value.finding.message.isascii()
+
+
+@pytest.mark.parametrize(("name", "found"), OUTSIDE.values(), ids=OUTSIDE)
+def test_a_name_in_no_script_in_everyday_use_is_refused(name: str, found: str) -> None:
+    assert plain(name) == name
+    with pytest.raises(PolicyError, match=re.escape(f"has {found}, which is in none of the scripts")):
+        parse_policy(policy("Another", name))
+
+
 def test_names_of_keys_that_look_like_one_do_not_count_as_two() -> None:
     keys = [NoteKey(name, name, COSIGNER_TYPE).verifier_key for name in ("w.example", "W.example")]
     with pytest.raises(PolicyError, match="look like one"):
@@ -95,7 +150,19 @@ def test_names_of_keys_that_look_like_one_do_not_count_as_two() -> None:
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("Example Org", "Example Other"), ("Op 1", "Op 2"), ("東京大学", "京都大学"), ("Ждун", "Жук"), ("§", "¶")],
+    [
+        ("Example Org", "Example Other"),
+        ("Op 1", "Op 2"),
+        ("東京大学", "京都大学"),
+        ("Ждун", "Жук"),
+        ("§", "¶"),
+        ("NTTデータ", "さくらインターネット々"),
+        ("한국 KT", "한국 SK"),
+        ("臺ㄅ", "臺ㄆ"),
+        ("का", "कि"),
+        ("Zürich & Co. (1)", "d\u2019Example"),
+        ("Ox\u0301", "Oq\u0301"),
+    ],
 )
 def test_different_names_are_two_operators(first: str, second: str) -> None:
     assert [witness.operator for witness in parse_policy(policy(first, second)).witnesses] == [first, second]
@@ -111,7 +178,10 @@ def test_one_operator_may_run_several_witnesses() -> None:
 def test_the_one_spelling_is_taken_and_has_one_skeleton(name: str) -> None:
     spelled = plain(name)
     assert plain(spelled) == spelled
-    if spelled:
+    try:
         check_operators([spelled, spelled])
+    except ValueError as refused:
+        assert "script" in str(refused), "a name that is spelled as names are never looks like itself"  # noqa: PT017
+        assert not spelled.isascii()
     if spelled.isascii():
         assert set(skeletons(spelled)) & set(skeletons(spelled.upper()))
