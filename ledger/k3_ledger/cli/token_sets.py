@@ -1,4 +1,5 @@
-"""Puts the certificates of a timestamp token into the order that DER asks for, in a copy that is only for parsing.
+"""Puts the certificates of a timestamp token into the order that DER asks for, in a copy that is only for parsing; and
+finds which certificate the signed part of a token names.
 
 A token's certificates and revocation lists are sets, and DER (X.690, section 11.6) orders the members of a set. OpenSSL
 writes them in whatever order it has them, and a strict parser refuses that. No signature covers the sets (RFC 5652,
@@ -8,14 +9,24 @@ the same token. Not a byte of anything else moves.
 
 from __future__ import annotations
 
+from hashlib import sha1, sha256, sha384, sha512
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Collection, Iterator
 
 _SEQUENCE: Final = 0x30
 _CERTIFICATES, _LISTS = 0xA0, 0xA1
 """Tags of the two sets in a SignedData."""
+_SIGNING_CERTIFICATE: Final = bytes.fromhex("2a864886f70d010910020c")
+_SIGNING_CERTIFICATE_V2: Final = bytes.fromhex("2a864886f70d010910022f")
+"""Attributes that name the signer's certificate: RFC 2634, section 5.4, and RFC 5035, section 3."""
+_DIGESTS: Final[dict[bytes, Callable[[bytes], bytes]]] = {
+    bytes.fromhex("608648016503040201"): lambda data: sha256(data).digest(),
+    bytes.fromhex("608648016503040202"): lambda data: sha384(data).digest(),
+    bytes.fromhex("608648016503040203"): lambda data: sha512(data).digest(),
+}
+_SHA256: Final = next(iter(_DIGESTS))
 
 
 class _Element(NamedTuple):
@@ -38,6 +49,86 @@ def with_sorted_sets(data: bytes) -> bytes:
     except ValueError:
         pass
     return data
+
+
+def with_certificates(data: bytes, kept: Collection[bytes]) -> bytes:
+    """The same token with these of its certificates alone. Nobody signs which ones it carries.
+
+    Raises:
+        ValueError: it is no token.
+    """
+    (response,) = _elements(data, 0, len(data))
+    status, token = _elements(data, *_inside(response, _SEQUENCE))
+    kind, _ = _elements(data, *_inside(token, _SEQUENCE))
+    members = []
+    for element in _signed_data(data):
+        whole = data[element.head : element.end]
+        if element.tag == _CERTIFICATES:
+            carried = (data[one.head : one.end] for one in _elements(data, element.start, element.end))
+            whole = _wrapped(_CERTIFICATES, b"".join(one for one in carried if one in kept))
+        members.append(whole)
+    signed = _wrapped(0xA0, _wrapped(_SEQUENCE, b"".join(members)))
+    inner = _wrapped(_SEQUENCE, data[kind.head : kind.end] + signed)
+    return _wrapped(_SEQUENCE, data[status.head : status.end] + inner)
+
+
+def names_certificate(data: bytes, certificate: bytes) -> bool:
+    """Whether the signed part of a token names this certificate as its signer's, in each attribute that names one.
+
+    The first identifier of an attribute is the signer's; further ones narrow the chain, which is judged whole anyhow.
+
+    Raises:
+        ValueError: it names none, or in a way that cannot be read.
+    """
+    signers = list(_elements(data, *_inside(_signed_data(data)[-1], 0x31)))
+    if len(signers) != 1:
+        raise ValueError(f"it has {len(signers)} signers, not one")
+    signed = (one for one in _elements(data, *_inside(signers[0], _SEQUENCE)) if one.tag == 0xA0)
+    found = []
+    for attribute in (one for attributes in signed for one in _elements(data, attributes.start, attributes.end)):
+        kind, values = _elements(data, *_inside(attribute, _SEQUENCE))
+        name = data[kind.start : kind.end]
+        if name in (_SIGNING_CERTIFICATE, _SIGNING_CERTIFICATE_V2):
+            (value,) = _elements(data, *_inside(values, 0x31))
+            identifiers = _first(data, *_inside(value, _SEQUENCE))
+            first = _first(data, *_inside(identifiers, _SEQUENCE))
+            found.append(_is_named(data, first, name, certificate))
+    if not found:
+        raise ValueError("it does not say which certificate is its signer's")
+    return all(found)
+
+
+def _is_named(data: bytes, identifier: _Element, kind: bytes, certificate: bytes) -> bool:
+    """Whether an ESSCertID is a certificate's. Of version 2 its digest is SHA-256 unless it says otherwise."""
+    at, end = _inside(identifier, _SEQUENCE)
+    digest = _first(data, at, end)
+    if kind == _SIGNING_CERTIFICATE:
+        return data[digest.start : digest.end] == sha1(certificate, usedforsecurity=False).digest()
+    algorithm = _SHA256
+    if digest.tag == _SEQUENCE:
+        name = _first(data, digest.start, digest.end)
+        algorithm, digest = data[name.start : name.end], _first(data, digest.end, end)
+    if algorithm not in _DIGESTS:
+        raise ValueError("it names its signer's certificate by a digest of another kind than SHA-2")
+    return data[digest.start : digest.end] == _DIGESTS[algorithm](certificate)
+
+
+def _first(data: bytes, at: int, end: int) -> _Element:
+    """The first element of a span.
+
+    Raises:
+        ValueError: there is none.
+    """
+    for element in _elements(data, at, end):
+        return element
+    raise ValueError("an element is missing")
+
+
+def _wrapped(tag: int, body: bytes) -> bytes:
+    if len(body) < 0x80:
+        return bytes([tag, len(body)]) + body
+    length = len(body).to_bytes((len(body).bit_length() + 7) // 8, "big")
+    return bytes([tag, 0x80 | len(length)]) + length + body
 
 
 def _signed_data(data: bytes) -> list[_Element]:

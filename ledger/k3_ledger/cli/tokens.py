@@ -1,6 +1,7 @@
 """RFC 3161: makes requests for timestamp authorities, and verifies what they answer, offline.
 
 Parsing, chain and signature are rfc3161-client's (which hands them to OpenSSL); it is optional and imported here only.
+What it leaves open of the chain is :mod:`k3_ledger.cli.token_chain`'s.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from cryptography.x509 import Certificate
+
+    from k3_ledger.cli.token_chain import Way
+
 _LENGTH = rb"(?:[\x00-\x7f]|\x81.|\x82..|\x83...)"
 _GRANTED_WITH_MODS = re.compile(rb"\x30" + _LENGTH + rb"\x30" + _LENGTH + rb"\x02\x01\x01", re.DOTALL)
 """How a response begins whose status is 1, in DER."""
@@ -35,41 +40,62 @@ def read_token(data: bytes, roots: Sequence[bytes]) -> Token:
         LedgerError: see :class:`k3_ledger.verify.timestamps.TokenReader`.
     """
     from cryptography import x509
-    from rfc3161_client import VerifierBuilder
+
+    from k3_ledger.cli.token_chain import ways
 
     response = parse_token(data)
-    info = response.tst_info
+    authority = ""
+    found: list[Way] = []
     try:
         with panics_as_errors():
             anchors = [x509.load_der_x509_certificate(root) for root in roots]
             carried = [x509.load_der_x509_certificate(der) for der in response.signed_data.certificates]
             signer = next(iter(response.signed_data.signer_infos), None)
-            leaf = next(
-                (c for c in carried if signer and (c.issuer, c.serial_number) == (signer.issuer, signer.serial_number)),
-                None,
-            )
-            authority = "" if leaf is None else leaf.subject.rfc4514_string()
-            known = leaf is not None and _leads_to(leaf, carried, anchors)
+            for leaf in carried:
+                if signer is not None and (leaf.issuer, leaf.serial_number) == (signer.issuer, signer.serial_number):
+                    authority = leaf.subject.rfc4514_string()
+                    found += ways(leaf, carried, anchors)
     except Exception as error:  # noqa: BLE001 - cryptography raises several kinds, not all of them ValueErrors
         raise _unreadable(error) from None
-    if not known:
+    if not found:
         raise LedgerError(
             Code.TIMESTAMP_UNTRUSTED,
             "the timestamp is by an authority that the trust policy does not name",
             found=authority[:200] or "no certificate of its signer",
         )
-    verifier = VerifierBuilder(roots=anchors).build()
-    try:
-        with panics_as_errors():
-            verifier.verify(response, info.message_imprint.message)
-    except Exception as error:  # noqa: BLE001 - a refusal, or what cryptography raises about a certificate
-        raise LedgerError(
-            Code.TIMESTAMP_BAD,
-            "the timestamp does not hold",
-            expected="a signature by the authority",
-            found=str(error)[:200],
-        ) from None
-    return Token(info.message_imprint.message, _latest(info, data), authority)
+    refused: Exception | None = None
+    for way in found:
+        try:
+            with panics_as_errors():
+                _check(data, way, anchors)
+        except Exception as error:  # noqa: BLE001 - a refusal, or what cryptography raises about a certificate
+            refused = refused or error
+        else:
+            info = response.tst_info
+            return Token(info.message_imprint.message, _latest(info, data), way[0].subject.rfc4514_string())
+    raise LedgerError(
+        Code.TIMESTAMP_BAD,
+        "the timestamp does not hold",
+        expected="a signature by the authority, with a certificate that is for timestamps",
+        found=str(refused)[:200],
+    )
+
+
+def _check(data: bytes, way: Way, anchors: Sequence[Certificate]) -> None:
+    """Verify a token with the certificates of one way to an anchor.
+
+    Raises:
+        ValueError: it does not hold; the library raises what it likes besides.
+    """
+    from cryptography.hazmat.primitives.serialization import Encoding
+    from rfc3161_client import VerifierBuilder
+
+    from k3_ledger.cli.token_chain import check_way
+    from k3_ledger.cli.token_sets import with_certificates
+
+    check_way(way, data)
+    response = parse_token(with_certificates(data, {one.public_bytes(Encoding.DER) for one in way}))
+    VerifierBuilder(roots=list(anchors)).build().verify(response, response.tst_info.message_imprint.message)
 
 
 def _latest(info: Any, data: bytes) -> int:
@@ -125,29 +151,6 @@ def make_request(text: bytes) -> bytes:
     builder = TimestampRequestBuilder().data(text).hash_algorithm(HashAlgorithm.SHA256)
     request: bytes = builder.cert_request(cert_request=True).build().as_bytes()
     return request
-
-
-def _leads_to(leaf: Any, carried: Sequence[Any], anchors: Sequence[Any]) -> bool:
-    """Whether names and signatures lead from a certificate to one of the anchors. Whether they may is asked later."""
-    at, seen = leaf, 0
-    while seen <= len(carried):
-        if at in anchors or any(_issued(anchor, at) for anchor in anchors):
-            return True
-        above = next((c for c in carried if c != at and _issued(c, at)), None)
-        if above is None:
-            return False
-        at, seen = above, seen + 1
-    return False
-
-
-def _issued(above: Any, below: Any) -> bool:
-    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-
-    try:
-        below.verify_directly_issued_by(above)
-    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
-        return False
-    return True
 
 
 def _unreadable(error: Exception) -> LedgerError:
