@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import contextlib
 import io
+import shutil
+import subprocess
 import tarfile
 
 import pytest
@@ -79,8 +81,72 @@ def test_a_tar_that_was_cut_short_between_two_members_is_not_a_whole_one(end):
     assert "it was cut short" in str(refused(data[:end]))
 
 
-def test_one_block_of_zeros_is_an_end():
-    assert set(members(tar(member("a"))[:1536])) == {"a"}
+@pytest.mark.parametrize("zeros", [1, 511, 512, 513, 1023, 1025, 1535, 9000])
+def test_a_tar_ends_with_two_blocks_of_zeros_and_in_whole_ones(zeros):
+    data = tar(member("a"))[:1024]
+    assert "it was cut short" in str(refused(data + bytes(zeros)))
+
+
+@pytest.mark.parametrize("zeros", [1024, 1536, 9216, tarball.MAX_END])
+def test_a_tar_may_end_with_as_many_zeros_as_its_writer_likes(zeros):
+    assert set(members(tar(member("a"))[:1024] + bytes(zeros))) == {"a"}
+
+
+def test_more_zeros_than_a_tar_ends_with_are_not_read_through():
+    data = io.BytesIO(tar(member("a"))[:1024])
+    with pytest.raises(BundleError, match="more zeros behind its last member"):
+        list_members(data, 1 << 60, "bundle.tar")
+
+
+@pytest.mark.parametrize("zeros", [512, 1024, 9216])
+@pytest.mark.parametrize("more", [b"x", bytes(511) + b"x", tar(member("b")), b"\n" * 512], ids=range(4))
+def test_bytes_behind_the_end_of_a_tar_are_refused(zeros, more):
+    """Two tars that were joined are two members to one reader and one to another."""
+    data = tar(member("a"))[:1024] + bytes(zeros) + more
+    error = refused(data)
+    assert "behind the blocks of zeros that end the tar" in str(error)
+    at = error.finding.position.byte_offset
+    assert (data[at : at + 1], data[1024:at].strip(b"\0")) == (data[1024:].lstrip(b"\0")[:1], b"")
+
+
+@pytest.mark.parametrize("format", [tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT])
+@pytest.mark.parametrize("at", ["first", "last"])
+@pytest.mark.parametrize("size", [1, 511, 700])
+def test_bytes_that_fill_the_block_of_a_member_are_zeros(format, at, size):  # noqa: A002
+    info, content = member("a", b"y" * size)
+    info.pax_headers = {"comment": "c"} if format == tarfile.PAX_FORMAT else {}
+    data = bytearray(tar((info, content), member("b"), format=format))
+    end = members(bytes(data))["a"].offset + size
+    place = end if at == "first" else -(-end // 512) * 512 - 1
+    data[place] = 1
+    error = refused(bytes(data))
+    assert "behind a member's content" in str(error)
+    assert error.finding.position.byte_offset == place
+
+
+def test_bytes_that_fill_the_block_of_an_extended_header_are_zeros():
+    info, content = member("a")
+    info.pax_headers = {"comment": "c"}
+    data = bytearray(tar((info, content), format=tarfile.PAX_FORMAT))
+    data[1023] = 1
+    assert refused(bytes(data)).finding.position.byte_offset == 1023
+
+
+@pytest.mark.parametrize("options", [["--format=ustar"], ["--format=gnu"], ["--format=pax"], ["-b1"], ["-b2048"]])
+@pytest.mark.parametrize("program", ["tar", "bsdtar", "busybox"])
+def test_what_tar_programs_write_is_read(program, options, tmp_path):
+    found = shutil.which(program)
+    if found is None:
+        pytest.skip(f"{program} is not installed")
+    (tmp_path / "in" / "blobs").mkdir(parents=True)
+    (tmp_path / "in" / "bundle.json").write_bytes(b"{}")
+    (tmp_path / "in" / "blobs" / "a").write_bytes(bytes(range(256)) * 5)
+    command = [found, "tar"] if program == "busybox" else [found, *options]
+    subprocess.run([*command, "-cf", tmp_path / "out.tar", "-C", tmp_path / "in", "."], check=True, timeout=60)
+    data = (tmp_path / "out.tar").read_bytes()
+    assert set(members(data)) == {"bundle.json", "blobs/a"}
+    subprocess.run([*command, "-rf", tmp_path / "out.tar", "-C", tmp_path, "in/bundle.json"], check=False, timeout=60)
+    assert "bundle.json" in members((tmp_path / "out.tar").read_bytes())
 
 
 @pytest.mark.parametrize(

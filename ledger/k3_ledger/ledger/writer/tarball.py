@@ -7,8 +7,11 @@ Rules, checked header by header before any content is looked at:
 3. Names are ASCII, relative, without ``..``, empty or hidden parts, and none stands twice.
 4. Extended (pax) headers are skipped when small and when they change neither name nor size; GNU long names are
    refused. What a member is called and how long it is, is what its plain header says.
-5. There are at most :data:`MAX_MEMBERS` members, and after the last one stands a block of zeros: a tar that was cut
-   short between two members is not taken for a whole one.
+5. There are at most :data:`MAX_MEMBERS` members.
+6. What fills the last block of a content is zeros. After the last member stand two blocks of zeros or more, and nothing
+   but zeros up to the end: a tar that was cut short is not taken for a whole one, and nothing rides along behind it or
+   between its members that another reader (`tar --ignore-zeros`) would take for part of it. GNU tar, bsdtar and
+   Python write no other.
 
 The general-purpose reader of the standard library obeys whatever a header asks for, in memory and in time; a bundle
 comes from a machine that nobody trusts.
@@ -32,6 +35,8 @@ MAX_MEMBERS = 20_000
 """Files and directories in one bundle."""
 MAX_PAX = 65_536
 """Bytes of one extended header."""
+MAX_END = 1 << 24
+"""Zeros behind the last member. Writers fill records of 10 KiB with them, or of what `--blocking-factor` says."""
 
 PLAIN_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+@-]*")
 _OCTAL = re.compile(rb" *([0-7]{1,12})[ \0]*")
@@ -85,18 +90,14 @@ def list_members(file: BinaryIO, length: int, source: str, *, part: re.Pattern[s
         file.seek(offset)
         header = file.read(HEADER)
         if not header.strip(b"\0"):
-            if len(header) == HEADER:
-                return members
-            raise _refused(
-                place,
-                "the tar ends without the block of zeros that ends a tar: it was cut short",
-                found=f"{len(header)} bytes",
-                hint="copy it again",
-            )
+            _check_end(file, offset, length, source)
+            return members
         kind, size = _check_header(header, length - offset, place)
         content = offset + HEADER
         offset = content + -(-size // HEADER) * HEADER
+        _check_filling(file, content + size, offset, source)
         if kind == b"x":
+            file.seek(content)
             _check_pax(file.read(size), place)
             continue
         name = _name(header, place, part)
@@ -107,6 +108,46 @@ def list_members(file: BinaryIO, length: int, source: str, *, part: re.Pattern[s
             raise _refused(place, "the tar has too many members", expected=f"at most {MAX_MEMBERS:,}")
         if kind != b"5":
             members[name] = Member(name, content, size)
+
+
+def _check_filling(file: BinaryIO, start: int, end: int, source: str) -> None:
+    """Check that a content's last block is filled with zeros."""
+    file.seek(start)
+    filling = file.read(end - start)
+    if filling.strip(b"\0"):
+        place = Position(source=source, byte_offset=start + len(filling) - len(filling.lstrip(b"\0")))
+        raise _refused(
+            place,
+            "there are bytes behind a member's content that belong to nothing",
+            expected="zeros up to a full block",
+        )
+
+
+def _check_end(file: BinaryIO, start: int, length: int, source: str) -> None:
+    """Check that nothing but zeros follows, two blocks of them at least, in whole blocks."""
+    if length - start > MAX_END:
+        raise _refused(
+            Position(source=source, byte_offset=start),
+            "the tar has more zeros behind its last member than a tar ends with",
+            expected=f"at most {MAX_END:,} bytes",
+            found=f"{length - start:,} bytes",
+        )
+    file.seek(start)
+    rest = file.read(length - start)
+    if rest.strip(b"\0"):
+        raise _refused(
+            Position(source=source, byte_offset=start + len(rest) - len(rest.lstrip(b"\0"))),
+            "there are bytes behind the blocks of zeros that end the tar",
+            expected="nothing but zeros",
+            hint="tars that were joined, or carry something along, are not read: make one tar of the directory",
+        )
+    if len(rest) < 2 * HEADER or len(rest) % HEADER:
+        raise _refused(
+            Position(source=source, byte_offset=start),
+            "the tar ends without the two blocks of zeros that end a tar: it was cut short",
+            found=f"{len(rest)} bytes",
+            hint="copy it again",
+        )
 
 
 def _check_header(header: bytes, left: int, place: Position) -> tuple[bytes, int]:
