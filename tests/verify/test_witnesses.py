@@ -332,3 +332,44 @@ def test_a_witness_with_another_part_in_the_log_is_named_by_the_entry_that_gave_
     report = check(cosigned(HEAD, (own, NOON)), policy(1, own))
     (finding,) = [one for one in report.findings if one.code is Code.WITNESS_NOT_INDEPENDENT]
     assert (finding.message, finding.position.index) == (f"the key of {own.name} is {said}", place)
+
+
+def ended(how: str) -> tuple[Builder, Key, str]:
+    """A ledger in which a log key, or a thief's, came to an end; that key, and what the finding says of it."""
+    ledger = small_ledger(2)
+    first = Key("log-before")
+    if how in ("revoked", "rotated out"):
+        ledger.add("key", key_body(first, "log"), ROOT)  # 6
+        rotated = {"action": "rotate", "replaces": first.id}
+        body = key_body(first, "log", "revoke") if how == "revoked" else key_body(Key("log-after"), "log", **rotated)
+        ledger.add("key", body, ROOT)  # 7
+        return ledger.runs(1), first, f"the log key that entry 6 enrolled and entry 7 {how}"
+    thief = Key("thief")
+    ledger.add("key", key_body(thief, "root"), ROOT)  # 6
+    ledger.add("key", key_body(first, "log"), thief)  # 7
+    ledger.add("key", key_body(thief, "root", "revoke", revoked_from=7), ROOT)  # 8
+    if how == "enrolled again":
+        ledger.add("key", key_body(first, "witness"), ROOT)
+    return ledger.runs(1), first, "the log key that entry 7 enrolled, which entry 8 took back"
+
+
+@pytest.mark.parametrize("how", ["revoked", "rotated out", "taken back", "enrolled again"])
+def test_a_log_key_that_came_to_an_end_is_no_witness(how: str) -> None:
+    ledger, key, said = ended(how)
+    own = NoteKey("witness.example/own", key.seed, COSIGNER_TYPE)
+    report = check(cosigned(ledger.head(), (own, NOON), (W1, NOON)), policy(2, own, W1), ledger=ledger)
+    assert {Code.WITNESS_NOT_INDEPENDENT, Code.WITNESS_QUORUM} <= codes(report)
+    assert report.exit_code is ExitCode.FALSE
+    (finding,) = [one for one in report.findings if one.code is Code.WITNESS_NOT_INDEPENDENT]
+    assert finding.message == f"the key of {own.name} is {said}"
+    assert f"entry {finding.position.index} enrolled" in said
+    assert report.bounds == ()
+
+
+def test_a_witness_that_the_log_revoked_still_counts_for_a_reader_who_names_it() -> None:
+    """Whom the reader believes is not the log's to say: a log that could silence a witness needed none to fork."""
+    ledger = small_ledger(2)
+    ledger.add("key", key_body(Key(W1.word), "witness"), ROOT)
+    ledger.add("key", key_body(Key(W1.word), "witness", "revoke"), ROOT)
+    report = check(cosigned(ledger.head(), (W1, NOON)), policy(1, W1), ledger=ledger)
+    assert (report.exit_code, codes(report)) == (0, set())

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from k3_ledger.ledger.core.cosignature import Cosigned, quorum_of, read_cosignatures
+from k3_ledger.ledger.core.keylife import FOREVER
 from k3_ledger.ledger.core.note import key_hash, parse_note
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.moments import format_time
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from k3_ledger.ledger.core.cosignature import Witness
+    from k3_ledger.ledger.core.keylife import KeyLife
     from k3_ledger.verify.heads import SignedHead
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.scan import Scan
@@ -105,22 +107,34 @@ def _count(scan: Scan, heads: Iterable[SignedHead]) -> None:
 
 
 def _independent(scan: Scan, witnesses: Iterable[Witness]) -> tuple[Witness, ...]:
-    """The witnesses that have no other part in the log."""
+    """The witnesses that have, and had, no other part in the log.
+
+    A part that ended, or was taken back, is one: whoever held the key then holds it still, and signed as the log.
+    """
     kept = []
     for witness in witnesses:
-        life = scan.keyring.lives.get(sha256(witness.verifier.public_key).hexdigest())
-        if life is None or life.role == "witness":
+        key = sha256(witness.verifier.public_key).hexdigest()
+        lives = (scan.keyring.lives.get(key), scan.keyring.taken_back.get(key))
+        life = next((one for one in lives if one is not None and one.role != "witness"), None)
+        if life is None:
             kept.append(witness)
             continue
         by = f"entry {life.enrolled} enrolled" if life.enrolled >= 0 else "the genesis entry names"
         scan.findings.add(
             Finding(
                 Code.WITNESS_NOT_INDEPENDENT,
-                f"the key of {witness.name} is the {life.role} key that {by}",
+                f"the key of {witness.name} is the {life.role} key that {by}{_ended(life)}",
                 Position(index=max(life.enrolled, 0)),
             )
         )
     return tuple(kept)
+
+
+def _ended(life: KeyLife) -> str:
+    if life.taken_back < FOREVER:
+        return f", which entry {life.taken_back} took back"
+    how = "revoked" if life.replaced_by is None else "rotated out"
+    return f" and entry {life.retired} {how}" if life.retired < FOREVER else ""
 
 
 def _check_head(scan: Scan, head: SignedHead, witnesses: Iterable[Witness]) -> tuple[Cosigned, ...]:

@@ -152,8 +152,9 @@ ROWS: Final = {
     ),
     "WITNESS_NOT_INDEPENDENT": CodeInfo(
         Area.WITNESS, W, "witness key is the log's own",
-        "A key that the trust policy names as a witness's has another role in this ledger. Who signs a log cannot "
-        "witness it, so its cosignatures count for nothing.",
+        "A key that the trust policy names as a witness's has another role in this ledger, or had one until it was "
+        "revoked or its enrolment taken back. Who signs a log cannot witness it, so its cosignatures count for "
+        "nothing.",
         "name witnesses that others run",
     ),
     "WITNESS_ENTRY_FALSE": CodeInfo(
