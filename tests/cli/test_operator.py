@@ -57,7 +57,7 @@ def test_passphrase_is_asked_for_on_a_terminal(run, tmp_path, monkeypatch):
         def isatty(self) -> bool:
             return True
 
-    from k3_ledger.cli.keys import load_key
+    from k3_ledger.cli.signing import load_key
 
     monkeypatch.setattr(sys, "stdin", Terminal(io.BytesIO()))
     assert load_key(tmp_path / "root.pem", None).public_key

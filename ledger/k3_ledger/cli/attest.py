@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from k3_ledger.cli.files import replace_file
-from k3_ledger.cli.keys import JsonOption, print_json
+from k3_ledger.cli.options import JsonOption, print_json
 
 if TYPE_CHECKING:
     from k3_ledger.ledger.writer.seal import Bundle

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from k3_ledger.cli.keys import JsonOption, ReplaceOption, print_json
 from k3_ledger.cli.material import CORES, ProcessesOption, load_material, note_unread, read_share
+from k3_ledger.cli.options import JsonOption, ReplaceOption, print_json
 from k3_ledger.cli.tables import say
 from k3_ledger.cli.told import found
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from k3_ledger.cli.files import check_free, unwritable
-from k3_ledger.cli.keys import JsonOption, KeyOption, PassphraseOption, ReplaceOption, load_key, print_json
+from k3_ledger.cli.options import JsonOption, KeyOption, PassphraseOption, ReplaceOption, print_json
 from k3_ledger.cli.pack import parse_indexes
+from k3_ledger.cli.signing import load_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from k3_ledger.cli.files import check_free
-from k3_ledger.cli.keys import JsonOption, ReplaceOption, print_json
 from k3_ledger.cli.material import CORES, ProcessesOption, SourceArgument, load_material, note_unread
+from k3_ledger.cli.options import JsonOption, ReplaceOption, print_json
 from k3_ledger.cli.tables import say
 
 if TYPE_CHECKING:

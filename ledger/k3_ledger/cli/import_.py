@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 import typer
 
-from k3_ledger.cli.keys import JsonOption, KeyOption, PassphraseOption, WaitOption, load_key, print_json
+from k3_ledger.cli.options import JsonOption, KeyOption, PassphraseOption, WaitOption, print_json
+from k3_ledger.cli.signing import load_key
 from k3_ledger.schemas.outcomes import ExitCode, Severity
 
 if TYPE_CHECKING:

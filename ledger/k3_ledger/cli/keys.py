@@ -3,76 +3,39 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from k3_ledger.cli.actions import act
+from k3_ledger.cli.options import (
+    MAX_INTEGER,
+    JsonOption,
+    LastRootOption,
+    LedgerOption,
+    NameOption,
+    NewKeyArgument,
+    NewKeyOption,
+    OldKeyArgument,
+    PassphraseOption,
+    ProposeOption,
+    ReasonOption,
+    SignOption,
+    TimeOption,
+    UnprovenOption,
+    WaitOption,
+    print_json,
+)
+from k3_ledger.cli.signing import read_passphrase, shown_by
 from k3_ledger.cli.told import done
-from k3_ledger.cli.words import finite, free_text, short_name, utc_time
 from k3_ledger.schemas.printable import printable
 
 if TYPE_CHECKING:
-    from k3_ledger.ledger.writer.append import Receipt
-    from k3_ledger.ledger.writer.keys import Signer
     from k3_ledger.ledger.writer.roster import EnrolledKey
     from k3_ledger.ledger.writer.store import Ledger
 
-MAX_PASSPHRASE = 1023
-"""Longest passphrase, in bytes, that the library of key files takes."""
-MAX_INTEGER = 2**53 - 1
-"""Greatest integer that an entry or a trust policy can hold."""
 ROLES = ("root", "log", "runner", "judge", "witness")
-
-LedgerOption = Annotated[Path, typer.Option("--ledger", "-l", help="Ledger directory.")]
-KeyOption = Annotated[
-    Path, typer.Option("--key", "-k", help="Private key file (PKCS#8 PEM, mode 0600).", show_default=False)
-]
-NewKeyArgument = Annotated[
-    str, typer.Argument(help="New public key: a .pub.pem file or 64 hex digits.", show_default=False)
-]
-OldKeyArgument = Annotated[
-    str,
-    typer.Argument(metavar="KEY", help="A key of the ledger: its name, key id or .pub.pem file.", show_default=False),
-]
-SignOption = Annotated[
-    Path | None, typer.Option("--key", "-k", help="Root key file that signs and appends the entry.", show_default=False)
-]
-ProposeOption = Annotated[
-    Path | None,
-    typer.Option("--propose", help="Append nothing; write a proposal for the holders of root keys to endorse."),
-]
-LastRootOption = Annotated[
-    bool,
-    typer.Option("--last-root", help="Even if too few root keys are left for any later key or threshold entry."),
-]
-NewKeyOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--new-key", help="Private half of a new root key, to show that it can sign. It signs nothing in the log."
-    ),
-]
-UnprovenOption = Annotated[
-    bool, typer.Option("--unproven", help="Even if nobody has shown that the root keys that are left can sign.")
-]
-NameOption = Annotated[
-    str | None, typer.Option(help="What to call the key; the file's name when omitted.", callback=short_name)
-]
-ReasonOption = Annotated[str | None, typer.Option("--reason", help="Why, for the record.", callback=free_text)]
-PassphraseOption = Annotated[
-    Path | None, typer.Option("--passphrase-file", help="File whose first line opens the key file.")
-]
-TimeOption = Annotated[
-    str | None,
-    typer.Option("--time", help="Claimed UTC time, YYYY-MM-DDTHH:MM:SSZ; the clock's when omitted.", callback=utc_time),
-]
-WaitOption = Annotated[
-    float, typer.Option("--wait", min=0, help="Seconds to wait for another writer.", callback=finite)
-]
-ReplaceOption = Annotated[bool, typer.Option("--replace", help="Write in the place of a file that is there.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 KEYGEN_HELP = """Make Ed25519 key pairs.
 
@@ -107,54 +70,6 @@ def register(app: typer.Typer) -> None:
     group.command("revoke", help=REVOKE_HELP)(revoke)
     thresholds.register(group)
     app.add_typer(group, name="key")
-
-
-def load_key(path: Path, passphrase_file: Path | None) -> Signer:
-    """A signer from a key file; asks for its passphrase on a terminal.
-
-    Raises:
-        KeyFileError: the file cannot be used as it is.
-    """
-    from k3_ledger.cli.given import PRIVATE_KEY, given
-    from k3_ledger.ledger.writer.keys import load_signer
-    from k3_ledger.schemas.errors import KeyFileError
-    from k3_ledger.schemas.findings import Code
-
-    passphrase = None if passphrase_file is None else read_passphrase(passphrase_file)
-    with given(path, PRIVATE_KEY):
-        try:
-            return load_signer(path, passphrase)
-        except KeyFileError as error:
-            asked = passphrase is None and error.code is Code.KEY_FILE_PASSPHRASE
-            if not asked or sys.stdin is None or not sys.stdin.isatty():
-                raise
-        return load_signer(path, typer.prompt(f"passphrase of {path}", hide_input=True, err=True).encode())
-
-
-def read_passphrase(path: Path) -> bytes:
-    """First line of a file, without its line ending.
-
-    Raises:
-        StoreError: it cannot be read.
-        BadParameter: its first line is empty, or too long for one.
-    """
-    from k3_ledger.cli.given import PASSPHRASE, given
-    from k3_ledger.ledger.regular import read_small
-
-    with given(path, PASSPHRASE):
-        line = read_small(path, 4096).split(b"\n")[0].removesuffix(b"\r")
-    if not line:
-        said = f"the first line of {path} is empty, so it is no passphrase"
-        raise typer.BadParameter(said, param_hint="--passphrase-file")
-    if len(line) > MAX_PASSPHRASE:
-        said = f"the first line of {path} is longer than {MAX_PASSPHRASE} bytes, so it is no passphrase"
-        raise typer.BadParameter(said, param_hint="--passphrase-file")
-    return line
-
-
-def print_json(value: Any) -> None:
-    """One JSON document on stdout."""
-    typer.echo(json.dumps(value, indent=2))  # ASCII: no text of an entry reaches the terminal as it is
 
 
 def keygen(
@@ -246,9 +161,7 @@ def enrol(
 
 def rotate(
     old: Annotated[str, typer.Argument(help="Key to replace: its name, key id, or .pub.pem file.", show_default=False)],
-    public_key: Annotated[
-        str, typer.Argument(help="New public key: a .pub.pem file or 64 hex digits.", show_default=False)
-    ],
+    public_key: NewKeyArgument,
     key: SignOption = None,
     ledger: LedgerOption = Path(),
     propose: ProposeOption = None,
@@ -334,15 +247,6 @@ def named_key(ledger: Ledger, spec: str, *, ended: bool = False) -> EnrolledKey:
         return find_key(ledger, spec, ended=ended)
 
 
-def shown_by(path: Path | None) -> tuple[str, ...]:
-    """Key id of the private half that a user brings to show that he has it.
-
-    Raises:
-        KeyFileError: the file cannot be used as it is.
-    """
-    return () if path is None else (load_key(path, None).key_id,)
-
-
 def _check_reaches_further(key: EnrolledKey, since: int) -> None:
     """Refuse to take back what a key that has ended did not sign, or what was taken back already.
 
@@ -380,69 +284,3 @@ def new_key(role: str, spec: str, name: str | None) -> Any:
         public = load_public_key(spec)
     called = name or (f"{role}-{public.key_id[:8]}" if spec == public.hex else Path(spec).name.split(".")[0])
     return NewKey(role, called, public)  # type: ignore[arg-type] # checked above
-
-
-def act(
-    ledger: Ledger,
-    kind: str,
-    body: dict[str, object],
-    key: Path | None,
-    propose: Path | None,
-    passphrase_file: Path | None,
-    *,
-    time: str | None,
-    wait: float,
-    as_json: bool,
-    last_root: bool = False,
-    shown: tuple[str, ...] | None = (),
-) -> None:
-    """Append a root action, or write a proposal of it.
-
-    ``shown`` names new keys whose private half was at hand; None asks nobody for it.
-    """
-    from k3_ledger.cli.thresholds import describe, write_proposal
-
-    if (key is None) == (propose is None):
-        raise typer.BadParameter("give either the root key that signs, or --propose FILE", param_hint="--key")
-    if key is not None:
-        receipt = append_action(
-            ledger, load_key(key, passphrase_file), kind, body, time=time, wait=wait, last_root=last_root, shown=shown
-        )
-        print_receipt(receipt, describe(kind, body), as_json=as_json)
-    elif propose is not None:
-        write_proposal(ledger, kind, body, propose, as_json=as_json, last_root=last_root)
-
-
-def append_action(
-    ledger: Ledger,
-    signer: Signer,
-    kind: str,
-    body: dict[str, Any],
-    *,
-    time: str | None,
-    wait: float,
-    last_root: bool,
-    shown: tuple[str, ...] | None,
-) -> Receipt:
-    """Append a root action that leaves the log to root keys that somebody holds, unless that is not asked for.
-
-    Raises:
-        LedgerError: ``KEY_NOT_SHOWN``, or what the writer refuses.
-    """
-    from k3_ledger.ledger.writer.append import Draft
-    from k3_ledger.ledger.writer.possession import check_shown
-
-    with ledger.writer(signer, lock_timeout_s=wait) as writer, writer.exclusive() as state:
-        if shown is not None and not last_root:
-            writer.rehearse([Draft(kind, body, time, last_root)])
-            check_shown(state, kind, body, (signer.key_id, *shown))
-        return writer.append(kind, body, time=time, last_root=last_root)
-
-
-def print_receipt(receipt: Receipt, what: str, *, as_json: bool) -> None:
-    """Say which entry was appended."""
-    with done(f"entry {receipt.index} {receipt.identity} stands: do not append it again"):
-        if as_json:
-            print_json({"index": receipt.index, "identity": receipt.identity, "byte_offset": receipt.byte_offset})
-        else:
-            typer.echo(printable(f"entry {receipt.index} {receipt.identity}: {what}"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from k3_ledger.cli.keys import MAX_INTEGER, JsonOption, LedgerOption, print_json
+from k3_ledger.cli.options import MAX_INTEGER, JsonOption, LedgerOption, print_json
 
 if TYPE_CHECKING:
     from k3_ledger.ledger.writer.store import Ledger

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 import typer
 
 from k3_ledger.cli.files import check_free, unwritable
-from k3_ledger.cli.keys import JsonOption, ReplaceOption, print_json
+from k3_ledger.cli.options import JsonOption, ReplaceOption, print_json
 from k3_ledger.cli.sources import BLOCK
 from k3_ledger.ledger.core.checkpoint import KEPT_NAME
 from k3_ledger.schemas.printable import printable

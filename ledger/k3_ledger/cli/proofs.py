@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from k3_ledger.cli.files import check_free, unwritable
-from k3_ledger.cli.keys import ReplaceOption  # noqa: TC001 - read when the command is built
+from k3_ledger.cli.options import ReplaceOption  # noqa: TC001 - read when the command is built
 from k3_ledger.schemas.printable import printable
 
 if TYPE_CHECKING:

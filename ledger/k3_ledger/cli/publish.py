@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from k3_ledger.cli.keys import JsonOption, ReplaceOption, print_json
+from k3_ledger.cli.options import JsonOption, ReplaceOption, print_json
 from k3_ledger.schemas.printable import printable
 
 if TYPE_CHECKING:

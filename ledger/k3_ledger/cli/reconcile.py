@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from k3_ledger.cli.keys import JsonOption, print_json
 from k3_ledger.cli.material import (
     CORES,
     ProcessesOption,
@@ -18,6 +17,7 @@ from k3_ledger.cli.material import (
     note_unread,
     read_share,
 )
+from k3_ledger.cli.options import JsonOption, print_json
 from k3_ledger.cli.tables import say
 from k3_ledger.cli.told import found
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from k3_ledger.cli.keys import JsonOption, PassphraseOption, TimeOption, WaitOption, load_key, print_json
 from k3_ledger.cli.material import (
     CORES,
     ProcessesOption,
@@ -19,6 +18,8 @@ from k3_ledger.cli.material import (
     note_empty,
     note_unread,
 )
+from k3_ledger.cli.options import JsonOption, PassphraseOption, TimeOption, WaitOption, print_json
+from k3_ledger.cli.signing import load_key
 from k3_ledger.cli.tables import say
 
 if TYPE_CHECKING:

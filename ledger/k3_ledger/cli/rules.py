@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from k3_ledger.cli.keys import JsonOption, print_json
+from k3_ledger.cli.options import JsonOption, print_json
 from k3_ledger.cli.tables import say
 
 if TYPE_CHECKING:

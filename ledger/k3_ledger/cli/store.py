@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from k3_ledger.cli.keys import (
+from k3_ledger.cli.actions import print_receipt
+from k3_ledger.cli.keys import new_key
+from k3_ledger.cli.options import (
     JsonOption,
     KeyOption,
     LedgerOption,
     PassphraseOption,
     TimeOption,
     WaitOption,
-    load_key,
-    new_key,
     print_json,
-    print_receipt,
 )
+from k3_ledger.cli.signing import load_key
 from k3_ledger.cli.told import done
 from k3_ledger.cli.words import log_origin
 from k3_ledger.schemas.printable import printable

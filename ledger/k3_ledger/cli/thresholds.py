@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from k3_ledger.cli.files import create_file, replace_file
-from k3_ledger.cli.keys import (
+from k3_ledger.cli.actions import act, append_action, describe, print_proposal, print_receipt
+from k3_ledger.cli.files import replace_file
+from k3_ledger.cli.options import (  # noqa: TC001 - read when the command is built
     JsonOption,
     KeyOption,
     LastRootOption,
@@ -22,18 +22,12 @@ from k3_ledger.cli.keys import (
     TimeOption,
     UnprovenOption,
     WaitOption,
-    act,
-    append_action,
-    load_key,
-    print_json,
-    print_receipt,
-    shown_by,
 )
-from k3_ledger.ledger.regular import read_small, unreadable
+from k3_ledger.cli.signing import load_key, shown_by
+from k3_ledger.ledger.regular import read_small
 
 if TYPE_CHECKING:
     from k3_ledger.ledger.writer.proposal import Proposal
-    from k3_ledger.ledger.writer.store import Ledger
 
 THRESHOLD_HELP = """Set how many root keys have to stand behind each later key and threshold entry.
 
@@ -100,7 +94,7 @@ def endorse(
         proposals.check_proposal(Ledger.open(ledger), proposed, endorser=signer.key_id, last_root=last_root)
     endorsed = proposals.endorse(proposed, signer)
     replace_file(out or proposal, proposals.format_proposal(endorsed))
-    _print(endorsed, out or proposal, as_json=as_json)
+    print_proposal(endorsed, out or proposal, as_json=as_json)
     if ledger is None and not as_json:
         typer.echo("note: not held against a ledger (--ledger); compare the identity with your own copy", err=True)
 
@@ -131,22 +125,6 @@ def append(
     print_receipt(receipt, describe(merged.kind, merged.body), as_json=as_json)
 
 
-def write_proposal(
-    ledger: Ledger, kind: str, body: dict[str, Any], path: Path, *, as_json: bool, last_root: bool = False
-) -> None:
-    """Write a proposal file and say what is in it. A file that stands there is left as it is.
-
-    Raises:
-        StoreError: the file exists, or cannot be written.
-    """
-    from k3_ledger.ledger.writer.proposal import format_proposal, propose
-
-    proposal = propose(ledger, kind, body, last_root=last_root)
-    if not create_file(path, format_proposal(proposal)):
-        raise unreadable(path, FileExistsError(errno.EEXIST, "File exists"), "give another name, or remove that file")
-    _print(proposal, path, as_json=as_json)
-
-
 def read_proposal(path: Path) -> Proposal:
     """A proposal from its file.
 
@@ -160,32 +138,3 @@ def read_proposal(path: Path) -> Proposal:
 
     with given(path, PROPOSAL), handed_in(path.name):
         return parse_proposal(read_small(path), position=Position(source=path.name))
-
-
-def describe(kind: str, body: dict[str, Any]) -> str:
-    """A root action in a few words."""
-    if kind == "threshold":
-        return f"threshold {body['threshold']}"
-    return f"{body['action']} {body['role']} key {body['name']}"
-
-
-def _print(proposal: Proposal, path: Path, *, as_json: bool) -> None:
-    from k3_ledger.schemas.printable import printable
-
-    if as_json:
-        print_json(
-            {
-                "path": str(path),
-                "origin": proposal.origin,
-                "after": proposal.after,
-                "kind": proposal.kind,
-                "body": proposal.body,
-            }
-        )
-        return
-    typer.echo(f"{path}: {printable(describe(proposal.kind, proposal.body))}")
-    typer.echo(f"  log        {printable(proposal.origin)}, after the root action {proposal.after}")
-    for name, value in proposal.body.items():
-        if name not in ("endorsements", "action", "role", "name", "threshold") and value is not None:
-            typer.echo(f"  {name:<11}{printable(str(value))}")
-    typer.echo(f"  endorsed by {', '.join(proposal.endorsers) or 'nobody yet'}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from k3_ledger.cli.keys import ReplaceOption  # noqa: TC001 - read when the command is built
+from k3_ledger.cli.options import ReplaceOption  # noqa: TC001 - read when the command is built
 
 if TYPE_CHECKING:
     from k3_ledger.ledger.writer.store import Ledger

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from k3_ledger.cli.keys import MAX_INTEGER, JsonOption, print_json
+from k3_ledger.cli.options import MAX_INTEGER, JsonOption, print_json
 from k3_ledger.cli.witness import witness_key
 
 if TYPE_CHECKING:

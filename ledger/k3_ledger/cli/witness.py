@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from k3_ledger.cli.keys import JsonOption, KeyOption, LedgerOption, PassphraseOption, WaitOption, load_key, print_json
+from k3_ledger.cli.options import JsonOption, KeyOption, LedgerOption, PassphraseOption, WaitOption, print_json
+from k3_ledger.cli.signing import load_key
 from k3_ledger.cli.words import finite
 from k3_ledger.schemas.errors import LedgerError
 
