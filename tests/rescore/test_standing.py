@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from k3_ledger.rescore.judgements import settle_judgements
-from k3_ledger.rescore.replay import gather
+from k3_ledger.rescore.replay import REFUTED, gather
 from k3_ledger.rescore.rescore import rescore
+from k3_ledger.rescore.rules.parameters import Ceiling
 from k3_ledger.rescore.rules.verdict import Verdict
 from k3_ledger.rescore.sealing import new_verdicts, rule_body
 from k3_ledger.rescore.standing import Moment, Standing, read_standing
@@ -20,7 +21,7 @@ from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import ExitCode
 from tests.ledgers import JUDGE, ROOT, RUNNER, Builder, key_body
-from tests.rescore.receipts import DECODE, PREFILL, house_ledger, pin_body, receipt, verified
+from tests.rescore.receipts import DECODE, PREFILL, house_ledger, pin_body, receipt, timed, verified
 from tests.rescore.test_replay import HOUSE
 from tests.rescore.test_sweep import same
 
@@ -318,3 +319,85 @@ def test_a_rule_that_the_ledger_published_is_known_and_its_first_verdict_stays()
     take_back(builder, first)
     assert gather(verified(builder)).candidates[0].published == "XL"
     assert sweep(verified(builder), HOUSE).changes == {"unchanged": 1}
+
+
+# ------------------------------------------------------------------------------------------- one metric, two contexts
+
+
+CEILING = Ceiling(Fraction(2), ("decode",), "own-best")
+NEAR = replace(HOUSE, name="house-near", scope=replace(HOUSE.scope, context=64))
+"""A rule of the ledger's own for the same metric at another context."""
+
+
+def two_contexts(near: float, far: float, role: str = "candidate") -> dict[str, Any]:
+    body = receipt(far, role=role)
+    return body | {"timing": timed("decode", near, context=64) + body["timing"]}
+
+
+def ledger_of_two_contexts(near: float, far: float, *rules: Rule) -> tuple[Builder, str]:
+    """A frontier of 100 near and 50 far, one candidate, and what these rules say of it, in this order."""
+    builder = Builder().open()
+    frontier = builder.add("run", two_contexts(100.0, 50.0, "frontier"), RUNNER)
+    builder.add("pin", pin_body(f"frontier:{PREFILL}", "450", frontier), JUDGE)
+    builder.add("rule", rule_body(NEAR), JUDGE)
+    candidate = builder.add("run", two_contexts(near, far), RUNNER)
+    for rule in rules:
+        for body in new_verdicts(rescore(gather(verified(builder)).candidates, rule)):
+            builder.add("verdict", body, JUDGE)
+    return builder, candidate
+
+
+def published(builder: Builder) -> dict[int | None, str | None]:
+    """What is published of decode, by context."""
+    found = gather(verified(builder)).candidates
+    return {one.run.track.context: one.published for one in found if one.run.track.metric == "decode"}
+
+
+@pytest.mark.parametrize(
+    ("near", "far", "tiers"),
+    [(120.0, 300.0, {64: "XL", 131_072: "REJECT"}), (300.0, 60.0, {64: "REJECT", 131_072: "XL"})],
+)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_verdict_counts_for_the_context_that_its_rule_scores(
+    near: float, far: float, tiers: dict[int | None, str], reverse: bool
+) -> None:
+    """Both runs are refused at one context, above the ceiling: whatever was sealed first is of no other."""
+    rules = [replace(HOUSE, ceiling=CEILING), replace(NEAR, ceiling=CEILING)]
+    builder, _ = ledger_of_two_contexts(near, far)
+    for rule in rules:
+        builder.add("rule", rule_body(replace(rule, name=f"{rule.name}-capped")), JUDGE)
+    for rule in reversed(rules) if reverse else rules:
+        for body in new_verdicts(rescore(gather(verified(builder)).candidates, rule)):
+            builder.add("verdict", body, JUDGE)
+    assert published(builder) == tiers
+    for rule in rules:
+        report = rescore(gather(verified(builder)).candidates, rule)
+        (row,) = [row for row in report.rows if row.change != "not-scorable"]
+        assert (row.before, row.change) == (tiers[rule.scope.context], "unchanged")
+        assert same(builder, rule).changes == {"unchanged": 1}
+
+
+def test_a_verdict_on_one_context_leaves_the_other_unpublished() -> None:
+    builder, _ = ledger_of_two_contexts(120.0, 60.0, NEAR)
+    assert published(builder) == {64: "XL", 131_072: None}
+    report = rescore(gather(verified(builder)).candidates, HOUSE)
+    assert [row.change for row in report.rows if row.change != "not-scorable"] == ["first"]
+    assert same(builder, HOUSE).changes == {"first": 1}
+    assert same(builder, NEAR).changes == {"unchanged": 1}
+
+
+def test_nobody_hides_behind_a_verdict_on_another_context() -> None:
+    """Not judged where it lies, a run is asked for its clock there, however well it did elsewhere."""
+    builder, candidate = ledger_of_two_contexts(120.0, 60.0)
+    body = two_contexts(120.0, 60.0)
+    body["timing"] = [one for one in body["timing"] if one["metric"] != "prefill"]
+    body["timing"][2] = timed("decode", 150.0, context=131_072)[0]
+    liar = builder.add("run", body | {"bundle": "d" * 64}, RUNNER)
+    before = {one.run.track.context: one.voided for one in gather(verified(builder)).candidates if one.identity == liar}
+    for verdict in new_verdicts(rescore(gather(verified(builder)).candidates, NEAR)):
+        builder.add("verdict", verdict, JUDGE)
+    after = {one.run.track.context: one.voided for one in gather(verified(builder)).candidates if one.identity == liar}
+    assert before == after
+    assert after[131_072] == REFUTED
+    assert after[64] == ""
+    assert candidate != liar

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fractions import Fraction
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from k3_ledger.rescore.imported import list_unreadable, read_frontier, read_import
@@ -22,7 +23,7 @@ from k3_ledger.rescore.rules.reading import parse_parameters
 from k3_ledger.rescore.rules.registry import RULES
 from k3_ledger.rescore.rules.verdict import NONE, REJECT
 from k3_ledger.rescore.slots import parse_slot
-from k3_ledger.rescore.standing import Standing, first_published, is_supposed, read_standing
+from k3_ledger.rescore.standing import Standing, first_published, is_supposed, read_standing, said_of
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Outcome, Position
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from k3_ledger.rescore.inputs import ClockReading, Parity
     from k3_ledger.rescore.native import ActorSpeed
-    from k3_ledger.rescore.rules.parameters import Rule
+    from k3_ledger.rescore.rules.parameters import Rule, Scope
     from k3_ledger.rescore.slots import Role, Track
     from k3_ledger.schemas.findings import Finding
     from k3_ledger.verify.log import VerifiedEntry
@@ -48,8 +49,8 @@ REFUTED: Final = "unjudged, and refuted by its own clock"
 """Why a number that nobody judged supports nothing."""
 _HOUSE: Final = RULES["house-4.decode"]
 
-REGISTERED: Final = frozenset(rule.sha256 for rule in RULES.values())
-"""Digests of the rules that are shipped."""
+REGISTERED: Final = MappingProxyType({rule.sha256: rule.scope for rule in RULES.values()})
+"""What the rules that are shipped score, by digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class Candidate:
         others: measured value of every other metric of the same build.
         native: True when the run is a receipt of this ledger, False for an import.
         superseded: whether a later entry, or the foreign log itself, says that it no longer stands.
-        verdicts: what was judged of it and stands, oldest first.
+        verdicts: what was judged of its run and stands, oldest first; :attr:`said` of it on its track.
         pins: pin entries in force when it was appended, by slot.
         attestation: what attests the foreign receipt, as it says itself; None for a receipt of this ledger.
         measured: newest measurement of the frontier build by track: that of the run's own round, else the last one.
@@ -91,7 +92,8 @@ class Candidate:
         built: greatest measurement of the frontier build on its track by then, in whatever round.
         clocks: readings of the wall clock for every other metric of the same build.
         index: position of its entry; None for a log that was never imported.
-        known: digests of the rules whose verdicts count: those that are registered, and those of the ledger itself.
+        known: what the rules whose verdicts count score, by digest: those that are registered, and those of the ledger
+            itself.
     """
 
     identity: str
@@ -107,7 +109,7 @@ class Candidate:
     built: Figure | None = None
     clocks: Mapping[Track, ClockReading] = field(default_factory=dict)
     index: int | None = None
-    known: Container[str] = REGISTERED
+    known: Mapping[str, Scope] = field(default_factory=lambda: REGISTERED)
 
     @property
     def label(self) -> str:
@@ -117,6 +119,15 @@ class Candidate:
         return f"{self.identity[:8]} (run {self.run.run[:8]})"
 
     @property
+    def said(self) -> list[Judged]:
+        """The verdicts on its run that may be about its track."""
+        return said_of(self.run.track, self.verdicts, self.known)
+
+    @property
+    def _published(self) -> Judged | None:
+        return first_published(self.said, self.known) if self.native else None
+
+    @property
     def published(self) -> str | None:
         """The tier it was published with: what an import states, or the first verdict that counts on a run of ours.
 
@@ -124,13 +135,13 @@ class Candidate:
         """
         if not self.native:
             return self.run.published
-        found = first_published(self.verdicts, self.known)
+        found = self._published
         return None if found is None else found.tier
 
     @property
     def refused_by(self) -> str | None:
         """The gate that its published verdict names as what decided it; None for an import."""
-        found = first_published(self.verdicts, self.known) if self.native else None
+        found = self._published
         return None if found is None else found.bound_by
 
     @property
@@ -146,7 +157,7 @@ class Candidate:
             return REJECT
         if self.native and self.published is None and is_refuted(self.run.track, self.run.speed, self.run.clock):
             return REFUTED
-        found = first_published(self.verdicts, self.known) if self.native else None
+        found = self._published
         return "unproved" if found is not None and found.unproved else ""
 
 
@@ -201,7 +212,7 @@ class Material:
         rules: every ``rule`` entry that stands, as (index, rule), in order.
         supersessions: every ``supersede`` entry that was not itself superseded, as (index, body), in order.
         withdrawn: rules of the ledger that no longer stand: verdicts under them can still be derived again.
-        known: digests of the rules whose verdicts count.
+        known: what the rules whose verdicts count score, by digest.
         standing: what was superseded, and when.
         left_out: metrics of candidates that are no measurement, in order.
         unread: what could not be read of imported runs: a record that is none, or a copy of a figure that is none.
@@ -218,7 +229,7 @@ class Material:
     rules: list[tuple[int, Rule]] = field(default_factory=list)
     supersessions: list[tuple[int, Any]] = field(default_factory=list)
     withdrawn: list[Rule] = field(default_factory=list)
-    known: set[str] = field(default_factory=lambda: set(REGISTERED))
+    known: dict[str, Scope] = field(default_factory=lambda: dict(REGISTERED))
     standing: Standing = field(default_factory=Standing)
     left_out: list[LeftOut] = field(default_factory=list)
     unread: list[Finding] = field(default_factory=list)
@@ -393,7 +404,7 @@ class Gathering:
             if entry.identity not in self.void:
                 raise
             return
-        self.material.known.add(rule.sha256)
+        self.material.known[rule.sha256] = rule.scope
         if stands:
             self.material.rules.append((entry.index, rule))
             self.published = (*self.published, rule)
@@ -521,8 +532,8 @@ class Gathering:
         )
 
 
-def read_known(log: VerifiedLog) -> set[str]:
-    """Digests of the rules whose verdicts count: those that are registered, and those that the log published itself.
+def read_known(log: VerifiedLog) -> Mapping[str, Scope]:
+    """What the rules whose verdicts count score, by digest: the registered ones, and those that the log published.
 
     Raises:
         RescoreError: a rule entry that stands is none.

@@ -294,7 +294,7 @@ def _row(candidate: Candidate, rule: Rule | None, result: Scored, compared: Scor
         return Rescored(candidate, rule, result, before, "not-scorable", result.message, (result.field or "scope",))
     assert rule is not None
     change = order_change(rule, before, result.tier)
-    if published and before is None and candidate.native and not all(one.supposed for one in candidate.verdicts):
+    if published and before is None and candidate.native and not all(one.supposed for one in candidate.said):
         change = "not-comparable"
     then = f"{_because(compared)} -> " if isinstance(compared, Verdict) and explained and change != "unchanged" else ""
     return Rescored(candidate, rule, result, before, change, then + _because(result), _lacks(candidate.run, result))

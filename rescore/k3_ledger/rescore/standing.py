@@ -6,8 +6,9 @@
    honest verdict false; everybody else asks what stands at the head.
 2. *Newest.* Position decides: that of the chain, or of the source in a log that has no chain. A claimed time decides
    only against something that has no position at all, such as a line of a file.
-3. *Published.* What is published of a run on a metric is its first verdict that stands under a rule that is known: one
-   that is registered, or that the ledger itself published. Judging it again, under whatever rule, changes nothing. A
+3. *Published.* What is published of a run on a track is its first verdict that stands under a rule that is known, one
+   that is registered or that the ledger itself published, and that scores this metric at this context: a tier at 64
+   tokens says nothing of what the same build does behind 131,072. Judging it again changes nothing. A
    verdict that states a pin from a file says what would be if that were so: nobody can derive it from the ledger alone,
    so it publishes nothing.
 
@@ -20,10 +21,13 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from k3_ledger.rescore.rules.parameters import Scope
+
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
     from datetime import datetime
 
+    from k3_ledger.rescore.slots import Track
     from k3_ledger.verify.log import VerifiedLog
 
 
@@ -120,15 +124,31 @@ class Said(Protocol):
     def supposed(self) -> bool:
         """Whether a pin that it states was taken from a file."""
 
+    @property
+    def metric(self) -> str:
+        """The metric that it judges."""
+
 
 AnySaid = TypeVar("AnySaid", bound=Said)
 
 
-def first_published(verdicts: Iterable[AnySaid], known: Container[str]) -> AnySaid | None:
-    """The verdict that is published of a run on one metric: the first under a rule that is known, by the ledger's pins.
+def said_of(track: Track, verdicts: Iterable[AnySaid], known: Mapping[str, Scope]) -> list[AnySaid]:
+    """Verdicts on a run that may be about this track of it: their rule scores it, or is not known.
 
     Args:
-        verdicts: those that stand, oldest first.
+        track: what the run was measured on.
+        verdicts: those on the run that stand, oldest first.
+        known: what the rules that are known score, by digest.
+    """
+    scope = Scope(track.metric, track.context)
+    return [one for one in verdicts if one.metric == track.metric and known.get(one.rule_sha256, scope) == scope]
+
+
+def first_published(verdicts: Iterable[AnySaid], known: Container[str]) -> AnySaid | None:
+    """The verdict that is published of a run on one track: the first under a rule that is known, by the ledger's pins.
+
+    Args:
+        verdicts: those about the track that stand, oldest first.
         known: digests of known rules.
     """
     return next((one for one in verdicts if one.rule_sha256 in known and not one.supposed), None)

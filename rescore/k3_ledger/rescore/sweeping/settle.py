@@ -23,10 +23,10 @@ from k3_ledger.rescore.sweeping.rounds import NO_ROUND, Rounds
 from k3_ledger.verify.log import entries_of, read_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Mapping
 
     from k3_ledger.rescore.inputs import Parity
-    from k3_ledger.rescore.rules.parameters import Rule
+    from k3_ledger.rescore.rules.parameters import Rule, Scope
     from k3_ledger.rescore.slots import Track
     from k3_ledger.rescore.sweeping.agreement import Beside
     from k3_ledger.rescore.sweeping.grading import Held, Known
@@ -112,22 +112,23 @@ class Settling:
         """Whether no run is known to count for nothing."""
         return not (self.disowned or self._superseded)
 
-    def note(self, entry: VerifiedEntry, known: Container[str]) -> None:
+    def note(self, entry: VerifiedEntry, known: Mapping[str, Scope]) -> None:
         """Remember a verdict or a supersession, which stand behind the run they are about.
 
         Args:
             entry: one that stands.
-            known: digests of the rules whose verdicts count.
+            known: what the rules whose verdicts count score, by digest.
         """
         noted = entry.entry
         if noted.kind == "verdict":
             if is_supposed(noted.body):
                 return
             about = bytes.fromhex(noted.body.target) + noted.body.metric.encode()  # half of what two texts take
-            if noted.body.rule_sha256 in known:
-                self._before.setdefault(about, intern(noted.body.tier))
-            else:
+            scope = known.get(noted.body.rule_sha256)
+            if scope is None:
                 self._unknown.add(about)
+            elif scope == self.rule.scope:  # what it says of another context is not about what is scored here
+                self._before.setdefault(about, intern(noted.body.tier))
         elif noted.kind == "supersede":
             self._superseded.add(noted.body.target)
 
