@@ -186,6 +186,72 @@ def test_an_import_without_a_quote_is_none_and_counted_nowhere() -> None:
         assert judged_as(data, attestation="none")[:2] == ((0, 0, 1), {Code.IMPORT_QUOTE_OPEN})
 
 
+def hidden(imported: Any, world: World, change: Callable[[bytes], bytes] = bytes, **labels: str) -> Report:
+    """A receipt with a quote, imported under a listing's row that is called the original."""
+    _, blobs = imported(world)
+    receipt = change(next(data for data in blobs.values() if b'"quote_b64"' in data))
+    return judged_beside(b'{"run_id":"x"}', receipt, **labels)
+
+
+def judged_beside(original: bytes, *others: bytes, here: bool = True, **labels: str) -> Report:
+    artifacts = [
+        {"name": f"a{at}", "sha256": hashlib.sha256(data).hexdigest(), "size": len(data), "media_type": "text/plain"}
+        for at, data in enumerate((original, *others))
+    ]
+    made = small_ledger(1)
+    made.add("import", body(artifacts[0], artifacts=artifacts, **{"attestation": "none", **labels}), LOG)
+    return judged(made, {hashlib.sha256(data).hexdigest(): data for data in (original, *(others if here else ()))})
+
+
+@pytest.mark.parametrize("label", ["none", "ed25519", "tdx-quote"])
+@pytest.mark.parametrize("change", [bytes, lambda data: data.replace(b'"tdx"', b'"\\u0074dx"', 1)], ids=["", "escaped"])
+def test_a_quote_cannot_hide_behind_another_original(imported: Any, label: str, change: Any) -> None:
+    report = hidden(imported, World(root_key=99), change, attestation=label)
+    assert report.counts[Code.IMPORT_QUOTE_ELSEWHERE] == 1
+    assert (step(report), report.exit_code) == ((0, 0, 1), ExitCode.VERIFIED)
+    (finding,) = [one for one in report.findings if one.code is Code.IMPORT_QUOTE_ELSEWHERE]
+    assert (finding.position.field, "artifact a1 carries a quote" in finding.message) == ("body.original_sha256", True)
+
+
+def test_a_policy_that_requires_attestations_is_not_met_by_a_hidden_quote(imported: Any) -> None:
+    _, blobs = imported()
+    receipt = next(data for data in blobs.values() if b'"quote_b64"' in data)
+    artifacts = [
+        {"name": name, "sha256": hashlib.sha256(data).hexdigest(), "size": len(data), "media_type": "text/plain"}
+        for name, data in (("row", b"{}"), ("receipt", receipt))
+    ]
+    made = small_ledger(1)
+    made.add("import", body(artifacts[0], artifacts=artifacts, attestation="none"), LOG)
+    policy = TrustPolicy(ROOT.public, attestation=DEMANDS, require=frozenset({"attestations"}))
+    stored = {hashlib.sha256(data).hexdigest(): data for data in (b"{}", receipt)}
+    assert check_log(MemorySource(made.data, artifacts=stored), policy).exit_code is ExitCode.NOT_CHECKED
+
+
+def test_a_hidden_quote_beside_one_that_is_checked_is_named_and_a_copy_of_it_is_not(imported: Any) -> None:
+    _, blobs = imported()
+    receipts = [data for data in blobs.values() if b'"quote_b64"' in data]
+    one = json.loads(receipts[0])
+    copy = json.dumps({"tdx": {"quote_b64": one["tdx"]["quote_b64"]}}).encode()
+    good = judged_beside(receipts[0], copy, attestation="tdx-quote")
+    assert (step(good), Code.IMPORT_QUOTE_ELSEWHERE in good.counts) == ((1, 0, 0), False)
+    other = judged_beside(receipts[0], receipts[1], attestation="tdx-quote")
+    assert (step(other), other.counts[Code.IMPORT_QUOTE_ELSEWHERE]) == ((0, 0, 1), 1)
+    bad = next(data for data in imported(World(root_key=99))[1].values() if b'"quote_b64"' in data)
+    failed = judged_beside(bad, receipts[1], attestation="tdx-quote")
+    assert (step(failed), failed.exit_code) == ((1, 1, 0), ExitCode.FALSE), "what is false stays so"
+
+
+def test_an_artifact_that_is_not_here_may_carry_a_quote() -> None:
+    report = judged_beside(b"{}", b"a log's text", here=False)
+    assert (step(report), report.counts[Code.IMPORT_QUOTE_OPEN]) == ((0, 0, 1), 1)
+    report = judged_beside(b"{}", b"a log", b"tdx", b'{"result":{"tdx":1}}', b"[\\u0074]", b"x" * ((1 << 22) + 1))
+    assert (step(report), set(report.counts)) == ((0, 0, 0), set())
+    escaped = judged_beside(b"{}", b'{"\\u0074dx":{"quote_b64":"AA=="}}')
+    assert set(escaped.counts) == {Code.IMPORT_QUOTE_ELSEWHERE}
+    long = judged_beside(b"{}", b"x" * ((1 << 22) + 1), here=False)
+    assert step(long) == (0, 0, 0), "no receipt is that long"
+
+
 def judged_as(data: bytes, **changes: Any) -> tuple[tuple[int, int, int], set[Code], str]:
     """What the step says of an import of these bytes."""
     digest = hashlib.sha256(data).hexdigest()

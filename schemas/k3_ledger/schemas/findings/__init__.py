@@ -225,6 +225,7 @@ class Code(enum.Enum):
     IMPORT_ORIGINAL = enum.auto()
     IMPORT_DIFFERS = enum.auto()
     IMPORT_QUOTE_OPEN = enum.auto()
+    IMPORT_QUOTE_ELSEWHERE = enum.auto()
     REFERENCE_UNKNOWN = enum.auto()
     REFERENCE_KIND = enum.auto()
     # -- policy, said in receipts ---

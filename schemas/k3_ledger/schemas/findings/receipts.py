@@ -63,6 +63,13 @@ ROWS: Final = {
         "cannot be read, carries no quote, or lacks a field that the check needs.",
         "put the artifacts beside the ledger, or run `k3-ledger audit polaris` on the log that the receipt comes from",
     ),
+    "IMPORT_QUOTE_ELSEWHERE": CodeInfo(
+        Area.RECEIPT, Severity.WARNING, "imported quote outside of the original",
+        "An artifact of an import carries a quote that is not its original's: the entry names another artifact as the "
+        "original, so nobody looked at that quote. Who imports chooses what is called the original.",
+        "look at the artifact yourself, or run `k3-ledger audit polaris` on the log that the receipt comes from; "
+        '`require = ["attestations"]` in the policy refuses such a ledger',
+    ),
     "REFERENCE_UNKNOWN": CodeInfo(
         Area.RECEIPT, E, "entry names an entry that is not there",
         "An entry refers to an earlier entry by an identity that no earlier entry has.",

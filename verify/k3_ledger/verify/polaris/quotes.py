@@ -6,10 +6,16 @@ wrong is the audit's, and the entry keeps what that found.
 
 Whether an import is attested its original says, and not the entry: `attestation` and `format` are the importer's words.
 An entry that calls itself `none` is passed over only where its original is here and carries no quote.
+
+Which of its artifacts the original is, is the importer's word, too. So the others are looked through as well: a quote
+in one of them that is not the original's own is named and counted as not checked, and one that is not here may carry
+one. It is not judged, because the receipt that it belongs to is not the one that was imported. What is longer than
+:data:`MAX_ORIGINAL` is no receipt of the family, such as the log text of a round.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from k3_ledger.verify.attestation import AttestationPolicy
+    from k3_ledger.verify.polaris.foreign_json import Document
     from k3_ledger.verify.polaris.origin import Origin
     from k3_ledger.verify.polaris.parse import Run
     from k3_ledger.verify.scan import Scan
@@ -44,6 +51,8 @@ NEEDED: Final = (
     *(Check.DCAP, Check.PLATFORM, Check.MEASUREMENTS),
 )
 """What has to pass before a foreign receipt is called attested."""
+_MAY_CARRY: Final = re.compile(rb"tdx|\\u")
+"""In what carries a quote stands its name, or an escaped letter."""
 
 
 def check_imported(scan: Scan, source: LogSource, demands: AttestationPolicy) -> str | None:
@@ -88,11 +97,50 @@ def _bodies(scan: Scan, source: LogSource) -> Iterator[tuple[int, Any]]:
 
 
 def _check(body: Any, source: LogSource, origin: Origin) -> tuple[Outcome, list[Finding]] | None:
-    """What became of one import; None where neither the entry nor its original says that it is attested."""
+    """What became of one import; None where neither the entry nor any of its artifacts says that it is attested."""
     data = read_artifact(source, body.original_sha256, MAX_ORIGINAL)
     if data is None:
         return _open("its original is not here")
+    run = _parse(data)
+    found = _check_original(body, run, origin)
+    strays = list(_strays(body, run, source, attested=found is not None))
+    if not strays:
+        return found
+    outcome, findings = (Outcome.NOT_CHECKED, []) if found is None else found
+    return worst((outcome, Outcome.NOT_CHECKED)), [*findings, *strays]
+
+
+def _parse(data: bytes) -> Run:
     (run,) = parse_log({"runs/original/receipt.json": data}).runs
+    return run
+
+
+def _strays(body: Any, run: Run, source: LogSource, *, attested: bool) -> Iterator[Finding]:
+    """Quotes in other artifacts than the original, and artifacts of an unattested import that are not here."""
+    for artifact in body.artifacts:
+        if artifact.sha256 == body.original_sha256 or artifact.size > MAX_ORIGINAL:
+            continue
+        data = read_artifact(source, artifact.sha256, MAX_ORIGINAL)
+        if data is None:
+            if not attested:
+                why = f"the artifact {artifact.name} is not here, so whether it carries a quote cannot be told"
+                yield Finding(Code.IMPORT_QUOTE_OPEN, f"an imported receipt's quote was not checked: {why}")
+        elif _MAY_CARRY.search(data) is not None:
+            receipt = _parse(data).receipt
+            if receipt is not None and "tdx" in receipt.object and _quote(receipt) != _quote(run.receipt):
+                yield Finding(
+                    Code.IMPORT_QUOTE_ELSEWHERE,
+                    f"the artifact {artifact.name} carries a quote, and the entry names another one as its original",
+                    expected="a quote in the original or nowhere",
+                    found=f"sha256 {artifact.sha256}",
+                )
+
+
+def _quote(receipt: Document | None) -> str | None:
+    return None if receipt is None else receipt.text("tdx.quote_b64")
+
+
+def _check_original(body: Any, run: Run, origin: Origin) -> tuple[Outcome, list[Finding]] | None:
     quoted = _is_quoted(run)
     if not quoted and body.attestation == "none":
         return None
