@@ -483,3 +483,13 @@ def test_a_memory_whose_enrolments_are_none_is_unreadable_or_proves_nothing(run,
     show(speed, rewritten())
     done = run(*VERIFY)
     assert (done.code, "[K3L-FORK]" in done.out) == (3, False)
+
+
+def test_a_bare_note_beside_a_memory_is_judged_by_the_entries_that_the_memory_keeps(run, speed, tmp_path):
+    assert run(*VERIFY).code == 0
+    (tmp_path / "bare").write_bytes((speed / "checkpoint").read_bytes())
+    show(speed, rewritten())
+    alone = run("verify", "speed", "--expect-head", "bare", "--root-key", ROOT.public.hex())
+    assert (alone.code, "[K3L-MEMORY-FOREIGN]" in alone.out) == (3, True)
+    done = run(*VERIFY, "--expect-head", "bare", "--root-key", ROOT.public.hex())
+    assert (done.code, "[K3L-FORK]" in done.out, "K3L-MEMORY-FOREIGN" in done.out) == (1, True, False)

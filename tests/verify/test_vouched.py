@@ -55,6 +55,15 @@ def remembered(ledger: Builder, log: Key = LOG, origin: str = ORIGIN) -> tuple[b
     return head, report.enrolments
 
 
+def held_against(ledger: Builder, *memories: tuple[bytes, tuple[bytes, ...]], log: Key = NEW_LOG) -> Report:
+    """A log against several memories, of which those without entries are bare notes."""
+    options = Options(
+        expected_heads=tuple((f"m{at}", head) for at, (head, _) in enumerate(memories)),
+        enrolments={f"m{at}": lines for at, (_, lines) in enumerate(memories) if lines},
+    )
+    return check_log(MemorySource(ledger.data, checkpoint=sign_head(ledger.lines, log)), TRUST, options)
+
+
 def shown(ledger: Builder, memory: tuple[bytes, tuple[bytes, ...]], log: Key = NEW_LOG) -> Report:
     head, lines = memory
     options = Options(expected_heads=(("memory", head),), enrolments={"memory": lines})
@@ -203,8 +212,12 @@ def test_a_proof_of_another_history_under_the_same_root_is_a_fork() -> None:
     source = MemorySource(other.data, checkpoint=sign_head(other.lines, NEW_LOG))
     data = format_proof(prove_entry(source, 4))
     head, lines = MEMORY
-    for name, wanted in (("memory", {Code.FORK}), ("another", {Code.MEMORY_FOREIGN})):
-        found = check_proof(data, "p", TRUST, ((name, head),), enrolments={"memory": lines})
+    for kept, wanted in (
+        ({"memory": lines}, {Code.FORK}),
+        ({"another": lines}, {Code.FORK}),
+        ({}, {Code.MEMORY_FOREIGN}),
+    ):
+        found = check_proof(data, "p", TRUST, (("memory", head),), enrolments=kept)
         assert set(found.counts) == wanted
     kept = ((f"checkpoints/{size:012d}.note", sign_head(other.lines[:size], NEW_LOG)) for size in (5,))
     source = MemorySource(other.data, checkpoint=sign_head(other.lines, NEW_LOG), kept=tuple(kept))
@@ -217,3 +230,58 @@ def test_a_run_that_differs_alone_is_a_fork_as_ever() -> None:
     other = begun()
     other.add("run", run_body(99), RUNNER)
     assert judged(shown(other.runs(7), MEMORY, LOG)) == ({Code.FORK}, ExitCode.FALSE)
+
+
+def bare(ledger: Builder = HONEST, key: Key = LOG, size: int | None = None) -> tuple[bytes, tuple[bytes, ...]]:
+    return sign_head(ledger.lines[:size], key), ()
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_bare_note_beside_a_memory_that_enrols_its_signer_is_a_fork_as_well(order: int) -> None:
+    older = remembered(begun().runs(2))
+    forged = begun(log=NEW_LOG).runs(9)
+    report = held_against(forged, *[bare(), older][::order])
+    assert judged(report) == ({Code.FORK}, ExitCode.FALSE)
+    assert report.counts[Code.FORK] == 2
+    assert judged(held_against(forged, bare())) == ({Code.MEMORY_FOREIGN}, ExitCode.UNREADABLE), "alone it is nothing"
+
+
+def test_a_bare_note_of_more_entries_than_the_rewrite_has_is_a_fork_and_no_rollback() -> None:
+    report = held_against(begun(log=NEW_LOG).runs(3), bare(), remembered(begun().runs(2)))
+    assert (judged(report), report.counts[Code.FORK]) == (({Code.FORK}, ExitCode.FALSE), 2)
+
+
+def test_a_bare_note_of_a_log_that_was_rolled_back_is_a_rollback() -> None:
+    cut = begun().runs(3)
+    report = held_against(cut, bare(), remembered(begun().runs(2)), log=LOG)
+    assert judged(report) == ({Code.ROLLBACK}, ExitCode.FALSE)
+
+
+def test_two_bare_notes_by_one_key_accuse_nobody() -> None:
+    """Anybody can sign two notes of one name: that an older one is by the same key says nothing of the log's root."""
+    forged = begun(log=NEW_LOG).runs(9)
+    report = held_against(forged, bare(), bare(size=4))
+    assert judged(report) == ({Code.MEMORY_FOREIGN}, ExitCode.UNREADABLE)
+
+
+def test_a_strangers_bare_note_beside_a_memory_accuses_nobody() -> None:
+    honest = begun().runs(7)
+    report = held_against(honest, bare(key=STRANGER), MEMORY, log=LOG)
+    assert judged(report) == ({Code.MEMORY_FOREIGN}, ExitCode.UNREADABLE)
+
+
+def test_a_bare_note_beside_a_memory_under_another_root_accuses_nobody() -> None:
+    other = begun(Key("another root"), STRANGER).runs(5)
+    theirs = sign_head(other.lines, STRANGER), tuple(line.removesuffix(b"\n") for line in other.lines[:2])
+    report = held_against(begun().runs(7), bare(other, STRANGER), theirs, log=LOG)
+    assert judged(report) == ({Code.MEMORY_FOREIGN}, ExitCode.UNREADABLE)
+
+
+def test_a_head_with_entries_of_its_own_that_show_nothing_is_not_held_against_anothers() -> None:
+    broken = bare()[0], (MEMORY[1][0], MEMORY[1][1][:-1])
+    forged = begun(log=NEW_LOG).runs(9)
+    assert Code.MEMORY_FOREIGN in held_against(forged, broken, MEMORY).counts
+
+
+def test_a_bare_note_that_the_log_extends_is_one_beside_a_memory() -> None:
+    assert judged(held_against(HONEST, bare(size=4), MEMORY, log=LOG)) == (set(), ExitCode.VERIFIED)

@@ -310,7 +310,7 @@ def foreign_head(scan: Scan, head: SignedHead) -> Finding | None:
         except LedgerError:
             continue
         return None
-    if head.name in scan.enrolments:
+    if scan.enrolments:
         from k3_ledger.verify.vouched import is_own_roots  # noqa: PLC0415 - only where entries were kept with a head
 
         if is_own_roots(scan, head):  # another history under the same root
@@ -371,7 +371,7 @@ def _root_faults(scan: Scan, head: SignedHead) -> Iterator[Finding]:
 
 def _parts(scan: Scan, head: SignedHead) -> bool:
     """Whether this history parts from that of a larger head: an entry that was kept with it is not what stands here."""
-    if head.name not in scan.enrolments:
+    if not scan.enrolments:
         return False
     from k3_ledger.verify.vouched import parts  # noqa: PLC0415 - only where entries were kept with a head
 

@@ -4,6 +4,10 @@ A head says who signed it and not who made that key a log key. So a reader keeps
 that say so: the genesis entry and the root actions that enrol the signer, each signed by a root key. Where the log that
 is shown later has the same root and knows nothing of that signer, there are two histories under one root: whoever holds
 the root key made both, or it was stolen. Nobody else can make such entries, so a stranger's head still accuses nobody.
+
+A head that was kept alone, as a bare note, is held against the entries that were kept with another one. They say who
+made that key a log key whichever head stands beside them, so it is the same proof; and without any such entries a note
+that an older note's key signed proves nothing, for anybody can sign two.
 """
 
 from __future__ import annotations
@@ -38,11 +42,25 @@ def enrolments_of(scan: Scan, note: bytes) -> tuple[bytes, ...]:
 
 
 def is_own_roots(scan: Scan, head: SignedHead) -> bool:
-    """Whether the entries kept with a head show that a root key of this log's genesis stands behind its signer."""
+    """Whether entries kept with this head, or with another, show that a root key of this log's genesis stands behind
+    its signer.
+    """
+    return bool(_behind(scan, head))
+
+
+def _behind(scan: Scan, head: SignedHead) -> tuple[bytes, ...]:
+    """The entries that show it; those that were kept with the head itself decide alone. None where none show it."""
+    own = scan.enrolments.get(head.name)
+    for lines in scan.enrolments.values() if own is None else (own,):
+        if _shows(scan, head, lines):
+            return lines
+    return ()
+
+
+def _shows(scan: Scan, head: SignedHead, lines: tuple[bytes, ...]) -> bool:
     from k3_ledger.verify.heads import head_faults  # noqa: PLC0415 - they ask each other
     from k3_ledger.verify.proof import check_lines  # noqa: PLC0415 - only where a head is foreign otherwise
 
-    lines = scan.enrolments.get(head.name, ())
     if not lines or scan.genesis is None:
         return False
     try:
@@ -65,6 +83,6 @@ def is_own_roots(scan: Scan, head: SignedHead) -> bool:
 
 def parts(scan: Scan, head: SignedHead) -> bool:
     """Whether one of those entries stands elsewhere in this history, or another in its place."""
-    kept = scan.enrolments.get(head.name, ())
+    kept = scan.enrolments.get(head.name) or _behind(scan, head)
     positions = {decode(parse_line(line).entry).index: line for line in kept}
     return any(scan.actions.get(at) != line for at, line in positions.items() if at < scan.lines)
