@@ -19,6 +19,7 @@ from k3_ledger.ledger.core.tlog_witness import AddCheckpoint, format_request
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
 from tests.ledger.writer.support import OPENING, ORIGIN, SIGNERS, append_notes, new_ledger
+from tests.reference.naive_note import COSIGNER_TYPE, NoteKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -315,3 +316,12 @@ def test_an_entry_is_proved_under_an_older_head(tmp_path: Path, ledger: Ledger) 
         assert k3("prove", 2, *words, "-l", ledger.root, "-o", out, "--replace").exit_code == 0
         assert json.loads(k3("verify", out, "--json").stdout)["head"]["size"] == size
     assert code(k3("prove", OPENING, "--head", OPENING, "-l", ledger.root)) is Code.NOT_CHECKPOINTED
+
+
+def test_two_witnesses_whose_lines_cannot_be_told_apart_are_not_asked(ledger: Ledger) -> None:
+    twins = [NoteKey("witness.example/w", word, COSIGNER_TYPE).verifier_key for word in ("t40547", "t100344")]
+    asked = [word for key in twins for word in ("--witness", f"{key}=http://127.0.0.1:9/")]
+    result = k3("cosign", "--ledger", ledger.root, *asked)
+    assert (result.exit_code, "one name and one key hash" in " ".join(result.output.split())) == (2, True)
+    same = k3("cosign", "--ledger", ledger.root, *asked[:2], *asked[:2])
+    assert same.exit_code != 2, "one witness at two addresses is one"

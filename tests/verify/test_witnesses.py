@@ -373,3 +373,13 @@ def test_a_witness_that_the_log_revoked_still_counts_for_a_reader_who_names_it()
     ledger.add("key", key_body(Key(W1.word), "witness", "revoke"), ROOT)
     report = check(cosigned(ledger.head(), (W1, NOON)), policy(1, W1), ledger=ledger)
     assert (report.exit_code, codes(report)) == (0, set())
+
+
+def test_two_witnesses_whose_lines_cannot_be_told_apart_are_refused() -> None:
+    """A line names its key by a name and 32 bits; a pair with the same ones is found by a hundred thousand tries."""
+    twins = [NoteKey("witness.example/w", word, COSIGNER_TYPE) for word in ("t40547", "t100344")]
+    assert twins[0].hash == twins[1].hash
+    with pytest.raises(ValueError, match="one name and one key hash"):
+        policy(1, *twins, operators=("one", "other"))
+    apart = NoteKey("witness.example/other", twins[1].word, COSIGNER_TYPE)
+    assert policy(2, twins[0], apart, operators=("one", "other")).quorum == 2

@@ -96,6 +96,7 @@ def cosign(
     from k3_ledger.verify.prove import consistency_between
 
     asked = [_witness(spec) for spec in witness]
+    _check_told_apart([one.verifier for one in asked])
     opened = Ledger.open(ledger)
     source = DirectorySource(ledger)
     note = _checkpoint(source)
@@ -113,7 +114,8 @@ def cosign(
                     old_size=_last_cosigned(source, verifier),
                     timeout_s=timeout,
                 )
-                note, time = keep_cosignatures(opened, note, [answer.signature], lock_timeout_s=wait), answer.timestamp
+                note = keep_cosignatures(opened, note, [answer.signature], verifier, lock_timeout_s=wait)
+                time = answer.timestamp
             except LedgerError as error:
                 codes.append(fail(error))
                 time, problem = 0, error.code.id
@@ -145,6 +147,14 @@ def _witness(spec: str) -> _Asked:
     if not match[2].startswith(("http://", "https://")):
         raise typer.BadParameter(f"{spec!r} has no http or https address", param_hint="--witness")
     return _Asked(verifier, match[2])
+
+
+def _check_told_apart(verifiers: list[Verifier]) -> None:
+    """Refuse two keys of one name and key hash: readers who believe one of them would call the other's line bad."""
+    keys = set(verifiers)
+    if len({(one.name, one.key_hash) for one in keys}) < len(keys):
+        said = "two witnesses have one name and one key hash, so that their lines cannot be told apart: ask one of them"
+        raise typer.BadParameter(said, param_hint="--witness")
 
 
 def witness_key(text: str, option: str) -> Verifier:
@@ -311,7 +321,9 @@ def sign(
         from k3_ledger.ledger.writer.checkpoint import keep_cosignatures
         from k3_ledger.ledger.writer.store import Ledger
 
-        keep_cosignatures(Ledger.open(path), request.checkpoint, [signature], lock_timeout_s=wait)
+        keep_cosignatures(
+            Ledger.open(path), request.checkpoint, [signature], witness.state.verifier, lock_timeout_s=wait
+        )
     line = format_answer([signature]).decode()
     if as_json:
         print_json({"witness": signature.name, "time": _time(signature), "cosignature": line.removesuffix("\n")})

@@ -5,7 +5,8 @@ import errno
 import pytest
 
 from k3_ledger.ledger.core.checkpoint import Checkpoint, format_checkpoint, open_checkpoint
-from k3_ledger.ledger.core.note import NoteSignature, Verifier, parse_note, sign_note
+from k3_ledger.ledger.core.cosignature import Witness, read_cosignatures
+from k3_ledger.ledger.core.note import NoteSignature, Verifier, parse_note, parse_verifier_key, sign_note
 from k3_ledger.ledger.writer.checkpoint import NoteSigner, keep_cosignatures, make_checkpoint
 from k3_ledger.ledger.writer.store import NewKey, enrolment
 from k3_ledger.schemas.errors import LedgerError, MalformedError, SignatureError, StoreError
@@ -25,6 +26,7 @@ from tests.ledger.writer.support import (
     public,
     read_entries,
 )
+from tests.reference.naive_note import COSIGNER_TYPE, NoteKey, cosign
 
 LOG = SIGNERS["log"]
 VERIFIER = Verifier(ORIGIN, LOG.public_key)
@@ -90,12 +92,22 @@ def test_cosignatures_on_the_newest_head_stay(ledger):
     assert ledger.checkpoint_path.read_bytes() == cosigned
 
 
+W1, W2 = (NoteKey(f"w{number}.example", f"w{number}", COSIGNER_TYPE) for number in (1, 2))
+TWINS = [NoteKey("witness.example/w", word, COSIGNER_TYPE) for word in ("t40547", "t100344")]
+"""Two keys of one name with one key hash; such a pair is found by trying a hundred thousand keys."""
+
+
+def keep(ledger, note, key, time):
+    """Keep a line by a witness; the note then, and the line."""
+    line = parse_note(cosign(note, key, time)).sigs[-1]
+    return keep_cosignatures(ledger, note, [line], parse_verifier_key(key.verifier_key)), line
+
+
 def test_cosignatures_are_added_wherever_the_head_is_kept(ledger):
     made = make_checkpoint(ledger, LOG)
     kept = ledger.checkpoints_path / f"{OPENING:012d}.note"
-    first, second = NoteSignature("w1.example", 7, bytes(72)), NoteSignature("w2.example", 8, bytes(72))
-    keep_cosignatures(ledger, made.note, [first])
-    note = keep_cosignatures(ledger, made.note, [second])
+    _, first = keep(ledger, made.note, W1, 3)
+    note, second = keep(ledger, made.note, W2, 3)
     assert kept.read_bytes() == ledger.checkpoint_path.read_bytes() == note
     assert parse_note(note).sigs == (*parse_note(made.note).sigs, first, second)
     assert make_checkpoint(ledger, LOG).note == kept.read_bytes()
@@ -103,22 +115,36 @@ def test_cosignatures_are_added_wherever_the_head_is_kept(ledger):
 
 def test_of_cosignatures_by_one_witness_the_first_and_the_last_stay(ledger):
     made = make_checkpoint(ledger, LOG)
-    lines = {time: NoteSignature("w1.example", 7, time.to_bytes(8, "big") + bytes(64)) for time in (3, 5, 7, 9)}
-    other = NoteSignature("w2.example", 7, bytes(72))
+    _, other = keep(ledger, made.note, W2, 4)
     for time, left in ((5, [5]), (7, [5, 7]), (3, [3, 7]), (9, [3, 9]), (9, [3, 9]), (7, [3, 9])):
-        note = keep_cosignatures(ledger, made.note, [lines[time]])
-        assert parse_note(note).sigs[1:] == tuple(lines[one] for one in left)
-    note = keep_cosignatures(ledger, made.note, [other])
-    assert set(parse_note(note).sigs[1:]) == {lines[3], lines[9], other}
+        note, _ = keep(ledger, made.note, W1, time)
+        assert parse_note(note).sigs[1] == other
+        assert [int.from_bytes(sig.signature[:8], "big") for sig in parse_note(note).sigs[2:]] == left
+    note, _ = keep(ledger, made.note, W2, 4)
+    assert parse_note(note).sigs[1] == other
+    assert len(parse_note(note).sigs) == 4
     assert ledger.checkpoint_path.read_bytes() == note
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_witnesses_whose_key_hashes_collide_take_no_line_from_one_another(ledger, order):
+    made = make_checkpoint(ledger, LOG)
+    first, second = TWINS[::order]
+    assert first.hash == second.hash
+    for key, time in ((first, 3), (second, 5), (first, 7), (second, 1), (first, 9)):
+        note, _ = keep(ledger, made.note, key, time)
+    for key, times in ((first, (3, 9)), (second, (1, 5))):
+        witness = Witness(parse_verifier_key(key.verifier_key), key.word)
+        (good,) = read_cosignatures(parse_note(note), [witness]).good
+        assert (good.timestamp, good.again) == times
+    assert len(parse_note(note).sigs) == 5
 
 
 def test_cosignatures_of_an_older_head_go_to_that_one_alone(ledger):
     old = make_checkpoint(ledger, LOG)
     append_notes(ledger, "more")
     new = make_checkpoint(ledger, LOG)
-    line = NoteSignature("w1.example", 7, bytes(72))
-    keep_cosignatures(ledger, old.note, [line])
+    _, line = keep(ledger, old.note, W1, 3)
     assert parse_note((ledger.checkpoints_path / f"{OPENING:012d}.note").read_bytes()).sigs[-1] == line
     assert ledger.checkpoint_path.read_bytes() == new.note
 
@@ -127,7 +153,7 @@ def test_cosignatures_of_a_head_that_is_not_kept_are_dropped(ledger):
     made = make_checkpoint(ledger, LOG)
     for path in (ledger.checkpoint_path, *ledger.checkpoints_path.iterdir()):
         path.unlink()
-    assert keep_cosignatures(ledger, made.note, [NoteSignature("w1.example", 7, bytes(72))]) == made.note
+    assert keep(ledger, made.note, W1, 3)[0] == made.note
     assert not list(ledger.checkpoints_path.iterdir())
 
 

@@ -51,6 +51,7 @@ class TrustPolicy:
             :mod:`k3_ledger.verify.freshness`; None demands nothing.
         require: names of steps (:data:`k3_ledger.verify.report.STEPS`) for which ``not-checked`` is not accepted.
         witnesses: whose cosignatures count. No two have one public key: what a witness signs does not name it. No two
+            have one name and key hash, which is how a line names its key. No two
             operators have names that only look different (:mod:`k3_ledger.verify.operators`).
         quorum: how many of their operators must have cosigned the newest head; 0 only without witnesses.
         timestamp_roots: root certificates (DER) of the timestamp authorities that are believed.
@@ -84,6 +85,11 @@ class TrustPolicy:
             raise ValueError("a witness has a key of the cosignature type")
         if len({witness.verifier.public_key for witness in self.witnesses}) < len(self.witnesses):
             raise ValueError("two witnesses have the same public key, so their cosignatures cannot be told apart")
+        if len({(witness.name, witness.verifier.key_hash) for witness in self.witnesses}) < len(self.witnesses):
+            raise ValueError(
+                "two witnesses have one name and one key hash, which is all that a signature line says of its key: it "
+                "takes a search to make such a pair, so ask their operators for other names"
+            )
         if self.witnesses:
             from k3_ledger.verify.operators import check_operators  # noqa: PLC0415 - brings tables that few policies need
 

@@ -24,7 +24,7 @@ from k3_ledger.ledger.core.checkpoint import (
 )
 from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.merkle import CompactRange
-from k3_ledger.ledger.core.note import Verifier, format_note, key_hash, parse_note, sign_note
+from k3_ledger.ledger.core.note import Verifier, check_signature_line, format_note, key_hash, parse_note, sign_note
 from k3_ledger.ledger.writer.batch import check_key
 from k3_ledger.ledger.writer.beside import ahead_hint, kept_heads, read_head, read_heads, set_aside
 from k3_ledger.ledger.writer.disk import make_directory, storage_errors
@@ -112,18 +112,19 @@ def make_checkpoint(
 
 
 def keep_cosignatures(
-    ledger: Ledger, note: bytes, sigs: Iterable[NoteSignature], *, lock_timeout_s: float = 30.0
+    ledger: Ledger, note: bytes, sigs: Iterable[NoteSignature], by: Verifier, *, lock_timeout_s: float = 30.0
 ) -> bytes:
-    """Add signature lines of witnesses to a signed head, wherever it is kept. The caller has checked them.
+    """Add signature lines of a witness to a signed head, wherever it is kept. The caller has checked them.
 
-    Of several lines by one key the one with the earliest time stays, because it says when the head existed, and the one
-    with the latest, because it says that the head still stood. A head that is not kept any more, or stands there with
-    another text, is left alone.
+    Of several lines by the witness's key the one with the earliest time stays, because it says when the head existed,
+    and the one with the latest, because it says that the head still stood. A head that is not kept any more, or stands
+    there with another text, is left alone.
 
     Args:
         ledger: the ledger.
         note: the signed head that was cosigned.
         sigs: lines to add.
+        by: the key that they are by. Another key can have its name and key hash: lines that it does not verify stay.
         lock_timeout_s: how long to wait for a writer, in seconds.
 
     Returns:
@@ -144,23 +145,41 @@ def keep_cosignatures(
                     continue
                 old = parse_note(data, position=Position(source=str(path)))
                 if old.text == text:
-                    note = format_note(text, _first_and_last(old.sigs, added))
+                    note = format_note(text, _first_and_last(text, old.sigs, added, by))
                     ledger.publish(path, note)
     finally:
         log.close()
     return note
 
 
-def _first_and_last(sigs: Iterable[NoteSignature], added: Iterable[NoteSignature]) -> list[NoteSignature]:
-    """Lines of a note, and the first and the last in time by each key that has added lines: a time is eight bytes."""
-    by_key: dict[tuple[str, int], list[NoteSignature]] = {}
-    for sig in (*sigs, *added):
-        by_key.setdefault((sig.name, sig.key_hash), []).append(sig)
-    keys = {(sig.name, sig.key_hash) for sig in added}
-    for key in keys:
-        ordered = sorted(by_key[key], key=lambda sig: sig.signature[:8])
-        by_key[key] = list(dict.fromkeys((ordered[0], ordered[-1])))
-    return [sig for lines in by_key.values() for sig in lines]
+def _first_and_last(
+    text: str, sigs: Iterable[NoteSignature], added: Iterable[NoteSignature], by: Verifier
+) -> list[NoteSignature]:
+    """Lines of a note, and of those by one key the first and the last in time, where its first line stood: a time is
+    eight bytes.
+    """
+    lines: list[NoteSignature] = []
+    own: list[NoteSignature] = []
+    at: int | None = None
+    for sig in sigs:
+        if _is_by(text, sig, by):
+            own.append(sig)
+            at = len(lines) if at is None else at
+        else:
+            lines.append(sig)
+    own = sorted({*own, *added}, key=lambda sig: sig.signature[:8])
+    at = len(lines) if at is None else at
+    return [*lines[:at], *dict.fromkeys((own[0], own[-1])), *lines[at:]]
+
+
+def _is_by(text: str, sig: NoteSignature, verifier: Verifier) -> bool:
+    if (sig.name, sig.key_hash) != (verifier.name, verifier.key_hash):
+        return False
+    try:
+        check_signature_line(text, sig, verifier)
+    except SignatureError:
+        return False
+    return True
 
 
 def _check_signer(signer: Signer, state: LogState) -> None:
