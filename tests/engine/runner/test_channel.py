@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from k3_ledger.engine.runner.channel import KEPT_ENVIRONMENT, Channel
+from k3_ledger.engine.runner.session import Session, Task
 from k3_ledger.schemas.errors import RunError
 from k3_ledger.schemas.findings import Code
 
@@ -66,3 +67,47 @@ def test_an_engine_that_speaks_unasked_is_told_so(tmp_path: Path) -> None:
         with pytest.raises(RunError, match="before it was asked") as caught:
             channel.ask("ping")
     assert caught.value.code is Code.RUN_PROTOCOL
+
+
+ANSWERS = {
+    "twice the same name": 'json.dumps({"id": number})[:-1] + f\', "id": {number}}}\'',
+    "twice the same name further in": 'json.dumps({"id": number})[:-1] + \', "a": [{"b": 1, "b": 1}]}\'',
+    "UTF-16": 'json.dumps({"id": number}).encode("utf-16")',
+    "UTF-16 without a mark": 'json.dumps({"id": number}).encode("utf-16-le")',
+    "UTF-32": 'json.dumps({"id": number}).encode("utf-32")',
+    "a byte order mark": 'b"\\xef\\xbb\\xbf" + json.dumps({"id": number}).encode()',
+    "half a character": 'json.dumps({"id": number, "a": "x"}).encode().replace(b"x", b"\\xc3")',
+    "an integer without end": 'json.dumps({"id": number})[:-1] + ", \\"a\\": " + "9" * 5000 + "}"',
+}
+
+
+CONTROL = 'json.dumps({"id": number, "a": {"a": 1}})'
+
+
+@pytest.mark.parametrize("answer", [*ANSWERS.values(), CONTROL], ids=[*ANSWERS, "control"])
+def test_an_answer_is_one_reading_of_one_encoding(answer: str, tmp_path: Path) -> None:
+    engine = f"""
+import json, sys
+for line in sys.stdin:
+    number = json.loads(line)["id"]
+    answer = {answer}
+    sys.stdout.buffer.write((answer if isinstance(answer, bytes) else answer.encode()) + b"\\n")
+    sys.stdout.flush()
+"""
+    with Channel([sys.executable, "-c", engine], tmp_path, timeout_s=60) as channel:
+        if answer == CONTROL:
+            assert channel.ask("hello").data["a"] == {"a": 1}
+            return
+        with pytest.raises(RunError) as caught:
+            channel.ask("hello")
+        assert caught.value.code is Code.RUN_PROTOCOL
+
+
+@pytest.mark.parametrize("field", ["protocol", "vocabulary"])
+@pytest.mark.parametrize("value", [True, 1.0, "1", None])
+def test_hello_names_integers(field: str, value: object) -> None:
+    hello = {"protocol": 1, "vocabulary": 1, "name": "engine", "version": "1"}
+    session = Session(Task(vocabulary=1, usable=[0], reference=lambda _: None))  # type: ignore[arg-type,return-value]
+    session._introduce(hello)
+    with pytest.raises(RunError):
+        session._introduce({**hello, field: value})

@@ -266,6 +266,26 @@ def test_an_engine_that_cannot_start_or_dies_is_kept(synthetic: Callable[..., Pa
         assert outcome.measurement.exit_status == status
 
 
+@pytest.mark.parametrize(
+    "swap", ["rm $0", "rm $0; mkfifo $0; chmod 755 $0", "rm $0; mkdir $0", "rm $0; ln -s $1 $0", "rm $0; cp $1 $0", ":"]
+)
+def test_an_engine_that_swaps_its_own_program_is_named_by_the_one_that_started(
+    swap: str, synthetic: Callable[..., Path], tmp_path: Path
+) -> None:
+    """The last one is the control."""
+    program, other = tmp_path / "engine.sh", tmp_path / "other"
+    program.write_text(f"#!/bin/sh\n{swap}\n")
+    other.write_text("another")
+    for file in (program, other):
+        file.chmod(0o755)
+    started = hashlib.sha256(program.read_bytes()).hexdigest()
+    outcome = runner.run(
+        Request(synthetic("tiny"), "m", tmp_path / "b", "here", engine=(str(program), str(other)), plan=SMALL)
+    )
+    assert outcome.measurement.subject is not None
+    assert outcome.measurement.subject.build_sha256 == started
+
+
 def test_a_model_file_that_is_touched_during_the_run_is_refused(synthetic: Callable[..., Path], tmp_path: Path) -> None:
     model = tmp_path / "m.gguf"
     model.write_bytes(synthetic("tiny").read_bytes())

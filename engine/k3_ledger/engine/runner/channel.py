@@ -16,12 +16,13 @@ import selectors
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from k3_ledger.engine.runner.replies import printable
+from k3_ledger.engine.runner.replies import object_of, printable
 from k3_ledger.schemas.errors import RunError
 from k3_ledger.schemas.findings import Code
 
@@ -77,7 +78,8 @@ class Channel:
         self.timeout_s = timeout_s
         kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
         self.environment = {**kept, "HOME": str(folder), "TMPDIR": str(folder), "LC_ALL": "C.UTF-8"}
-        self._stderr = (folder / "stderr.txt").open("wb")
+        # Without a name: what stands at a name in the engine's folder is what the engine puts there.
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         try:
             self._process = subprocess.Popen(  # noqa: S603 - running the engine that was named is the purpose
                 self.command,
@@ -99,7 +101,6 @@ class Channel:
             ) from None
         resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (MAX_FILE, MAX_FILE))
         self._pending = b""
-        self._folder = folder
 
     def __enter__(self) -> Self:
         return self
@@ -134,14 +135,11 @@ class Channel:
         except BrokenPipeError:
             raise self._ended(op) from None
         duration = time.monotonic_ns() - start
-        try:
-            data = json.loads(line)
-        except (ValueError, RecursionError):
-            data = None
-        if not isinstance(data, dict):
+        data = object_of(line)
+        if data is None:
             raise RunError(
                 Code.RUN_PROTOCOL,
-                f"the engine's answer to {op!r} is not one JSON object on a line",
+                f"the engine's answer to {op!r} is not one JSON object on a line, in UTF-8, each name once",
                 found=printable(line[:80]),
             )
         if data.get("id") != number or type(data["id"]) is not int:
@@ -172,9 +170,8 @@ class Channel:
 
     def stderr(self, limit: int = 1 << 16) -> bytes:
         """The end of what the engine wrote to standard error."""
-        with (self._folder / "stderr.txt").open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - limit))
-            return file.read(limit)
+        handle = self._stderr.fileno()  # the engine moves the same offset: nothing here goes by it
+        return os.pread(handle, limit, max(0, os.fstat(handle).st_size - limit))
 
     def close(self) -> None:
         """End the process and everything it started, kindly first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,27 @@ def printable(value: object, limit: int = 400) -> str:
     """Text that an engine sent, with every control character and lone surrogate escaped, cut to ``limit``."""
     text = value if isinstance(value, str) else repr(value)
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[:limit])[:limit]
+
+
+def object_of(line: bytes) -> dict[str, Any] | None:
+    """The one JSON object on a line: UTF-8 (no other encoding is guessed), and no name twice in any object of it."""
+    try:
+        data = json.loads(line.decode(), object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) != len(pairs):
+        raise ValueError("a name stands twice")
+    return data
+
+
+def is_integer(value: object, wanted: int) -> bool:
+    """Whether a field is this integer: true and 1.0 are not 1."""
+    return type(value) is int and value == wanted
 
 
 def count_of(data: Mapping[str, Any], name: str) -> int:

@@ -27,6 +27,7 @@ from k3_ledger.engine.parity.rows import ids_text
 from k3_ledger.engine.places import Places
 from k3_ledger.engine.runner.channel import python_command
 from k3_ledger.engine.runner.flags import resolve_flags
+from k3_ledger.engine.runner.folder import working_folder
 from k3_ledger.engine.runner.measure import Plan
 from k3_ledger.engine.runner.outputs import CEILING, COARSE, LOOKED
 from k3_ledger.engine.runner.record import plan_flags, timing_of
@@ -163,12 +164,14 @@ class _Started:
         self.machine = probe_machine(request.node, list(self.places.words(request.command)), SOFTWARE)
         self.files: dict[str, tuple[bytes, str]] = {}
         self.model: WeightsRef | None = None
+        self.build: str | None = None
         serve = ("--model", str(request.model.resolve()), *resolved.arguments())
         self.command = python_command("k3_ledger.engine.runner.serve", *serve)
         if request.engine:  # the engine works in another folder, where a relative path of its program means nothing
             program = shutil.which(request.engine[0])
             first = request.engine[0] if program is None else str(Path(program).absolute())
             self.command = [first, *request.engine[1:]]
+            self.build = _digest_of(program)
         config = weights.config
         chunk = None if request.engine else int(resolved.values["chunk"])
         half = not request.engine and resolved.values["dtype"] != "float32"
@@ -199,12 +202,12 @@ class _Started:
         self.model = weights_of(self.weights, self.request.model_name, digests)
         self._note_accelerators("before")
         with (
-            tempfile.TemporaryDirectory(prefix="k3-ledger-", ignore_cleanup_errors=True) as folder,
+            working_folder() as folder,
             tempfile.TemporaryDirectory(prefix="k3-ledger-", ignore_cleanup_errors=True) as pins,
         ):
-            self.places = self.places.also("folder", Path(folder))
+            self.places = self.places.also("folder", folder)
             self.pins = Path(pins)
-            findings = self.session.measure(self.command, Path(folder))
+            findings = self.session.measure(self.command, folder)
         self._note_accelerators("after")
         return [*findings, *self._changes()]
 
@@ -302,9 +305,7 @@ class _Started:
         """The engine: its own word for name and version, and a digest of what ran."""
         session = self.session
         if self.request.engine:
-            program = shutil.which(self.request.engine[0])
-            build = None if program is None else hashlib.sha256(Path(program).read_bytes()).hexdigest()
-            return Subject(name=session.name, version=session.version, source=None, build_sha256=build)
+            return Subject(name=session.name, version=session.version, source=None, build_sha256=self.build)
         manifest = source_manifest()
         self.files["sources.sha256"] = (manifest, "text/plain")
         source, patch = probe_source(Path(k3_ledger.engine.__file__).parent)
@@ -323,6 +324,14 @@ class _Started:
             [tool, f"--query-gpu={query}", "--format=csv"], capture_output=True, timeout=30, check=False
         )
         self.files[f"accelerators-{when}.csv"] = (done.stdout, "text/csv")
+
+
+def _digest_of(program: str | None) -> str | None:
+    """SHA-256 of a program's file before it starts: afterwards the engine may have put anything in its place."""
+    if program is None or not Path(program).is_file():
+        return None
+    with Path(program).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _json(value: Any) -> bytes:

@@ -5,8 +5,6 @@ Everything that has been seen so far is kept on the session, so that a run that 
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,9 +14,10 @@ from pydantic import Field, TypeAdapter, ValidationError
 from k3_ledger.engine.parity.suite import Suite, grade
 from k3_ledger.engine.runner.channel import Channel
 from k3_ledger.engine.runner.checks import check_kernels, check_observations
+from k3_ledger.engine.runner.folder import Folder
 from k3_ledger.engine.runner.measure import Observations, Plan, observe
 from k3_ledger.engine.runner.outputs import CEILING, LOOKED, Looked, Tolerance, check_outputs, tolerance
-from k3_ledger.engine.runner.replies import count_of, printable
+from k3_ledger.engine.runner.replies import count_of, is_integer, printable
 from k3_ledger.engine.runner.sources import ProcessSource
 from k3_ledger.schemas.errors import LedgerError, RunError
 from k3_ledger.schemas.findings import Code
@@ -123,19 +122,19 @@ class Session:
         """
         self._next("load", "starting the engine")
         begin = time.monotonic_ns()
-        with Channel(command, folder, timeout_s=self.task.timeout_s) as channel:
+        with Folder(folder) as held, Channel(command, folder, timeout_s=self.task.timeout_s) as channel:
             self.environment = channel.environment
             try:
                 hello = channel.ask("hello", protocol=PROTOCOL)
                 self._introduce(hello.data)
-                self._look(folder)
+                self._look(held)
                 load_ns = hello.start_ns + hello.duration_ns - begin
-                return self._examine(channel, load_ns, folder)
+                return self._examine(channel, load_ns, held)
             finally:
                 self.exit_status = channel.exit_status
                 self.stderr = channel.stderr()
 
-    def _examine(self, channel: Channel, load_ns: int, folder: Path) -> list[Finding]:
+    def _examine(self, channel: Channel, load_ns: int, folder: Folder) -> list[Finding]:
         task = self.task
         self._next("timing", "timing")
         found = observe(channel, task.plan, task.usable, progress=self.progress, keep=self._keep)
@@ -167,16 +166,16 @@ class Session:
         self.stage = "done"
         return findings
 
-    def _look(self, folder: Path) -> None:
+    def _look(self, folder: Folder) -> None:
         """Between phases: the model file is what it was, and the engine's folder holds no more than it may."""
         self.task.watch()
-        size = _size_of(folder)
+        size = folder.size(MAX_FOLDER)
         if size > MAX_FOLDER:
             raise RunError(
                 Code.RUN_PROTOCOL,
                 "the engine wrote more into its folder than it may",
                 expected=f"at most {MAX_FOLDER} bytes in all",
-                found=f"{size} bytes",
+                found=f"at least {size} bytes",
             )
 
     def _next(self, stage: str, words: str) -> None:
@@ -194,7 +193,8 @@ class Session:
             )
         except ValidationError:
             raise self._unfit(hello) from None
-        if hello.get("vocabulary") != self.task.vocabulary or hello.get("protocol") != PROTOCOL:
+        wanted = {"vocabulary": self.task.vocabulary, "protocol": PROTOCOL}
+        if not all(is_integer(hello.get(name), value) for name, value in wanted.items()):
             raise self._unfit(hello)
 
     def _unfit(self, hello: Mapping[str, Any]) -> RunError:
@@ -254,13 +254,3 @@ class Session:
         except LedgerError as error:
             if error.code is not Code.RUN_ENGINE_FAILED or channel.exit_status is not None:
                 raise
-
-
-def _size_of(folder: Path) -> int:
-    """Bytes on the disk of all files under a folder, no link followed."""
-    total = 0
-    for where, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(OSError):
-                total += os.lstat(os.path.join(where, name)).st_blocks * 512  # noqa: PTH118 (names of a stranger's)
-    return total

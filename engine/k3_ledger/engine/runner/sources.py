@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import stat
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from k3_ledger.engine.parity.rows import Rows, Way, ids_digest
-from k3_ledger.engine.runner.replies import printable
+from k3_ledger.engine.runner.replies import is_integer, printable
 from k3_ledger.schemas.errors import RunError
 from k3_ledger.schemas.findings import Code
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from k3_ledger.engine.runner.channel import Channel
+    from k3_ledger.engine.runner.folder import Folder
 
 _VALUE_BYTES = 4
 
@@ -30,17 +27,17 @@ class ProcessSource:
         channel: the engine process.
         name, version: as it reported itself.
         vocabulary: number of tokens, as it reported.
-        folder: where it may write; the file is the controller's to read once.
+        folder: where it may write; each file is the controller's to read once.
     """
 
     independent = False
 
-    def __init__(self, channel: Channel, name: str, version: str, vocabulary: int, folder: Path) -> None:
+    def __init__(self, channel: Channel, name: str, version: str, vocabulary: int, folder: Folder) -> None:
         self.name = name
         self.version = version
         self._channel = channel
         self._vocabulary = vocabulary
-        self._file = folder / "rows.f32"
+        self._folder = folder
 
     def rows(self, ids: Sequence[int], count: int, path: Way) -> Rows:
         """See :class:`~k3_ledger.engine.parity.rows.LogitSource`.
@@ -48,14 +45,15 @@ class ProcessSource:
         Raises:
             RunError: the answer does not describe the file, or the file is not of that size.
         """
-        with contextlib.suppress(FileNotFoundError):
-            self._file.unlink()
-        reply = self._channel.ask("logits", ids=list(ids), count=count, way=path, out=str(self._file)).data
+        name = self._folder.fresh()
+        out = str(self._folder.path / name)
+        reply = self._channel.ask("logits", ids=list(ids), count=count, way=path, out=out).data
         processing = reply.get("processing")
         shape = (reply.get("rows"), reply.get("vocabulary"))
         wanted = count * self._vocabulary * _VALUE_BYTES
-        data = _read(self._file, wanted + 1)
-        if shape != (count, self._vocabulary) or len(data) != wanted:
+        data = self._folder.take(name, wanted + 1)
+        fits = is_integer(shape[0], count) and is_integer(shape[1], self._vocabulary)
+        if not fits or len(data) != wanted:
             raise RunError(
                 Code.RUN_PROTOCOL,
                 "the engine's rows of logits are not of the size they should be",
@@ -64,13 +62,3 @@ class ProcessSource:
             )
         values = np.frombuffer(data, dtype="<f4").reshape(count, self._vocabulary).astype(np.float64)
         return Rows(ids_digest([ids]), "raw" if processing == "raw" else "processed", values)
-
-
-def _read(path: Path, limit: int) -> bytes:
-    """At most ``limit`` bytes of a regular file, following no link; nothing where there is none."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return b""
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read(limit) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
