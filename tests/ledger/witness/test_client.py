@@ -24,7 +24,7 @@ TYPES = {200: "text/plain", 409: "text/x.tlog.size"}
 class Scripted:
     """A witness that answers what it is told to, and keeps what it was asked."""
 
-    def __init__(self, *answers: tuple[int, bytes]) -> None:
+    def __init__(self, *answers: tuple[int, bytes] | tuple[int, bytes, str]) -> None:
         self.asked: list[bytes] = []
         script = iter(answers)
         asked = self.asked
@@ -32,9 +32,9 @@ class Scripted:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 asked.append(self.rfile.read(int(self.headers["Content-Length"])))
-                status, body = next(script)
+                status, body, *kind = next(script)
                 self.send_response(status)
-                self.send_header("Content-Type", TYPES.get(status, "text/plain"))
+                self.send_header("Content-Type", kind[0] if kind else TYPES.get(status, "text/plain"))
                 self.send_header("Content-Length", str(len(body)))
                 self.send_header("Location", "http://127.0.0.1:1/")
                 self.end_headers()
@@ -110,6 +110,49 @@ def test_no_answer_but_a_good_cosignature_is_taken(answers, code):
         error = refusal(ask, script.url)
         assert (error.code.name, error.finding.position.source) == (code, script.url)
         assert len(script.asked) <= TRIES
+
+
+CONFLICTS = {
+    "empty": (409, b"", "text/plain"),
+    "without a type": (409, b"", ""),
+    "text": (409, b"root mismatch\n", "text/plain; charset=utf-8"),
+    "text that is no text": (409, b"\xff\x00", "application/octet-stream"),
+    "the size": (409, b"8\n", "text/x.tlog.size"),
+    "the size, as text": (409, b"8\n", "text/plain; charset=utf-8"),
+    "422": (422, b"", "text/plain"),
+}
+
+
+@pytest.mark.parametrize("name", CONFLICTS)
+@pytest.mark.parametrize("before", [[], [(409, b"8\n")]], ids=["at once", "after the size was asked"])
+def test_another_head_of_that_size_is_a_refusal_however_a_witness_says_it(name, before):
+    with Scripted(*before, CONFLICTS[name]) as script:
+        error = refusal(ask, script.url, old=0 if before else 8)
+        assert (error.code.name, error.exit_code) == ("WITNESS_REFUSED", 1)
+        assert len(script.asked) == len(before) + 1
+    if CONFLICTS[name][0] == 409:
+        assert "it has cosigned another head of 8 entries" in str(error)
+
+
+@pytest.mark.parametrize("kind", ["text/x.tlog.size", "Text/X.TLog.Size; charset=utf-8", "text/plain", ""])
+def test_a_size_that_a_witness_names_is_followed_under_any_type(kind):
+    with Scripted((409, b"3\n", kind), (200, GOOD)) as script:
+        assert ask(script.url, old=5).timestamp == NOW
+        assert parse_request(script.asked[1]) == A.request(3, 8)
+
+
+def test_a_conflict_that_names_no_size_is_a_refusal_and_no_fork():
+    with Scripted((409, b"no\n", "text/plain")) as script:
+        error = refusal(ask, script.url, old=5)
+        assert (error.code.name, len(script.asked)) == ("WITNESS_REFUSED", 1)
+    assert "another head" not in str(error)
+
+
+@pytest.mark.parametrize("kind", ["text/x.tlog.size", "TEXT/x.tlog.size ;charset=utf-8"])
+@pytest.mark.parametrize("body", [b"", b"8", b"08\n", b"+8\n", b"8\r\n", b"eight\n"])
+def test_what_is_said_to_be_a_size_and_is_none_is_no_refusal(kind, body):
+    with Scripted((409, body, kind)) as script:
+        assert code_of(ask, script.url, old=8) == "WITNESS_ANSWER"
 
 
 def test_lines_by_others_are_ignored():

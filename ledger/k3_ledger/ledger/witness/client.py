@@ -2,6 +2,10 @@
 
 What comes back is checked with the witness's key before it is taken for anything. An answer that the ledger is behind
 the witness, or inconsistent with it, is the witness doing its work: it is raised, never retried.
+
+Other makers' witnesses say "another head of that size" in two ways. The protocol had 409 for it up to version 1.0.0,
+with a body that it left open, and has 422 since; both are refusals here. A 409 is about the old size, and asked again,
+only if it names another one.
 """
 
 from __future__ import annotations
@@ -18,8 +22,8 @@ from typing import TYPE_CHECKING, Final
 from k3_ledger.ledger.core.checkpoint import parse_checkpoint
 from k3_ledger.ledger.core.cosignature import Witness, read_cosignatures
 from k3_ledger.ledger.core.note import NoteSignature, UnverifiedNote, parse_note
-from k3_ledger.ledger.core.tlog_witness import AddCheckpoint, format_request, parse_answer, parse_size
-from k3_ledger.schemas.errors import WitnessError
+from k3_ledger.ledger.core.tlog_witness import SIZE_TYPE, AddCheckpoint, format_request, parse_answer, parse_size
+from k3_ledger.schemas.errors import MalformedError, WitnessError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
@@ -80,12 +84,14 @@ def ask_witness(
     for _ in range(TRIES):
         proof = prove(old_size, size) if 0 < old_size < size else ()
         body = format_request(AddCheckpoint(old_size, tuple(proof), checkpoint))
-        status, answer = _post(f"{address.removesuffix('/')}/add-checkpoint", body, timeout_s, place)
+        status, kind, answer = _post(f"{address.removesuffix('/')}/add-checkpoint", body, timeout_s, place)
         if status == http.client.OK:
             return _checked(note, answer, verifier, place)
         if status != http.client.CONFLICT:
             raise _refused(status, answer, place)
-        seen = parse_size(answer, position=place)
+        seen = _size_named(kind, answer, place)
+        if seen is None or seen == old_size == size:
+            raise _conflict(answer, size, old_size, place)
         if seen > size:
             raise WitnessError(
                 Code.WITNESS_AHEAD,
@@ -117,6 +123,28 @@ def _checked(note: UnverifiedNote, answer: bytes, verifier: Verifier, place: Pos
     return Asked(next(sig for sig in ours if int.from_bytes(sig.signature[:8], "big") == time), time)
 
 
+def _size_named(kind: str, answer: bytes, place: Position) -> int | None:
+    """The size in an answer of 409; None where it names none, and is not said to.
+
+    A size counts under whatever type it comes, since libraries for HTTP add to types of text what they like.
+    """
+    try:
+        return parse_size(answer, position=place)
+    except MalformedError:
+        if kind.partition(";")[0].strip().lower() == SIZE_TYPE:
+            raise
+        return None
+
+
+def _conflict(answer: bytes, size: int, old_size: int, place: Position) -> WitnessError:
+    """A 409 that is not about another size: up to version 1.0.0, the protocol had it for another root of that size."""
+    words = answer[:200].decode("utf-8", errors="replace").strip()
+    fork = f"it has cosigned another head of {size} entries" if old_size == size else "it names no size to start from"
+    return WitnessError(
+        Code.WITNESS_REFUSED, f"the witness answered 409: {fork}{f' ({words})' if words else ''}", position=place
+    )
+
+
 def _refused(status: int, answer: bytes, place: Position) -> WitnessError:
     words = f"the witness answered {status}: {answer[:200].decode('utf-8', errors='replace').strip()}"
     if status in _REFUSALS:
@@ -142,13 +170,13 @@ def _opener() -> urllib.request.OpenerDirector:
     return opener
 
 
-def _post(url: str, body: bytes, timeout_s: float, place: Position) -> tuple[int, bytes]:
-    """Status and body of the answer.
+def _post(url: str, body: bytes, timeout_s: float, place: Position) -> tuple[int, str, bytes]:
+    """Status, content type and body of the answer.
 
     A socket's own limit begins anew with every byte, so whoever sends a byte at a time could keep us for ever: the
     exchange has a thread of its own, and is left to itself when the time is up.
     """
-    outcome: queue.SimpleQueue[tuple[int, bytes] | Exception] = queue.SimpleQueue()
+    outcome: queue.SimpleQueue[tuple[int, str, bytes] | Exception] = queue.SimpleQueue()
     threading.Thread(target=_exchange, args=(url, body, timeout_s, outcome), daemon=True).start()
     try:
         found = outcome.get(timeout=timeout_s)
@@ -160,15 +188,15 @@ def _post(url: str, body: bytes, timeout_s: float, place: Position) -> tuple[int
 
 
 def _exchange(
-    url: str, body: bytes, timeout_s: float, outcome: queue.SimpleQueue[tuple[int, bytes] | Exception]
+    url: str, body: bytes, timeout_s: float, outcome: queue.SimpleQueue[tuple[int, str, bytes] | Exception]
 ) -> None:
     request = urllib.request.Request(url, body, {"Content-Type": "text/plain; charset=utf-8"}, method="POST")  # noqa: S310 - the scheme was checked
     try:
         try:
             with _opener().open(request, timeout=timeout_s) as answer:
-                outcome.put((answer.status, answer.read(MAX_ANSWER)))
+                outcome.put((answer.status, answer.headers.get("Content-Type", ""), answer.read(MAX_ANSWER)))
         except urllib.error.HTTPError as error:
             with error:
-                outcome.put((error.code, error.read(MAX_ANSWER)))
+                outcome.put((error.code, error.headers.get("Content-Type", ""), error.read(MAX_ANSWER)))
     except Exception as error:  # noqa: BLE001 - raised where the answer is waited for
         outcome.put(error)
