@@ -280,6 +280,82 @@ def test_a_witness_is_made_once(tmp_path: Path, key: str) -> None:
     assert code(k3("witness", "ls", "-s", tmp_path)) is Code.WITNESS_STATE
 
 
+# ------------------------------------------------------------------------------------------------------ memory, lost
+
+
+@pytest.fixture
+def cosigned(tmp_path: Path, ledger: Ledger, key: str) -> Ledger:
+    """The ledger, cosigned at two sizes, the heads kept in it."""
+    for text in ("one", "two"):
+        append_notes(ledger, text)
+        checkpoint(ledger)
+        assert sign(tmp_path, ledger.root, "--keep").exit_code == 0
+    return ledger
+
+
+def log_file(tmp_path: Path) -> Path:
+    (path,) = (tmp_path / "w" / "logs").glob("*.json")
+    return path
+
+
+def add_log(tmp_path: Path, *words: object) -> Result:
+    return k3("witness", "add-log", ORIGIN, SIGNERS["log"].public_key.hex(), "-s", tmp_path / "w", *words)
+
+
+def fork_of(tmp_path: Path, count: int) -> Ledger:
+    fork = new_ledger(tmp_path / "fork")
+    append_notes(fork, *(f"other {number}" for number in range(count)))
+    checkpoint(fork)
+    return fork
+
+
+def test_a_witness_that_lost_its_memory_of_a_log_never_starts_over(tmp_path: Path, cosigned: Ledger) -> None:
+    log_file(tmp_path).unlink()
+    fork = fork_of(tmp_path, 3)
+    for attempt in (
+        sign(tmp_path, cosigned.root),
+        sign(tmp_path, fork.root),
+        add_log(tmp_path),
+        k3("witness", "ls", "-s", tmp_path / "w"),
+        add_log(tmp_path, "--from", fork.root),
+        add_log(tmp_path, "--from", fork.root / "checkpoint"),
+    ):
+        assert code(attempt) is Code.WITNESS_STATE
+        assert not list((tmp_path / "w" / "logs").glob("*.json"))
+    kept = sorted((cosigned.root / "checkpoints").glob("*.note"))
+    taken = add_log(tmp_path, "--from", kept[-2], "--from", cosigned.root)
+    assert (taken.exit_code, taken.stdout) == (0, f"{ORIGIN}: 1 keys, last cosigned {OPENING + 2} entries\n")
+    assert sign(tmp_path, fork.root).exit_code == 1
+    assert sign(tmp_path, cosigned.root).exit_code == 0
+    again = add_log(tmp_path, "--from", cosigned.root)
+    assert (again.exit_code, "has a memory of" in again.stderr) == (2, True)
+
+
+def test_a_witness_made_anew_learns_from_a_ledger_what_it_has_signed(tmp_path: Path, cosigned: Ledger) -> None:
+    (tmp_path / "w").rename(tmp_path / "lost")
+    words = ("witness", "init", tmp_path / "w", "-k", tmp_path / "w1.pem", "--name", NAME)
+    assert k3(*words).exit_code == 0
+    assert add_log(tmp_path).exit_code == 0
+    append_notes(cosigned, "three")
+    checkpoint(cosigned)  # the newest head carries no cosignature; the kept ones do
+    assert code(sign(tmp_path, cosigned.root)) is Code.WITNESS_STATE
+    log_file(tmp_path).unlink()
+    for note in sorted((cosigned.root / "checkpoints").glob("*.note"))[-2:-1]:
+        assert add_log(tmp_path, "--from", note).exit_code == 0
+    assert sign(tmp_path, cosigned.root).exit_code == 0
+
+
+def test_a_witness_is_not_made_over_what_another_left(tmp_path: Path, cosigned: Ledger) -> None:
+    (tmp_path / "w" / "witness.json").unlink()
+    words = ("witness", "init", tmp_path / "w", "-k", tmp_path / "w1.pem", "--name", NAME)
+    assert code(k3(*words)) is Code.WITNESS_EXISTS
+    assert k3(*words, "--restore").exit_code == 0
+    assert code(k3(*words, "--restore")) is Code.WITNESS_EXISTS
+    assert sign(tmp_path, fork_of(tmp_path, 3).root).exit_code == 1
+    fresh = k3("witness", "init", tmp_path / "x", "-k", tmp_path / "w1.pem", "--name", NAME, "--restore")
+    assert (fresh.exit_code, "nothing of a witness" in fresh.stderr) == (2, True)
+
+
 # ------------------------------------------------------------------------------------------------- prove --consistency
 
 

@@ -68,6 +68,9 @@ SLOTS = {
     ("prove", "--ledger"): (given.LEDGER_FILE, "prove", "0", "-l", "@"),
     ("witness init", "--key"): (given.PRIVATE_KEY, "witness", "init", "new", "--name", "w.example/1", "-k", "@"),
     ("witness add-log", "KEYS"): (given.PUBLIC_KEY, "witness", "add-log", "example.org/o", "@", "-s", "witness"),
+    ("witness add-log", "--from"): (
+        given.LEDGER_FILE, "witness", "add-log", "example.org/o", "log.pub.pem", "-s", "witness", "--from", "@",
+    ),
     ("witness cosign", "SOURCE"): (given.LEDGER_FILE, "witness", "cosign", "@", "-s", "witness", "-k", "spare.pem"),
     ("witness cosign", "--key"): (given.PRIVATE_KEY, "witness", "cosign", "ledger", "-s", "witness", "-k", "@"),
     ("witness serve", "--key"): (given.PRIVATE_KEY, "witness", "serve", "-s", "witness", "-k", "@"),

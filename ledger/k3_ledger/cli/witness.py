@@ -29,12 +29,19 @@ When one refuses, the others are asked all the same, and the exit code says so.
 """
 INIT_HELP = """Make the state of a new witness. Prints its verifier key, which readers put into their trust policy.
 
-The state is what keeps a witness honest: never copy it back from a backup, and never run two copies of it.
+The state is what keeps a witness honest: never copy it back from a backup, and never run two copies of it. Where what
+a witness remembers stands already, nothing is made. --restore writes a lost witness.json anew beside it: give the name
+and the key that it had.
 """
 ADD_HELP = """Make a log known to the witness, or give a known log further keys.
 
 KEY is the log's public key: a .pub.pem file, 64 hex digits, or a verifier key. Where it comes from is what the witness
 vouches for: ask the log's operator, not the ledger.
+
+A witness that cosigned heads of the log and lost its memory of it never starts over. With --from it goes on from the
+largest head in SOURCE that carries its own cosignature: a ledger or a mirror, here or at an address, or a file with the
+signed note. You vouch that it cosigned no larger one: ask everybody who keeps cosigned heads, and give each that
+answers. If you cannot, retire the key.
 """
 SIGN_HELP = """Cosign a head without a server, if it extends the last one that was cosigned.
 
@@ -216,6 +223,7 @@ def init(
         str, typer.Option(help="Name of the witness, such as witness.example/w1; for ever.", show_default=False)
     ],
     key: KeyOption,
+    restore: Annotated[bool, typer.Option("--restore", help="Only witness.json is lost: write it anew.")] = False,
     passphrase_file: PassphraseOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -225,9 +233,9 @@ def init(
 
     public_key = load_key(key, passphrase_file).public_key
     try:
-        made = WitnessState.create(state, name, public_key)
+        made = WitnessState.create(state, name, public_key, restore=restore)
     except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--name") from None
+        raise typer.BadParameter(str(error), param_hint="--restore" if restore else "--name") from None
     verifier_key = format_verifier_key(made.verifier)
     if as_json:
         print_json({"state": str(state), "name": name, "verifier_key": verifier_key})
@@ -240,6 +248,15 @@ def add_log(
     origin: Annotated[str, typer.Argument(help="The log's name for itself.", show_default=False)],
     keys: Annotated[list[str], typer.Argument(metavar="KEY", help="Public keys of the log.", show_default=False)],
     state: StateOption,
+    start: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from",
+            metavar="SOURCE",
+            help="Go on from the last head here that this witness cosigned; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     wait: WaitOption = 30.0,
     as_json: JsonOption = False,
 ) -> None:
@@ -250,7 +267,11 @@ def add_log(
     witness = WitnessState.open(state, lock_timeout_s=wait)
     try:
         verifiers = [parse_verifier_key(key) if "+" in key else Verifier(origin, _public(key)) for key in keys]
-        log = witness.add_log(origin, verifiers)
+        if start:
+            notes = [note for source in start for note in _cosigned_notes(source, origin)]
+            log = witness.take_up(origin, verifiers, notes)
+        else:
+            log = witness.add_log(origin, verifiers)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     known = [format_verifier_key(verifier) for verifier in log.verifiers]
@@ -258,6 +279,28 @@ def add_log(
         print_json({"origin": origin, "keys": known, "size": log.head.size})
         return
     typer.echo(f"{origin}: {len(known)} keys, last cosigned {log.head.size} entries")
+
+
+def _cosigned_notes(source: str, origin: str) -> list[bytes]:
+    """The signed notes in a file that is one, or those that a ledger or a mirror keeps."""
+    from k3_ledger.cli.opening import opened_ledger
+    from k3_ledger.cli.sources import is_stream
+    from k3_ledger.ledger.core.note import MAX_NOTE
+    from k3_ledger.ledger.regular import open_regular, read_small
+
+    path, start = Path(source), f"{origin}\n".encode()
+    if not is_stream(source) and path.is_file():
+        with open_regular(path) as stream:
+            is_note = stream.read(len(start)) == start
+        if is_note:
+            return [read_small(path, MAX_NOTE)]
+    with opened_ledger(source) as log:
+        return _notes(log)
+
+
+def _notes(log: LogSource) -> list[bytes]:
+    newest = log.checkpoint()
+    return [*([] if newest is None else [newest]), *(raw for _, raw in log.kept_checkpoints())]
 
 
 def _public(spec: str) -> bytes:
@@ -275,6 +318,7 @@ def list_logs(state: StateOption, as_json: JsonOption = False) -> None:
     from k3_ledger.schemas.moments import format_time
 
     witness = WitnessState.open(state)
+    witness.check_nothing_lost()
     logs = [witness.log(origin) for origin in witness.origins()]
     if as_json:
         rows = [
@@ -361,7 +405,9 @@ def _request(source: str, cache: Path | None, witness: CosigningWitness) -> AddC
     with opened_ledger(source, cache) as log:
         note = _checkpoint(log)
         head = parse_checkpoint(parse_note(note).text)
-        old = witness.state.log(head.origin).head.size
+        remembered = witness.state.log(head.origin)
+        witness.check_remembered(remembered, _notes(log))
+        old = remembered.head.size
         proof = consistency_between(log, old, head.size) if 0 < old < head.size else ()
     return AddCheckpoint(old, proof, note)
 

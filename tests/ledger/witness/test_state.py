@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +16,7 @@ from k3_ledger.ledger.core.note import KeyType, Verifier, format_verifier_key, p
 from k3_ledger.ledger.witness.state import MAX_FILE, MAX_KEYS, WitnessState, origin_hash, seconds_now
 from k3_ledger.schemas.errors import StoreError
 from tests.ledger.core.samples import code_of, refusal
-from tests.ledger.witness.support import LOG, NAME, ORIGIN, SIGNER, WITNESS, A, B, Branch, new_witness
+from tests.ledger.witness.support import LOG, NAME, NOW, ORIGIN, SIGNER, STRANGER, WITNESS, A, B, Branch, new_witness
 from tests.reference.naive_note import NoteKey
 from tests.support import ROOT
 
@@ -161,9 +163,180 @@ def test_a_damaged_log_file_is_not_written_over(witness):
     assert log_file(witness).read_bytes() == b"damaged"
 
 
-def test_a_lost_log_file_is_an_unknown_log(witness):
+# ------------------------------------------------------------------------------------------------------------- loss
+
+
+KEYS = [parse_verifier_key(LOG.verifier_key)]
+
+
+def cosigned(size: int, branch: Branch = A, time: int = NOW) -> bytes:
+    """A head as the log published it: with the witness's line."""
+    return branch.note(size) + WITNESS.line(branch.text(size), time).encode()
+
+
+def test_a_lost_log_file_signs_nothing_and_is_no_unknown_log(witness):
+    path = log_file(witness)
+    path.unlink()
+    for attempt in (
+        lambda: witness.add_checkpoint(B.request(0, 8)),
+        lambda: witness.add_checkpoint(A.request(5, 8)),
+        lambda: witness.state.add_log(ORIGIN, KEYS),
+        witness.state.check_nothing_lost,
+    ):
+        error = refusal(attempt)
+        assert (error.code.name, error.finding.position.source) == ("WITNESS_STATE", str(path))
+        assert "--from" in error.finding.advice
+    assert not path.exists()
+
+
+def test_a_log_of_which_nothing_was_cosigned_can_be_added_again(tmp_path):
+    fresh = new_witness(tmp_path / "w")
+    log_file(fresh).unlink()
+    fresh.state.check_nothing_lost()
+    assert code_of(fresh.add_checkpoint, B.request(0, 8)) == "WITNESS_ORIGIN"
+    fresh.state.add_log(ORIGIN, KEYS)
+    fresh.add_checkpoint(B.request(0, 8))
+
+
+def test_a_log_file_from_before_the_first_cosignature_signs_nothing(tmp_path):
+    fresh = new_witness(tmp_path / "w")
+    old = log_file(fresh).read_bytes()
+    fresh.add_checkpoint(A.request(0, 5))
+    log_file(fresh).write_bytes(old)
+    assert code_of(fresh.add_checkpoint, B.request(0, 8)) == "WITNESS_STATE"
+
+
+def test_a_state_without_marks_gets_them_with_the_next_cosignature(witness):
+    """States of before there were marks, and what a crash between note and mark leaves."""
+    mark = witness.state.root / "cosigned" / origin_hash(ORIGIN)
+    assert mark.read_text(encoding="utf-8") == f"{ORIGIN}\n"
+    mark.unlink()
+    mark.parent.rmdir()
+    witness.add_checkpoint(A.request(5, 8))
+    assert mark.is_file()
+
+
+@pytest.mark.parametrize("notes", [[cosigned(5)], [cosigned(3), cosigned(5), cosigned(4)], [b"junk", cosigned(5)]])
+def test_a_lost_memory_goes_on_from_the_last_head_that_carries_its_own_signature(witness, notes):
+    before = witness.state.log(ORIGIN)
     log_file(witness).unlink()
-    assert code_of(witness.add_checkpoint, B.request(0, 8)) == "WITNESS_ORIGIN"
+    after = witness.state.take_up(ORIGIN, KEYS, notes)
+    assert after == witness.state.log(ORIGIN) == before
+    assert code_of(witness.add_checkpoint, B.request(5, 8)) == "CONSISTENCY_MISMATCH"
+    assert code_of(witness.add_checkpoint, B.request(5, 5)) == "WITNESS_FORK"
+    assert code_of(witness.add_checkpoint, B.request(0, 8)) == "WITNESS_OLD_SIZE"
+    witness.add_checkpoint(A.request(5, 8))
+
+
+def test_of_several_own_lines_the_last_one_is_kept(witness):
+    log_file(witness).unlink()
+    twice = cosigned(5, time=NOW + 9) + WITNESS.line(A.text(5), NOW).encode()
+    assert witness.state.take_up(ORIGIN, KEYS, [twice, cosigned(5, time=NOW - 9)]).timestamp == NOW + 9
+    assert witness.state.log(ORIGIN).note == cosigned(5, time=NOW + 9)
+
+
+OTHER = NoteKey("witness.example/other", "other", WITNESS.kind)
+NOT_OWN = {
+    "nothing": ([], "WITNESS_STATE"),
+    "a head that nobody cosigned": ([A.note(5)], "WITNESS_STATE"),
+    "a head that another witness cosigned": ([A.note(5) + OTHER.line(A.text(5), NOW).encode()], "WITNESS_STATE"),
+    "its line of another head": ([A.note(8) + WITNESS.line(A.text(5), NOW).encode()], "WITNESS_STATE"),
+    "its line without a time": ([cosigned(5, time=0)], "WITNESS_STATE"),
+    "a head of another log": ([cosigned(5, Branch(origin="example.org/other"))], "WITNESS_STATE"),
+    "no checkpoint": ([b"text\n\n" + WITNESS.line("text\n", NOW).encode()], "WITNESS_STATE"),
+    "two histories": ([cosigned(5), cosigned(5, B)], "WITNESS_FORK"),
+    "a head that the log did not sign": (
+        [A.text(5).encode() + b"\n" + WITNESS.line(A.text(5), NOW).encode()],
+        "NOTE_UNSIGNED",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_OWN)
+def test_nothing_else_is_a_head_to_go_on_from(witness, name):
+    log_file(witness).unlink()
+    notes, code = NOT_OWN[name]
+    assert code_of(witness.state.take_up, ORIGIN, KEYS, notes) == code
+    assert not log_file(witness).exists()
+
+
+def test_what_the_evidence_of_forks_shows_is_never_gone_behind(witness):
+    witness.add_checkpoint(A.request(5, 8))
+    assert code_of(witness.add_checkpoint, B.request(8, 8)) == "WITNESS_FORK"
+    log_file(witness).unlink()
+    assert witness.state.take_up(ORIGIN, KEYS, [cosigned(5)]).head.size == 8
+
+
+def test_a_memory_that_is_there_is_not_taken_up(witness):
+    for damage in (None, b"damaged"):
+        if damage:
+            log_file(witness).write_bytes(damage)
+        before = log_file(witness).read_bytes()
+        with pytest.raises(ValueError, match="has a memory of"):
+            witness.state.take_up(ORIGIN, KEYS, [cosigned(5)])
+        assert log_file(witness).read_bytes() == before
+
+
+def test_keys_and_origin_are_checked_when_a_memory_is_taken_up(witness):
+    for origin, keys in ((ORIGIN, []), (ORIGIN, [witness.state.verifier]), ("", KEYS), ("a\nb", KEYS)):
+        with pytest.raises(ValueError, match=r"key|origin"):
+            witness.state.take_up(origin, keys, [cosigned(5)])
+
+
+def test_a_head_with_its_own_signature_that_it_does_not_remember_stops_a_witness(witness):
+    """An older good file was put back, or a second copy of the state signs."""
+    old = log_file(witness).read_bytes()
+    witness.add_checkpoint(A.request(5, 8))
+    log_file(witness).write_bytes(old)
+    for request in (
+        replace(A.request(5, 8), checkpoint=cosigned(8)),
+        replace(A.request(5, 5), checkpoint=cosigned(5, B)),
+    ):
+        assert code_of(witness.add_checkpoint, request) == "WITNESS_STATE"
+    assert log_file(witness).read_bytes() == old
+    log = witness.state.log(ORIGIN)
+    assert code_of(witness.check_remembered, log, [cosigned(4), cosigned(8)]) == "WITNESS_STATE"
+    witness.check_remembered(log, [cosigned(4), cosigned(5), A.note(8), b"junk"])
+    witness.add_checkpoint(replace(A.request(5, 5), checkpoint=cosigned(5)))
+
+
+LEFT = {"logs": "logs/{0}.json", "marks": "cosigned/{0}", "evidence": "forks/{0}"}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_no_new_witness_is_made_over_what_is_left_of_one(witness, name):
+    assert code_of(witness.add_checkpoint, B.request(5, 5)) == "WITNESS_FORK"
+    root = witness.state.root
+    kept = LEFT[name].format(origin_hash(ORIGIN))
+    (root / "witness.json").unlink()
+    for other in LEFT.values():
+        path = root / other.format(origin_hash(ORIGIN))
+        if other != LEFT[name]:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    error = refusal(WitnessState.create, root, NAME, SIGNER.public_key)
+    assert (error.code.name, error.finding.position.source) == ("WITNESS_EXISTS", str(root / kept))
+    assert "--restore" in error.finding.advice
+    assert not (root / "witness.json").exists()
+
+
+def test_a_lost_witness_file_is_written_again_beside_what_is_left(witness):
+    path = witness.state.root / "witness.json"
+    before = path.read_bytes()
+    assert code_of(WitnessState.create, path.parent, NAME, SIGNER.public_key, restore=True) == "WITNESS_EXISTS"
+    path.unlink()
+    for name, key in ((NAME, STRANGER.public), ("other.example", SIGNER.public_key)):
+        assert code_of(WitnessState.create, path.parent, name, key, restore=True) == "WITNESS_STATE"
+        assert not path.exists()
+    WitnessState.create(path.parent, NAME, SIGNER.public_key, restore=True)
+    assert path.read_bytes() == before
+    assert code_of(witness.add_checkpoint, B.request(0, 8)) == "WITNESS_OLD_SIZE"
+    witness.add_checkpoint(A.request(5, 8))
+
+
+def test_where_nothing_is_left_nothing_is_restored(tmp_path):
+    with pytest.raises(ValueError, match="nothing of a witness"):
+        WitnessState.create(tmp_path / "w", NAME, SIGNER.public_key, restore=True)
+    assert not (tmp_path / "w" / "witness.json").exists()
 
 
 WITNESS_DAMAGE = {

@@ -9,6 +9,9 @@ The rules, in the order of the protocol (c2sp.org/tlog-witness), each with the a
 4. the consistency proof holds; at the same size the root is the same: no fork;
 5. the clock has not gone back: a later word about a larger tree never carries an earlier time.
 
+Where the head carries this witness's own cosignature, the memory has to know of it: one that was lost or put back signs
+nothing.
+
 Reading the last head, deciding, and remembering the new one happen under one lock. The new head is on stable storage
 before its cosignature leaves this module, so a crash anywhere in between leaves a witness that remembers more than it
 said, never less.
@@ -22,6 +25,7 @@ from typing import TYPE_CHECKING
 from k3_ledger.ledger.core.checkpoint import open_checkpoint, parse_checkpoint
 from k3_ledger.ledger.core.merkle import EMPTY_ROOT, check_consistency
 from k3_ledger.ledger.core.note import MAX_TIMESTAMP, cosigned_message, format_note, parse_note, sign_note
+from k3_ledger.ledger.witness.own_word import check_remembered, own_words
 from k3_ledger.ledger.witness.state import seconds_now
 from k3_ledger.schemas.errors import ProofError, WitnessError
 from k3_ledger.schemas.findings import Code
@@ -105,8 +109,18 @@ class CosigningWitness:
         with self.state.locked():
             log = self.state.log(origin)
             signed = open_checkpoint(request.checkpoint, log.verifiers, origin=origin, position=_PLACE)
+            self.check_remembered(log, [request.checkpoint])
             self._check(request, signed, log)
             return self._cosign(signed, log)
+
+    def check_remembered(self, log: WitnessedLog, notes: Iterable[bytes]) -> None:
+        """What is remembered of a log holds everything that one's own cosignatures on some notes show.
+
+        Raises:
+            WitnessError: with ``WITNESS_STATE``.
+        """
+        words = own_words(self.state.verifier, log.origin, notes)
+        check_remembered(log.head, words, Position(source=str(self.state.root)))
 
     def _check(self, request: AddCheckpoint, signed: SignedCheckpoint, log: WitnessedLog) -> None:
         old, new = log.head, signed.checkpoint

@@ -4,12 +4,17 @@ A directory::
 
     witness.json             name and public key of the witness, as a verifier key
     logs/<hash>.json         one log: origin, keys, and the last cosigned note; the hash is that of the origin
+    cosigned/<hash>          the origin of a log of which something was cosigned; it stays for ever
     forks/<hash>/            notes that the log signed and that contradict one another, kept as evidence
 
-Files are canonical JSON, replaced whole and durable before anything depends on them. A log's file is there from the
-moment it was added, so a file that is missing is an unknown log and not one that was never cosigned. What was cosigned
-carries the witness's own signature, so a damaged file cannot pass for an earlier state. An older *good* file can:
-whoever can put one back can make this witness sign a fork, and a backup is such a file.
+Files of JSON are canonical, and every file is replaced whole and durable before anything depends on it. A log's file is
+there from the moment it was added, and its mark under ``cosigned/`` before the first cosignature is given out: a file
+that is missing is an unknown log without the mark, and a lost memory with it. What was cosigned carries the witness's
+own signature, so a damaged file cannot pass for an earlier state, and with the mark an empty one cannot either. An
+older *good* file can: whoever can put one back can make this witness sign a fork, and a backup is such a file.
+
+Nothing here starts over. A lost memory of a log is taken up again on the operator's word alone, from the largest head
+that carries this witness's own signature (:mod:`k3_ledger.ledger.witness.own_word`).
 
 Whoever changes a log's file holds the lock on ``witness.json``: one at a time over all threads and processes.
 """
@@ -23,8 +28,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from k3_ledger.ledger.core.checkpoint import Checkpoint, open_checkpoint
 from k3_ledger.ledger.core.merkle import EMPTY_ROOT
-from k3_ledger.ledger.core.note import KeyType, Verifier, format_verifier_key, parse_verifier_key
+from k3_ledger.ledger.core.note import KeyType, Verifier, format_note, format_verifier_key, parse_verifier_key
 from k3_ledger.ledger.regular import open_regular, read_up_to, stands_there
+from k3_ledger.ledger.witness.own_word import last_word, own_words
 from k3_ledger.ledger.writer.disk import Disk, Staging, make_directory, storage_errors
 from k3_ledger.ledger.writer.logfile import LogFile
 from k3_ledger.schemas import canonical
@@ -89,21 +95,30 @@ class WitnessState:
 
     @classmethod
     def create(
-        cls, root: Path, name: str, public_key: bytes, *, disk: Disk | None = None, lock_timeout_s: float = 30.0
+        cls,
+        root: Path,
+        name: str,
+        public_key: bytes,
+        *,
+        restore: bool = False,
+        disk: Disk | None = None,
+        lock_timeout_s: float = 30.0,
     ) -> WitnessState:
-        """Make the state of a new witness that knows no log.
+        """Make the state of a new witness that knows no log, or the lost file ``witness.json`` of one that knows some.
 
         Args:
             root: a directory; its parent exists.
             name: what the witness is called, such as ``witness.example/w1``.
             public_key: raw Ed25519 key, 32 bytes.
+            restore: write ``witness.json`` anew beside what else is left of a witness of this name and key.
             disk: the operating system's calls.
             lock_timeout_s: how long to wait for others, in seconds.
 
         Raises:
-            WitnessError: a witness stands there already.
+            WitnessError: a witness stands there already, or something of one does (``WITNESS_EXISTS``); what is to be
+                restored is another witness's, or damaged (``WITNESS_STATE``).
             StoreError: the file system refused.
-            ValueError: the name is no key name.
+            ValueError: the name is no key name, or nothing is there to be restored.
         """
         state = cls(
             root,
@@ -115,11 +130,17 @@ class WitnessState:
         with storage_errors(root, "make the directory of the witness", output=True):
             make_directory(state._disk, root)
             make_directory(state._disk, root / "logs")
-            there = state._witness_path.exists()
-        if there:
+            there, left = stands_there(state._witness_path), state._left()
+        if there or (left and not restore):
             raise WitnessError(
-                Code.WITNESS_EXISTS, "cannot make a witness here", position=Position(source=str(state._witness_path))
+                Code.WITNESS_EXISTS,
+                "cannot make a witness here" if there else "what a witness remembers stands here, without witness.json",
+                position=Position(source=str(state._witness_path if there else left[0])),
+                hint=None if there else "where that file alone is lost, its name and key write it again: `--restore`",
             )
+        if restore and not left:
+            raise ValueError("nothing of a witness is here to be restored")
+        state.origins()  # what is left reads under this name and key, or it is another witness's
         state._publish(state._witness_path, canonical.format(document, limits=_LIMITS))
         return state
 
@@ -148,6 +169,13 @@ class WitnessState:
     def _log_path(self, origin: str) -> Path:
         return self.root / "logs" / f"{origin_hash(origin)}.json"
 
+    def _mark_path(self, origin: str) -> Path:
+        return self.root / "cosigned" / origin_hash(origin)
+
+    def _left(self) -> list[Path]:
+        """What there is of logs: whatever tells that a witness was here."""
+        return sorted(path for name in ("logs", "cosigned", "forks") for path in (self.root / name).glob("*"))
+
     def locked(self) -> contextlib.AbstractContextManager[LogFile]:
         """The exclusive right to change what is remembered.
 
@@ -167,22 +195,42 @@ class WitnessState:
             paths = sorted((self.root / "logs").glob("*.json"))
         return tuple(sorted(self._read_log(path).origin for path in paths))
 
+    def check_nothing_lost(self) -> None:
+        """Every log of which something was cosigned has its file.
+
+        Raises:
+            WitnessError: the memory of one is lost.
+            StoreError: a directory or a mark cannot be read.
+        """
+        with storage_errors(self.root / "cosigned", "list the logs of the witness"):
+            marks = sorted((self.root / "cosigned").glob("*"))
+        for mark in marks:
+            path = self.root / "logs" / f"{mark.name}.json"
+            if not stands_there(path):
+                raise _lost(path, mark.name)
+
     def log(self, origin: str) -> WitnessedLog:
         """What is remembered of a log. To change it, hold the lock around this and :meth:`keep`.
 
         Raises:
-            WitnessError: the log is unknown (``WITNESS_ORIGIN``), or its file is damaged (``WITNESS_STATE``).
+            WitnessError: the log is unknown (``WITNESS_ORIGIN``), or what is remembered of it is damaged or lost
+                (``WITNESS_STATE``).
             StoreError: its file cannot be read.
         """
         path = self._log_path(origin)
+        marked = stands_there(self._mark_path(origin))
         try:
             log = self._read_log(path)
         except StoreError as error:
             if not isinstance(error.__cause__, FileNotFoundError):
                 raise
+            if marked:
+                raise _lost(path, repr(origin[:200])) from None
             raise WitnessError(Code.WITNESS_ORIGIN, f"this witness does not know the log {origin[:200]!r}") from None
         if log.origin != origin:
             raise _damaged(path, "the file is that of another log")
+        if marked and not log.note:
+            raise _damaged(path, "it holds no head, and this witness cosigned one")
         return log
 
     def note_of(self, name: str) -> bytes | None:
@@ -200,15 +248,11 @@ class WitnessState:
         """Make a log known, or give a known one further keys. What was cosigned stays.
 
         Raises:
-            WitnessError: the state is damaged.
+            WitnessError: the state is damaged, or lost (``WITNESS_STATE``): see :meth:`take_up`.
             StoreError: the storage refused.
             ValueError: no key is given, too many are, one is a cosigner's, or the origin is no line of text.
         """
-        added = tuple(verifiers)
-        if not added or any(verifier.key_type is not KeyType.ED25519 for verifier in added):
-            raise ValueError("a log signs its heads with keys of the type 0x01")
-        if not origin or "\n" in origin:
-            raise ValueError("an origin is one line that is not empty")
+        added = _log_keys(origin, verifiers)
         with self.locked():
             try:
                 log = self.log(origin)
@@ -217,9 +261,38 @@ class WitnessState:
                     raise
                 log = WitnessedLog(origin, (), b"", Checkpoint(origin, 0, EMPTY_ROOT), 0)
             known = tuple(dict.fromkeys((*log.verifiers, *added)))
-            if len(known) > MAX_KEYS:
-                raise ValueError(f"a log has at most {MAX_KEYS} keys")
-            self.keep(log := replace(log, verifiers=known))
+            self.keep(log := replace(log, verifiers=_log_keys(origin, known)))
+        return log
+
+    def take_up(self, origin: str, verifiers: Iterable[Verifier], notes: Iterable[bytes]) -> WitnessedLog:
+        """Go on after the memory of a log was lost: from the largest head among some notes that one cosigned.
+
+        Whether a larger one has it somewhere else is what the caller vouches for.
+
+        Args:
+            origin: name of the log.
+            verifiers: its keys.
+            notes: where to look for it; the kept evidence of forks is looked at as well.
+
+        Raises:
+            WitnessError: the witness cosigned none of them (``WITNESS_STATE``), or two of one size (``WITNESS_FORK``).
+            SignatureError: no key of the log signed that head.
+            StoreError: the storage refused.
+            ValueError: the log is remembered; or as :meth:`add_log`.
+        """
+        keys = _log_keys(origin, verifiers)
+        path = self._log_path(origin)
+        place = Position(source=str(path))
+        with self.locked():
+            if stands_there(path):
+                raise ValueError(f"the witness has a memory of {origin[:200]!r}; move it away if it is damaged")
+            with storage_errors(self.root / "forks", "read the evidence of forks"):
+                evidence = [note.read_bytes() for note in sorted((self.root / "forks").glob(f"{path.stem}/*.note"))]
+            word = last_word(own_words(self.verifier, origin, (*notes, *evidence)), place)
+            signed = open_checkpoint(word.note, keys, origin=origin, position=place)
+            lines = [*(sig.signature for sig in signed.note.sigs), word.signature]
+            log = WitnessedLog(origin, keys, format_note(signed.note.text, lines), word.head, word.timestamp)
+            self.keep(log)
         return log
 
     def keep(self, log: WitnessedLog) -> None:
@@ -235,6 +308,11 @@ class WitnessState:
             "schema": LOG_SCHEMA,
         }
         self._publish(self._log_path(log.origin), canonical.format(document, limits=_LIMITS))
+        mark = self._mark_path(log.origin)
+        if log.note and not stands_there(mark):  # behind the note: an empty file with the mark is never a crash's
+            with storage_errors(mark.parent, "write the state of the witness"):
+                make_directory(self._disk, mark.parent)
+            self._publish(mark, f"{log.origin}\n".encode())
 
     def keep_fork(self, origin: str, *notes: bytes) -> None:
         """Keep signed notes that contradict one another, as far as there is room for more.
@@ -297,6 +375,17 @@ class _Lock:
             self._file.close()
 
 
+def _log_keys(origin: str, verifiers: Iterable[Verifier]) -> tuple[Verifier, ...]:
+    keys = tuple(dict.fromkeys(verifiers))
+    if not keys or any(verifier.key_type is not KeyType.ED25519 for verifier in keys):
+        raise ValueError("a log signs its heads with keys of the type 0x01")
+    if not origin or "\n" in origin:
+        raise ValueError("an origin is one line that is not empty")
+    if len(keys) > MAX_KEYS:
+        raise ValueError(f"a log has at most {MAX_KEYS} keys")
+    return keys
+
+
 def seconds_now() -> int:
     """The clock's time in whole seconds since the Epoch."""
     return int(time.time())
@@ -327,6 +416,14 @@ def _read(path: Path, schema: str, members: set[str]) -> dict[str, Any]:
 def _text(document: dict[str, Any], name: str) -> str:
     """A member that is text; anything else becomes a text that no check accepts."""
     return str(document[name])
+
+
+def _lost(path: Path, what: str) -> WitnessError:
+    return WitnessError(
+        Code.WITNESS_STATE,
+        f"what this witness remembered of the log {what} is lost, and it has cosigned heads of it",
+        position=Position(source=str(path)),
+    )
 
 
 def _damaged(path: Path, why: str) -> WitnessError:

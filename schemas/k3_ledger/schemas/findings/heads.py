@@ -178,7 +178,8 @@ ROWS: Final = {
     "WITNESS_ORIGIN": CodeInfo(
         Area.WITNESS, E, "log unknown to the witness",
         "The witness was not told about a log of this origin, so it has no key to check its heads with.",
-        "its operator adds the log with `k3-ledger witness add-log`",
+        "its operator adds the log with `k3-ledger witness add-log`; a witness that cosigned it and lost its memory "
+        "goes on from the last head with its own cosignature: `--from`",
     ),
     "WITNESS_OLD_SIZE": CodeInfo(
         Area.WITNESS, E, "proof from another size",
@@ -197,14 +198,16 @@ ROWS: Final = {
     ),
     "WITNESS_STATE": CodeInfo(
         Area.WITNESS, E, "state of a witness cannot be used",
-        "What the witness remembers is missing or damaged. It signs nothing rather than start over.",
-        "restore the directory as it was when it last signed; if that cannot be known, retire the key and make a new "
-        "witness under another name",
+        "What the witness remembers is missing, damaged, or less than its own signatures show. It signs nothing rather "
+        "than start over.",
+        "move what is damaged away and go on from the largest head that anybody keeps with its cosignature "
+        "(`k3-ledger witness add-log --from`); if that cannot be known, retire the key and make a new witness under "
+        "another name",
         ExitCode.UNREADABLE,
     ),
     "WITNESS_EXISTS": CodeInfo(
         Area.WITNESS, E, "a witness stands there already",
-        "The directory holds the state of a witness. Nothing is ever overwritten.",
+        "The directory holds the state of a witness, or what is left of one. Nothing is ever overwritten.",
         "choose another directory",
         ExitCode.USAGE,
     ),
