@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
 from k3_ledger.rescore.history.pins import DECODE_128K, PREFILL_32K, moment
-from k3_ledger.rescore.pins import PinRecord, read_merges, read_pins, rewrite_pins
+from k3_ledger.rescore.pins import PinRecord, read_merges, read_pins
 from k3_ledger.rescore.toml import MAX_BYTES
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code
@@ -92,6 +91,12 @@ def test_a_typo_is_answered_with_the_nearest_field() -> None:
     [
         (b"[[pin]\n", Code.TOML_SYNTAX, "not TOML", 1),
         (b"a = 1\na = 2\n", Code.TOML_SYNTAX, "not TOML", 2),
+        (
+            b"# a\xe2\x80\xa8b\xc2\x85c\x0bd\n[[pins]]\n".replace(b"\x0b", b""),
+            Code.TOML_FIELD,
+            r"only \[\[pin\]\] tables",
+            2,
+        ),
         (b"[[pin]]\nslot = ", Code.TOML_SYNTAX, "not TOML", None),
         (b"\xff\xfe", Code.TOML_SYNTAX, "not UTF-8", None),
         (b"a = " + b"[" * 5000, Code.TOML_SYNTAX, "not TOML", None),
@@ -113,30 +118,6 @@ def test_what_is_no_pins_file_is_refused(data: bytes, code: Code, says: str, lin
 
 def test_an_empty_file_pins_nothing() -> None:
     assert read_pins(b"", source="pins.toml") == []
-
-
-def test_rewriting_changes_the_named_pin_and_nothing_else() -> None:
-    first, second = read_pins(PINS.encode(), source="pins.toml")
-    update = replace(first, value=Fraction("59.9"), source="d" * 32, commit="23949db6", time=moment("08-06T10:16:02"))
-    text = rewrite_pins(PINS, {update.slot: update})
-    again, kept = read_pins(text.encode(), source="pins.toml")
-    assert replace(again, position=first.position) == replace(update, position=first.position)
-    assert replace(kept, position=second.position) == second
-    assert "# the other engine\n[[pin]]" in text
-    assert text.startswith("# frontier of the scoring node\n\n[[pin]]\n")
-    assert rewrite_pins(PINS, {}) == PINS
-
-
-def test_rewriting_leaves_out_what_is_not_known() -> None:
-    first, _ = read_pins(PINS.encode(), source="pins.toml")
-    bare = replace(first, source=None, commit=None, time=None)
-    assert read_pins(rewrite_pins(PINS, {bare.slot: bare}).encode(), source="x")[0].source is None
-
-
-def test_rewriting_does_not_touch_a_pin_whose_lines_are_unknown() -> None:
-    inline = 'pin = [{ slot = "frontier:decode@4/a/b/c", value = 5, unit = "tok/s" }]\n'
-    (pin,) = read_pins(inline.encode(), source="x")
-    assert rewrite_pins(inline, {pin.slot: replace(pin, value=Fraction(6))}) == inline
 
 
 MERGES = f"""

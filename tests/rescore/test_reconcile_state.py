@@ -10,7 +10,7 @@ import pytest
 
 from k3_ledger.rescore.history.pins import DECODE_128K, PREFILL_32K, moment
 from k3_ledger.rescore.judgements import settle_judgements
-from k3_ledger.rescore.pins import Merge, distinct_merges, read_pins, rewrite_pins
+from k3_ledger.rescore.pins import Merge, distinct_merges
 from k3_ledger.rescore.reconcile import Measurement, reconcile_lock
 from k3_ledger.rescore.replay import gather, gather_foreign
 from k3_ledger.schemas.errors import RescoreError
@@ -20,7 +20,7 @@ from k3_ledger.verify.polaris.to_import import ImportItem, in_source_order
 from tests.ledgers import JUDGE, LOG, RUNNER, Builder
 from tests.rescore.receipts import DECODE, PREFILL, house_ledger, pin_body, receipt, verified
 from tests.rescore.test_claims_state import import_body, liar
-from tests.rescore.test_reconcile import RECEIPT, early, measured, merge, only, pin
+from tests.rescore.test_reconcile import early, measured, merge, only, pin
 from tests.rescore.test_standing import FRONTIER, MERGE, seal, take_back
 
 if TYPE_CHECKING:
@@ -295,22 +295,6 @@ def test_a_pin_that_says_nothing_of_its_age_is_explained_by_whatever_landed() ->
     assert only(reconcile_lock([bare], [measured("60")], merges=[merge("60", at="01-01T00:00")])).explained
     young = replace(bare, time=moment("08-06T12:00"))
     assert not only(reconcile_lock([young], [measured("60")], merges=[merge("60")])).explained
-
-
-# ----------------------------------------------------------------------------------------------------------- the file
-
-
-def test_writing_keeps_the_comments_on_the_lines_it_changes() -> None:
-    text = (
-        f'# kept\n[[pin]]   # a pin\nslot = "frontier:{DECODE_128K}"  # the slot\nvalue = 50 # why\n'
-        f"source = '{RECEIPT}'# where\nunit = \"tok/s\"\n# end\n"
-    )
-    (old,) = read_pins(text.encode(), source="x")
-    new = rewrite_pins(text, {old.slot: replace(old, value=Fraction("59.9"), source="d" * 32, commit="cac4595")})
-    assert new.splitlines() == [
-        "# kept", "[[pin]]   # a pin", f'slot = "frontier:{DECODE_128K}"  # the slot', "value = 59.9 # why",
-        f'source = "{"d" * 32}"# where', 'unit = "tok/s"', 'commit = "cac4595"', "# end",
-    ]  # fmt: skip
 
 
 def test_merges_of_a_file_take_no_number_from_a_receipt_that_does_not_count(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +21,7 @@ from k3_ledger.cli.tables import say
 from k3_ledger.cli.told import found
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from fractions import Fraction
 
     from k3_ledger.rescore.pins import PinRecord
@@ -83,7 +83,7 @@ def reconcile(
     report = reconcile_lock(
         records, material.measurements, merges=[] if bare else landed, sealed_only=sealed_only, threshold=share
     )
-    written = _write(pins, report) if write and pins is not None else []
+    written = _write(pins, report) if write and pins is not None else ()
     explained = strict and any(finding.code is Code.PIN_EXPLAINED for finding in report.findings)
     code = 1 if explained else int(report.exit_code)
     with found(code):
@@ -104,11 +104,11 @@ def _receipts(material: Material) -> dict[str, Fraction]:
     return values
 
 
-def _write(path: Path, report: LockReport) -> list[PinRecord]:
-    """Raise pins in the file: written aside, flushed, put in place in one step."""
-    from k3_ledger.cli.files import unwritable
+def _write(path: Path, report: LockReport) -> tuple[PinRecord, ...]:
+    """Raise pins in the file, and say which those are; what stands behind a link is written, and keeps its mode."""
+    from k3_ledger.cli.files import replace_file
     from k3_ledger.ledger.regular import read_small
-    from k3_ledger.rescore.pins import rewrite_pins
+    from k3_ledger.rescore.rewriting import rewrite_pins
 
     rising = {row.pin.slot: row.proposal for row in report.rows if row.proposal is not None and not row.pin.entry}
     updates = {slot: pin for slot, pin in rising.items() if pin.source is not None}
@@ -117,22 +117,14 @@ def _write(path: Path, report: LockReport) -> list[PinRecord]:
             value = _value(pin.value)
             say(f"note: {slot} is not raised: no receipt holds {value}, and a pin names its source", err=True)
     if not updates:
-        return []
-    text = rewrite_pins(read_small(path).decode("utf-8"), updates)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with aside.open("w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        aside.replace(path)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        raise unwritable(path, error) from None
-    return list(updates.values())
+        return ()
+    rewritten = rewrite_pins(read_small(path), updates, source=str(path))
+    if rewritten.raised:
+        replace_file(path, rewritten.data)
+    return rewritten.raised
 
 
-def _print(report: LockReport, written: list[PinRecord]) -> None:
+def _print(report: LockReport, written: Sequence[PinRecord]) -> None:
     from k3_ledger.cli.tables import print_table
     from k3_ledger.rescore.exact import format_percent
 
@@ -181,7 +173,7 @@ def _value(value: Fraction) -> str:
     return format_exact(value)
 
 
-def _document(report: LockReport, written: list[PinRecord]) -> dict[str, Any]:
+def _document(report: LockReport, written: Sequence[PinRecord]) -> dict[str, Any]:
     return {
         "threshold": _value(report.threshold),
         "pins": [

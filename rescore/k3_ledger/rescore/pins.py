@@ -17,7 +17,6 @@ from k3_ledger.rescore.standing import Moment
 from k3_ledger.rescore.toml import Table, looks_misspelt, read_tables
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code, Finding
-from k3_ledger.schemas.moments import format_time
 from k3_ledger.schemas.outcomes import NOWHERE, Position
 
 if TYPE_CHECKING:
@@ -261,56 +260,6 @@ def check_unit(unit: str, track: Track, *, position: Position = NOWHERE) -> str:
         return unit
     message = f"{track.metric} is pinned in {expected}, not in {unit[:40]!r}"
     raise RescoreError(Code.PIN_INVALID, message, position=position, expected=expected, found=unit[:80])
-
-
-def rewrite_pins(text: str, updates: Mapping[str, PinRecord]) -> str:
-    """The text of a pins file with new values for some slots, all else, comments included, as it was.
-
-    Args:
-        text: a file that :func:`read_pins` accepts.
-        updates: new records by slot; ``value``, ``source``, ``commit`` and ``time`` are replaced or added.
-    """
-    lines = text.splitlines()
-    for pin in sorted(read_pins(text.encode(), source="pins"), key=lambda pin: -(pin.position.line or 0)):
-        if pin.slot in updates and pin.position.line is not None:
-            end = next(
-                (i for i in range(pin.position.line, len(lines)) if lines[i].lstrip().startswith("[")), len(lines)
-            )
-            block = lines[pin.position.line : end]
-            lines[pin.position.line : end] = _rewritten(block, updates[pin.slot])
-    return "\n".join(lines) + "\n"
-
-
-def _rewritten(block: list[str], pin: PinRecord) -> list[str]:
-    """A block with new values, each on the line it was on and in front of the comment that stood there."""
-    fields = {
-        "value": format_exact(pin.value),
-        "source": None if pin.source is None else f'"{pin.source}"',
-        "commit": None if pin.commit is None else f'"{pin.commit}"',
-        "time": None if pin.time is None else format_time(int(pin.time.timestamp())),
-    }
-    kept: list[str] = []
-    for line in block:
-        match = _FIELD.fullmatch(line)
-        if match is None or match[1] not in fields:
-            kept.append(line)
-        elif (value := fields.pop(match[1])) is not None:
-            kept.append(f"{match[1]} = {value}{match[2]}")
-    tail = _trailing(kept)
-    head = kept[: len(kept) - len(tail)]
-    return [*head, *(f"{key} = {value}" for key, value in fields.items() if value is not None), *tail]
-
-
-_FIELD: Final = re.compile(r"""\s*([a-z]+)\s*=\s*(?:"[^"]*"|'[^']*'|[^"'#]*?)(\s*(?:#.*)?)""")
-"""A field on one line: its name, and the blanks and the comment behind its value."""
-
-
-def _trailing(lines: list[str]) -> list[str]:
-    """Blank lines and comments at the end of a block: they belong to what follows."""
-    count = 0
-    while count < len(lines) and (not lines[-1 - count].strip() or lines[-1 - count].lstrip().startswith("#")):
-        count += 1
-    return lines[len(lines) - count :]
 
 
 def _matching(table: Table, key: str, pattern: re.Pattern[str], expected: str) -> str | None:

@@ -192,7 +192,7 @@ def key_lines(text: str) -> dict[str, int]:
     """Line of each dotted key, as far as plain lines show them; keys under a ``[header]`` carry its name in front."""
     lines: dict[str, int] = {}
     above: list[str] = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         header = _TABLE.match(line)
         if header:
             above = _parts(header[1])
@@ -214,7 +214,7 @@ def _syntax(error: Exception, source: str, first_line: int) -> RescoreError:
 
 
 def _line_of(text: str, key: str, first_line: int) -> int | None:
-    for number, line in enumerate(text.splitlines(), start=first_line):
+    for number, line in enumerate(text.split("\n"), start=first_line):
         if re.match(rf"\s*\[*\s*[\"']?{re.escape(key)}\b", line):
             return number
     return None
@@ -223,7 +223,7 @@ def _line_of(text: str, key: str, first_line: int) -> int | None:
 def _places(text: str, name: str, first_line: int) -> list[tuple[int | None, dict[str, int]]]:
     """Line of each ``[[name]]`` header and of the keys under it, as far as plain lines show them."""
     places: list[tuple[int | None, dict[str, int]]] = []
-    for number, line in enumerate(text.splitlines(), start=first_line):
+    for number, line in enumerate(text.split("\n"), start=first_line):
         header = _HEADER.match(line)
         if header and header[1] == name:
             places.append((number, {}))

@@ -373,6 +373,7 @@ class Code(enum.Enum):
     PIN_UNMEASURED = enum.auto()
     PIN_PROPOSAL = enum.auto()
     PIN_LOWERED = enum.auto()
+    PIN_UNWRITTEN = enum.auto()
     # -- verdicts, said in numbers ---
     VERDICT_MISMATCH = enum.auto()
     VERDICT_PIN = enum.auto()

@@ -100,6 +100,13 @@ ROWS: Final = {
         "A pin entry is lower than one before it on its slot, or a file proposes less. Pins only rise.",
         "restore the higher value; if that was the wrong one, supersede its entry and say why",
     ),
+    "PIN_UNWRITTEN": CodeInfo(
+        Area.PINS, E, "pins file that cannot be changed in place",
+        "A pin should rise, and the file is written in a way that its value cannot be replaced with every other byte "
+        "kept. Nothing was written.",
+        "write pins as [[pin]] tables, all headers alike, with one field a line; or change it by hand",
+        ExitCode.UNREADABLE,
+    ),
     # -- verdicts --------------------------------------------------------------------------------------------
     "VERDICT_MISMATCH": CodeInfo(
         Area.VERDICTS, E, "verdict does not follow",
