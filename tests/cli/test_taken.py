@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket
+import stat
+
 import pytest
+
+from k3_ledger.cli.files import replace_file
+from k3_ledger.schemas.errors import StoreError
 
 WRITING: dict[str, tuple[str, ...]] = {
     "prove": ("prove", "1", "-l", "ledger", "-o", "made"),
@@ -24,13 +32,11 @@ def signed(run, ledger):
 
 
 @pytest.mark.parametrize("name", WRITING)
-@pytest.mark.parametrize("kind", ["file", "folder", "link to nowhere"])
+@pytest.mark.parametrize("kind", ["file", "link to nowhere"])
 def test_nothing_is_overwritten_by_accident(run, signed, tmp_path, name, kind) -> None:
     target = tmp_path / WRITING[name][-1]
     if kind == "file":
         target.write_bytes(b"mine")
-    elif kind == "folder":
-        target.mkdir()
     else:
         target.symlink_to("nowhere")
     done = run(*WRITING[name])
@@ -45,6 +51,65 @@ def test_what_is_there_is_replaced_when_that_is_asked_for(run, signed, tmp_path,
     (tmp_path / "made").write_bytes(b"mine")
     assert run(*WRITING[name], "--replace").code == 0
     assert (tmp_path / "made").read_bytes() != b"mine"
+
+
+def _device(path):
+    with contextlib.suppress(PermissionError):  # only root makes one
+        os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+
+
+def _socket(path):
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as made:
+        made.bind(path.name)
+
+
+IRREGULAR = {
+    "named pipe": os.mkfifo,
+    "folder": os.mkdir,
+    "folder with files": lambda path: (path.mkdir(), (path / "inner").touch()),
+    "socket": _socket,
+    "device": _device,
+}
+
+
+@pytest.mark.parametrize("name", WRITING)
+@pytest.mark.parametrize("linked", [False, True], ids=["itself", "behind a link"])
+def test_only_regular_files_are_ever_replaced(run, signed, tmp_path, name, linked) -> None:
+    """A device that a file is renamed over is gone for everybody."""
+    target = tmp_path / WRITING[name][-1]
+    for kind, make in IRREGULAR.items():
+        there = tmp_path / kind if linked else target
+        make(there)
+        if not there.exists():
+            continue
+        if linked:
+            target.symlink_to(there)
+        before, names = there.lstat(), sorted(path.name for path in tmp_path.iterdir())
+        for asked in ((), ("--replace",)):
+            done = run(*WRITING[name], *asked)
+            assert (done.code, done.out) == (2, ""), kind
+            assert f"{target.name} is no regular file" in " ".join(done.err.split())
+            assert (there.lstat().st_ino, there.lstat().st_mode) == (before.st_ino, before.st_mode)
+            assert sorted(path.name for path in tmp_path.iterdir()) == names
+        target.rename(tmp_path / f"{kind} that was tried")
+
+
+@pytest.mark.parametrize("kind", IRREGULAR)
+def test_small_files_are_put_in_the_place_of_regular_ones_alone(tmp_path, kind, monkeypatch) -> None:
+    """Policies, bundles, memories and endorsed proposals are written by this."""
+    monkeypatch.chdir(tmp_path)
+    target = tmp_path / "made"
+    IRREGULAR[kind](target)
+    if target.exists():
+        before = target.lstat()
+        with pytest.raises(StoreError, match="not a regular file"):
+            replace_file(target, b"mine")
+        assert (target.lstat().st_ino, target.lstat().st_mode) == (before.st_ino, before.st_mode)
+        assert [path.name for path in tmp_path.iterdir()] == ["made"]
+    control = tmp_path / "control"
+    for data in (b"first", b"second"):
+        replace_file(control, data)
+        assert control.read_bytes() == data
 
 
 def test_a_proof_without_a_name_is_not_overwritten_either(run, signed) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -139,6 +140,32 @@ def test_synth_writes_over_a_file_only_when_told(run: Callable[..., Done], tmp_p
     assert run("model", "synth", "there.gguf", "--layers", "2", "--no-measure", "--replace").code == 0
     assert (tmp_path / "there.gguf").read_bytes().startswith(b"GGUF")
     _refused(run("model", "synth", ".", "--layers", "2", "--replace"), "OUT", ".")
+
+
+@pytest.mark.parametrize("linked", [False, True], ids=["itself", "behind a link"])
+def test_synth_replaces_regular_files_alone(run: Callable[..., Done], tmp_path: Path, *, linked: bool) -> None:
+    """Never tried on a real device: what this writes over is gone."""
+    there = tmp_path / "pipe"
+    os.mkfifo(there)
+    target = there
+    if linked:
+        target = tmp_path / "link"
+        target.symlink_to(there)
+    for asked in ((), ("--replace",)):
+        _refused(run("model", "synth", target.name, "--layers", "2", "--no-measure", *asked), "OUT", target.name)
+        assert there.is_fifo()
+    assert target.is_symlink() == linked
+
+
+def test_synth_writes_through_no_name_beside_the_file(run: Callable[..., Done], tmp_path: Path) -> None:
+    """A link at the name of an unfinished file had another file written over; a pipe there was waited for."""
+    (tmp_path / "new.gguf.partial").symlink_to(tmp_path / "there.gguf")
+    (tmp_path / "other.gguf.partial").write_text("mine")
+    for name in ("new.gguf", "other.gguf"):
+        assert run("model", "synth", name, "--layers", "2", "--no-measure").code == 0
+    assert (tmp_path / "there.gguf").read_text() == "precious"
+    assert (tmp_path / "other.gguf.partial").read_text() == "mine"
+    assert len(list(tmp_path.iterdir())) == 5
 
 
 def test_synth_names_the_option_that_does_not_go_with_the_others(run: Callable[..., Done]) -> None:

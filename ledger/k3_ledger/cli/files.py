@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from k3_ledger.ledger.regular import unreadable
+from k3_ledger.schemas.errors import StoreError
 from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from k3_ledger.schemas.errors import StoreError
 
 _OF_THE_DISK = frozenset({Code.DISK_FULL, Code.DISK_ERROR})
 """Refusals that another path on the same disk would meet as well."""
@@ -56,11 +56,18 @@ def replace_file(path: Path, data: bytes, *, hint: str | None = None) -> None:
     The file keeps the old one's mode. It is on stable storage when this returns.
 
     Raises:
-        StoreError: it cannot be written; nothing is left behind.
+        StoreError: it cannot be written, or what stands there is no regular file; nothing is left behind.
     """
     aside = None
     try:
         target = _follow(path)
+        if target.exists() and not target.is_file():
+            raise StoreError(
+                Code.UNREADABLE,
+                f"not a regular file: {path}",
+                position=Position(source=path.name),
+                hint="nothing is written in the place of a device, a named pipe or a folder: give another name",
+            )
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         aside = Path(name)
@@ -81,6 +88,9 @@ def replace_file(path: Path, data: bytes, *, hint: str | None = None) -> None:
 def check_free(path: Path, *, replace: bool, option: str = "--out") -> None:
     """Refuse to write where something stands already, whatever it is, unless the user asked for that.
 
+    What is no regular file, or a link to none, is refused whatever the user asked for: to rename a file over a device
+    or a named pipe destroys it for everybody who uses it.
+
     Every command that writes a file that the user names calls this before it does anything else.
 
     Raises:
@@ -88,6 +98,10 @@ def check_free(path: Path, *, replace: bool, option: str = "--out") -> None:
     """
     import typer
 
+    if path.exists() and not path.is_file():
+        raise typer.BadParameter(
+            f"{path} is no regular file: nothing is written in its place, whatever it is for", param_hint=option
+        )
     if not replace and (path.exists() or path.is_symlink()):
         raise typer.BadParameter(f"{path} exists already; --replace writes in its place", param_hint=option)
 

@@ -5,6 +5,7 @@ Nothing larger than one yielded chunk is held in memory. A file appears under it
 
 from __future__ import annotations
 
+import secrets
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -98,14 +99,14 @@ def write_gguf(
     """Writes a file and returns its size in bytes. The file is renamed into place when whole.
 
     Args:
-        path: target; an existing file is replaced.
+        path: target; an existing file is replaced, and it is the caller's to refuse whatever else stands there.
         values: header values in the order to write them.
         tensors: tensors in the order to write them.
         progress: told the bytes of tensor data written since its last call.
     """
-    partial = path.with_name(path.name + ".partial")
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
     try:
-        with partial.open("wb") as file:
+        with partial.open("xb") as file:
             file.write(_header(values, tensors, DEFAULT_ALIGNMENT))
             _pad(file, DEFAULT_ALIGNMENT)
             for tensor in tensors:
