@@ -336,6 +336,7 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
         ("k3_ledger.rescore.judgements._rests_on_what_was_taken_back", _none),
     ),
     "rescore.judgements.check_rule_names": (("k3_ledger.rescore.judgements.check_rule_names", _nothing),),
+    "rescore.judgements.check_supersessions": (("k3_ledger.rescore.judgements.check_supersessions", _nothing),),
     "rescore.judgements._misnamed": (("k3_ledger.rescore.judgements._misnamed", _none),),
     "rescore.pins.check_pin": (("k3_ledger.rescore.replay.check_pin", lambda value, **_: value),),
     "rescore.judgements.trace_pins": (("k3_ledger.rescore.judgements.trace_pins", _nothing),),

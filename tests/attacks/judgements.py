@@ -165,6 +165,15 @@ def supersede_an_enrolment(world: World) -> LogTrial:
 
 
 @attack
+def put_an_entry_in_its_own_place(world: World) -> LogTrial:
+    """In a log that holds nothing else to be judged: a supersession is judged by itself, or by nobody."""
+    world = world.copy()
+    del world.lines[world.at["pin"] :]
+    name = world.identity("frontier")
+    return _said(world, "supersede", {"target": name, "reason": "measured anew", "replacement": name})
+
+
+@attack
 def make_a_round_of_key_entries(world: World) -> LogTrial:
     body = {
         "round": "r2", "node": "node", "rule": "house-1.decode", "base_commit": "a" * 40,

@@ -51,13 +51,15 @@ def admission(ledger: Ledger) -> EntryCheck:
 
     Only bytes that the writer is about to continue are read, under its lock. A verdict costs a verification.
     """
+    from k3_ledger.schemas.envelope import SELF_CONTAINED
+
     seen: set[tuple[int, bytes]] = set()
 
     def check(entry: Any) -> Iterator[Finding]:
         from msgspec.json import encode
 
         yield from faults(entry)
-        if entry.kind not in ("pin", "rule", "merge", "supersede", "verdict"):
+        if entry.kind in SELF_CONTAINED:
             return
         asked = (entry.index, encode(entry.body))
         if asked in seen:  # rehearsed a moment ago

@@ -48,8 +48,8 @@ def export(
 ) -> None:
     """Verify the ledger, then write the envelopes."""
     from k3_ledger.cli.opening import held_ledger
+    from k3_ledger.cli.settled import verify_settled
     from k3_ledger.cli.trust import load_policy
-    from k3_ledger.verify.log import verify_log
 
     if not dsse:
         raise typer.BadParameter("say in which form: --dsse", param_hint="--dsse")
@@ -57,7 +57,7 @@ def export(
     wanted = parse_indexes(entries)
     signer = load_key(key, passphrase_file)
     source = held_ledger(ledger)
-    log = verify_log(source, load_policy(trust, None, []))
+    log, _ = verify_settled(source, load_policy(trust, None, []))
     _refuse_key_of_the_ledger(signer, log)
     taken = [index for index in wanted or () if index in log.disowned]
     if taken:

@@ -183,12 +183,10 @@ def _settle(log: VerifiedLog) -> None:
     Raises:
         VerificationError: ``verify`` would refuse one of them.
     """
-    from k3_ledger.rescore.judgements import JUDGED, settle_judgements
+    from k3_ledger.cli.settled import settle
     from k3_ledger.verify.report import VerificationError
 
-    if not any(step.name in JUDGED and step.not_checked for step in log.report.steps):
-        return
-    report = settle_judgements(log)
+    report = settle(log)
     if report.exit_code:
         raise VerificationError(report)
     for finding in report.findings[len(log.report.findings) :]:

@@ -55,14 +55,14 @@ def pack(
 ) -> None:
     """Verify, then write the file."""
     from k3_ledger.cli.opening import held_ledger
+    from k3_ledger.cli.settled import verify_settled
     from k3_ledger.cli.trust import load_policy
-    from k3_ledger.verify.log import verify_log
 
     check_free(out, replace=replace)
     wanted = parse_indexes(entries)
     source = held_ledger(ledger)
     policy = load_policy(trust, root_key, [])
-    log = verify_log(source, policy)
+    log, _ = verify_settled(source, policy)
     made = _Maker(source, log, wanted, artifacts=artifacts)
     listed = made.make_list(None if policy is None else policy.digest)
     _write(out, made, listed)

@@ -70,15 +70,16 @@ def init(
     from k3_ledger.cli.memory import tree_size
     from k3_ledger.cli.opening import opened_ledger
     from k3_ledger.cli.policy_file import create, new_policy
+    from k3_ledger.cli.settled import verify_settled
     from k3_ledger.cli.terminal import progress_bar
     from k3_ledger.cli.trust import parse_root_key
-    from k3_ledger.verify.log import Options, verify_log
+    from k3_ledger.verify.log import Options
     from k3_ledger.verify.policy import TrustPolicy
 
     given = None if root_key is None else TrustPolicy(root_public_key=parse_root_key(root_key))
     with opened_ledger(ledger) as source:
         with progress_bar(source.size, "verifying") as progress:
-            log = verify_log(source, given, Options(processes=processes, progress=progress))
+            log, _ = verify_settled(source, given, Options(processes=processes, progress=progress))
         first = next(iter(log)).entry
         assert first.kind == "genesis", "a log that verifies begins with one"
         genesis = first.body

@@ -242,20 +242,12 @@ def _shown(source: LogSource) -> bytes | None:
 
 def check_ledger(source: LogSource, policy: TrustPolicy | None, options: Options) -> Report:
     """Verify a log, then let the room that judges derive its verdicts again and trace its pins, where it has any."""
+    from k3_ledger.cli.settled import verify_settled
     from k3_ledger.schemas.findings import Code
-    from k3_ledger.verify.log import verify_log
     from k3_ledger.verify.report import VerificationError
 
-    judged = frozenset({"verdicts", "pins"})
-    first = None if policy is None else replace(policy, require=policy.require - judged)
     try:
-        log = verify_log(source, first, options)
-        waiting = any(step.name in judged and step.not_checked for step in log.report.steps)
-        if not waiting and not (policy is not None and policy.require & judged):
-            return log.report
-        from k3_ledger.rescore.judgements import settle_judgements
-
-        return settle_judgements(log, policy)
+        return verify_settled(source, policy, options)[1]
     except VerificationError as error:
         if Code.TILE_MISSING in error.report.counts:
             from k3_ledger.verify.mirror import TileSource

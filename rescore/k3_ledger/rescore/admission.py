@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from k3_ledger.rescore.judgements import (
+    FEW,
     check_rule_names,
     check_supersessions,
     check_verdicts,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from k3_ledger.schemas.findings import Finding
     from k3_ledger.verify.log import VerifiedLog
 
-ADMITTED: Final = frozenset({"pin", "rule", "merge", "supersede"})
+ADMITTED: Final = FEW
 """Kinds that :func:`admit` decides from a few entries; a verdict needs the whole log."""
 _HINT: Final = "correct the body; nothing was appended"
 

@@ -26,6 +26,7 @@ from k3_ledger.rescore.rules.registry import RULES, find_namesake
 from k3_ledger.rescore.rules.verdict import NotScorable
 from k3_ledger.rescore.spans import HEAD
 from k3_ledger.rescore.standing import read_standing
+from k3_ledger.schemas.envelope import JUDGED_KINDS
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
@@ -44,9 +45,10 @@ if TYPE_CHECKING:
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.report import Report
 
-JUDGED = frozenset({"verdicts", "pins"})
+JUDGED = frozenset(JUDGED_KINDS)
 """Names of the steps that this module carries out."""
-_FEW = frozenset({"merge", "pin", "rule", "supersede"})
+FEW = frozenset(kind for kinds in JUDGED_KINDS.values() for kind in kinds) - {"verdict"}
+"""Kinds that these steps read, but for verdicts: there are few of them."""
 
 
 def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Report:
@@ -179,8 +181,8 @@ def read_judgements(log: VerifiedLog) -> Material:
     """
     standing = read_standing(log)
     gathering = Gathering(Material("verified ledger", standing=standing), standing.gone())
-    for entry in log.select(*(b'"kind":"' + kind.encode() + b'"' for kind in sorted(_FEW))):
-        if entry.entry.kind in _FEW:
+    for entry in log.select(*(b'"kind":"' + kind.encode() + b'"' for kind in sorted(FEW))):
+        if entry.entry.kind in FEW:
             gathering.take(entry)
     return gathering.material
 

@@ -35,6 +35,18 @@ SIGNING_ROLES: Final[dict[str, frozenset[str]]] = {
     "note": frozenset({"root", "log", "runner", "judge", "witness"}),
 }
 """Which roles may sign an entry of each kind. Checkpoints are signed by the ``log`` role."""
+JUDGED_KINDS: Final[dict[str, tuple[str, ...]]] = {
+    "verdicts": ("verdict", "rule", "supersede"),
+    "pins": ("pin", "merge"),
+}
+"""Kinds whose truth rests on what other entries say, by the step of verification that derives it anew.
+
+Whoever asks which entries wait for these steps asks here. Every other kind is in :data:`SELF_CONTAINED`.
+"""
+SELF_CONTAINED: Final = frozenset(
+    {"genesis", "key", "threshold", "run", "failed", "round", "import", "witness", "note"}
+)
+"""Kinds that are settled when the log's bytes have been read: by their signer, their own body and their references."""
 ROOT_ACTIONS: Final = frozenset({"key", "threshold"})
 """Kinds that change which keys count; each needs as many root keys as the threshold in force says."""
 MOST_ENDORSEMENTS: Final = 16

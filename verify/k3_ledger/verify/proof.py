@@ -35,7 +35,7 @@ from k3_ledger.verify.heads import SignedHead, check_size, foreign_head, head_fa
 from k3_ledger.verify.receipts import check_artifact_names, check_bundle, check_import, check_run
 from k3_ledger.verify.report import FindingLog, Head, Report, VerificationError
 from k3_ledger.verify.scan import Scan
-from k3_ledger.verify.settle import check_attested, check_demands, check_keys, make_report
+from k3_ledger.verify.settle import check_attested, check_demands, check_keys, count_unchecked, make_report
 from k3_ledger.verify.source import MemorySource
 from k3_ledger.verify.witness_entries import count_witness_entries
 from k3_ledger.verify.witnesses import check_witnesses
@@ -96,6 +96,7 @@ def check_proof(
     check_memory(scan, expected_heads, heads)
     _check_subject(scan, name, proof.subject, entries[proof.subject])
     _check_artifacts(scan, proof, entries, artifacts)
+    count_unchecked(scan, whole=False)
     try:
         check_attested(scan, artifacts or MemorySource(b""), policy)
     except LedgerError as error:  # the policy's certificates cannot be used

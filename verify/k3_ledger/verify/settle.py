@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from k3_ledger.schemas.envelope import JUDGED_KINDS
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.policy import NO_POLICY_SENTENCE
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.scan import Scan
     from k3_ledger.verify.source import LogSource
+
+_OWNERS = {"verdicts": "re-derived by the rescore command", "pins": "traced by the reconcile command"}
+"""Who carries out the steps of :data:`JUDGED_KINDS`."""
 
 
 def check_keys(scan: Scan, policy: TrustPolicy | None) -> None:
@@ -111,19 +115,22 @@ def _check_origin(scan: Scan, policy: TrustPolicy) -> None:
     )
 
 
-def count_unchecked(scan: Scan) -> None:
-    """Steps 11 and 12 as far as this room goes: how many items wait for another room."""
+def count_unchecked(scan: Scan, *, whole: bool = True) -> None:
+    """Steps 11 and 12 as far as this room goes: how many items wait for another room.
+
+    Args:
+        scan: what was found.
+        whole: False for a proof file: that it holds none of them says nothing of the log.
+    """
     by_kind: dict[str, int] = {}
     for (_, kind), positions in scan.keyring.uses.items():
         by_kind[kind] = by_kind.get(kind, 0) + len(positions)
-    for step, kinds, owner in (
-        ("verdicts", ("verdict", "rule"), "re-derived by the rescore command"),
-        ("pins", ("pin", "merge"), "traced by the reconcile command"),
-    ):
+    for step, kinds in JUDGED_KINDS.items():
         counts = {kind: by_kind[kind] for kind in kinds if kind in by_kind}
         scan.tallies[step].not_checked += sum(counts.values())
         said = " and ".join(f"{count} {kind} entries" for kind, count in counts.items())
-        scan.tallies[step].detail = f"{said}, {owner}" if said else f"no {kinds[0]} entries"
+        none = f"no {kinds[0]} entries" if whole else ""
+        scan.tallies[step].detail = f"{said}, {_OWNERS[step]}" if said else none
 
 
 def check_attested(scan: Scan, source: LogSource, policy: TrustPolicy | None) -> None:
