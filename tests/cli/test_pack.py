@@ -90,7 +90,7 @@ def test_some_entries_in_one_file_verify_alone(folder: Path, tmp_path: Path) -> 
         "pack.json",
         f"blobs/sha256/{DIGEST[:2]}/{DIGEST}",
         "checkpoint",
-        "checkpoints/000000000008.note",
+        "consistency/000000000008.proof",
         "proofs/000000000004.proof",
         "proofs/000000000010.proof",
     ]
@@ -391,10 +391,81 @@ def test_a_proof_of_something_else_is_not_taken(folder: Path, tmp_path: Path) ->
     swapped = {**files, "proofs/000000000004.proof": files["proofs/000000000005.proof"]}
     path.write_bytes(tar_of(relist(swapped)))
     assert code(k3("verify", path)) is Code.ARCHIVE_MISMATCH
-    older = {**files, "checkpoint": files["checkpoints/000000000008.note"]}
+    older = {**files, "checkpoint": sign_head(with_artifact().lines[:8])}
     head = {"size": 8, "root": parse_checkpoint(parse_note(older["checkpoint"]).text).root.hex()}
     path.write_bytes(tar_of(relist(older, **head)))
     assert code(k3("verify", path)) is Code.ARCHIVE_MISMATCH
+
+
+# ------------------------------------------------------------------------------------------- older heads of an extract
+
+EXTENDS = "consistency/000000000008.proof"
+
+
+def with_old(files: dict[str, bytes], old: bytes, name: str = EXTENDS) -> dict[str, bytes]:
+    """An extract whose older head is another note."""
+    document = json.loads(files[EXTENDS]) | {"old": old.decode()}
+    return {other: data for other, data in files.items() if other != EXTENDS} | {name: spelled(document)}
+
+
+@pytest.fixture
+def some(folder: Path, tmp_path: Path) -> Path:
+    assert k3("bundle", "pack", folder, "--entries", "4,5", "--out", tmp_path / "some").exit_code == 0
+    return tmp_path / "some"
+
+
+def test_a_fork_in_an_extract_is_found(some: Path, folder: Path, tmp_path: Path) -> None:
+    """A head of another history that the log's own key signed stands in the very file."""
+    lines = Builder((folder / "ledger.jsonl").read_bytes().splitlines(keepends=True)).lines
+    forged = with_old(read(some), sign_head([*lines[:7], lines[9]]))
+    (tmp_path / "forged").write_bytes(tar_of(relist(forged)))
+    assert verdict(tmp_path / "forged") == (1, ["K3L-CONSISTENCY-MISMATCH"])
+    for junk, found in ((b"junk\n", "K3L-NOTE-MALFORMED"), (sign_head(lines[:8], JUDGE), "K3L-CHECKPOINT-SIGNATURE")):
+        (tmp_path / "forged").write_bytes(tar_of(relist(with_old(read(some), junk))))
+        assert verdict(tmp_path / "forged") == (1, [found])
+
+
+def test_an_older_head_under_another_name_or_of_another_log_is_not_taken(
+    some: Path, folder: Path, tmp_path: Path
+) -> None:
+    files, path = read(some), tmp_path / "other"
+    moved = with_old(files, json.loads(files[EXTENDS])["old"].encode(), "consistency/000000000007.proof")
+    path.write_bytes(tar_of(relist(moved)))
+    assert code(k3("verify", path)) is Code.ARCHIVE_MISMATCH
+    lines = Builder((folder / "ledger.jsonl").read_bytes().splitlines(keepends=True)).lines
+    document = json.loads(files[EXTENDS])
+    document["proof"]["checkpoint"] = sign_head(lines[:9]).decode()
+    path.write_bytes(tar_of(relist({**files, EXTENDS: spelled(document)})))
+    assert code(k3("verify", path)) is Code.ARCHIVE_MISMATCH
+    path.write_bytes(tar_of(relist({**files, EXTENDS: b"{}"})))
+    assert code(k3("verify", path)) is Code.PROOF_FILE
+
+
+@pytest.mark.parametrize("entries", ["all", "4,5"])
+def test_a_bundle_holds_no_older_head_that_nothing_in_it_leads_to(folder: Path, entries: str, tmp_path: Path) -> None:
+    """What is in the file is checked, or it is refused: a head beside proofs alone could not be."""
+    path = tmp_path / "packed"
+    k3("bundle", "pack", folder, "--entries", entries, "--out", path)
+    files = read(path)
+    more = {EXTENDS: b"{}"} if entries == "all" else {"checkpoints/000000000008.note": sign_head(small_ledger().lines)}
+    path.write_bytes(tar_of(relist({**files, **more})))
+    assert code(k3("verify", path)) is Code.ARCHIVE_REFUSED
+
+
+def test_a_head_that_was_taken_back_is_left_out_of_an_extract(tmp_path: Path) -> None:
+    ledger = small_ledger(2)
+    early = sign_head(ledger.lines)
+    ledger.add("key", key_body(Key("log-two"), "log"), ROOT)
+    ledger.add("key", key_body(LOG, "log", "revoke", revoked_from=4), ROOT)
+    files = ledger_files(ledger) | {"checkpoints/000000000006.note": early, "checkpoints/000000000042.note": b"junk"}
+    files["checkpoint"] = ledger.head(key=Key("log-two"))
+    folder = lay_out(tmp_path / "ledger", {name: data for name, data in files.items() if data != b"junk"})
+    assert verdict(folder) == (0, ["K3L-CHECKPOINT-DISOWNED"])
+    result = k3("bundle", "pack", folder, "--entries", "4", "--out", tmp_path / "some", "--json")
+    assert result.exit_code == 0, result.output
+    assert "note: 1 older signed heads could not be proved and were not packed" in result.stderr
+    assert [name for name in names(tmp_path / "some") if name.startswith("consistency")] == []
+    assert verdict(tmp_path / "some") == (0, [])
 
 
 @pytest.mark.parametrize("entries", ["all", "4,5"])
@@ -419,7 +490,7 @@ def test_a_list_that_contradicts_the_checkpoint_beside_it_is_not_taken(
     path.write_bytes(tar_of(relist(files)))
     assert verdict(path) == (0, [])
     if "checkpoint" in changes:
-        files["checkpoint"] = files["checkpoints/000000000008.note"]
+        files["checkpoint"] = sign_head(with_artifact().lines[:8])
     path.write_bytes(tar_of(relist(files, **{name: value for name, value in changes.items() if name != "checkpoint"})))
     result = k3("verify", path)
     assert code(result) is Code.ARCHIVE_CONTRADICTION

@@ -306,11 +306,19 @@ def test_stamps_of_several_authorities_stand_beside_one_another(
     assert (report["exit_code"], report["steps"][13]["checked"]) == (0, 2)
 
 
-def test_stamps_travel_in_an_offline_bundle(folder: Path, authority: Authority, trust: Path, tmp_path: Path) -> None:
-    stamped(folder, authority)
-    assert k3("bundle", "pack", folder, "--out", tmp_path / "out").exit_code == 0
+@pytest.mark.parametrize("entries", ["all", "4"])
+def test_stamps_travel_in_an_offline_bundle(
+    folder: Path, authority: Authority, trust: Path, entries: str, tmp_path: Path
+) -> None:
+    token = stamped(folder, authority)
+    assert k3("bundle", "pack", folder, "--entries", entries, "--out", tmp_path / "out").exit_code == 0
     report = verified(tmp_path / "out", "--trust", trust, "--require", "timestamps")
     assert (report["exit_code"], len(report["timestamped"])) == (0, 1)
+    good = token.read_bytes()
+    token.write_bytes(good[:-5] + b"XXXXX")
+    k3("bundle", "pack", folder, "--entries", entries, "--out", tmp_path / "bad")
+    report = verified(tmp_path / "bad", "--trust", trust)
+    assert (report["exit_code"], list(report["counts"])) == (1, ["K3L-TIMESTAMP-BAD"])
 
 
 def test_without_the_extra_a_policy_that_needs_it_says_so(

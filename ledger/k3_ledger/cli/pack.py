@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
 PACK_HELP = """Pack what an auditor needs into one file that verifies with nothing else at hand.
 
-The file is a tar: the record up to the newest checkpoint, or with --entries a proof of each, and the signed heads, the
-artifacts and the timestamps that are there. Only a ledger that verifies is packed, under the policy given with --trust
-or --root-key, whose digest is noted. Equal content makes equal bytes. Check it with `k3-ledger verify FILE`.
+The file is a tar: the record up to the newest checkpoint, or with --entries a proof of each, and the signed heads (with
+--entries the proof that the newest extends them), the artifacts and the timestamps that are there. Only a ledger that
+verifies is packed, under the policy given with --trust or --root-key, whose digest is noted. Equal content makes equal
+bytes. Check it with `k3-ledger verify FILE`.
 """
 
 
@@ -69,6 +70,8 @@ def pack(
     missing = made.missing
     if missing:
         typer.echo(f"note: {missing} artifacts are not in the ledger's blobs/ and were not packed", err=True)
+    if made.unproved:
+        typer.echo(f"note: {made.unproved} older signed heads could not be proved and were not packed", err=True)
     size = out.stat().st_size
     if as_json:
         print_json({"file": str(out), "bytes": size, "files": len(listed.files), "missing_artifacts": missing})
@@ -109,9 +112,14 @@ class _Maker:
         self.source, self.wanted, self.missing = source, wanted, 0
         self.head = parse_checkpoint(parse_note(note).text)
         self.small: dict[str, bytes] = {"checkpoint": note}
-        for name, data in source.kept_checkpoints():
-            if KEPT_NAME.fullmatch(name.rpartition("/")[2]) and _size_of(name) <= self.head.size:
-                self.small[name] = data
+        kept = [
+            (name, data) for name, data in source.kept_checkpoints() if KEPT_NAME.fullmatch(name.rpartition("/")[2])
+        ]
+        self.unproved = 0
+        if wanted is None:
+            self.small |= {name: data for name, data in kept if _size_of(name) <= self.head.size}
+        else:
+            self.small |= self._older(note, kept)
         for name, data in source.timestamps():
             if _size_of(name) <= self.head.size:
                 self.small[name] = data
@@ -120,6 +128,32 @@ class _Maker:
                 self.small[proof_name(index)] = proof = format_proof(prove_entry(source, index))
                 verify_proof(proof, proof_name(index))
         self.blobs = sorted(self._blobs(log)) if artifacts else []
+
+    def _older(self, newest: bytes, kept: list[tuple[str, bytes]]) -> dict[str, bytes]:
+        """A consistency file for each older head, by name: without the record, nothing else shows that it is the log's.
+
+        A head that a revocation took back vouches for nothing, and has none.
+        """
+        from k3_ledger.ledger.core.consistency import format_consistency
+        from k3_ledger.ledger.core.pack import consistency_name
+        from k3_ledger.schemas.errors import LedgerError
+        from k3_ledger.verify.consistency import verify_consistency_file
+        from k3_ledger.verify.prove import prove_extension
+
+        files: dict[str, bytes] = {}
+        for _, old in kept:
+            size = _size_said(old)
+            if size is None or not 0 < size < self.head.size:
+                continue
+            name = consistency_name(size)
+            try:
+                data = format_consistency(prove_extension(self.source, old, newest))
+                verify_consistency_file(data, name)
+            except LedgerError:
+                self.unproved += 1
+                continue
+            files[name] = data
+        return files
 
     def _blobs(self, log: VerifiedLog) -> Iterator[str]:
         seen: set[str] = set()
@@ -341,18 +375,18 @@ def _check_proofs(
 ) -> Report:
     from k3_ledger.cli.opening import MAX_PROOF
     from k3_ledger.cli.stores import read_file
-    from k3_ledger.ledger.core.pack import proof_name
+    from k3_ledger.ledger.core.consistency import parse_consistency
+    from k3_ledger.ledger.core.pack import consistency_name, proof_name
     from k3_ledger.ledger.core.proof import parse_proof
     from k3_ledger.schemas.findings import Code
-    from k3_ledger.verify.proof import check_proof
-    from k3_ledger.verify.several import join_reports
+    from k3_ledger.schemas.outcomes import Position
+    from k3_ledger.verify.extract import check_extract
 
-    first = None if policy is None else replace(policy, require=frozenset())
-    reports = []
+    proofs, older = [], []
     for index in listed.entries or ():
         name = proof_name(index)
         data = read_file(store, name, MAX_PROOF) or b""
-        proof = parse_proof(data)
+        proof = parse_proof(data, position=Position(source=name))
         if (proof.subject, proof.checkpoint) != (index, source.checkpoint()):
             raise _refuse(
                 store,
@@ -361,10 +395,29 @@ def _check_proofs(
                 f"entry {index}",
                 f"entry {proof.subject}",
             )
-        kept = source if options.artifacts else None
-        reports.append(
-            check_proof(
-                data, name, first, options.expected_heads, kept, clock=options.clock, enrolments=options.enrolments
+        proofs.append((name, data))
+    for name in (file.name for file in listed.files if file.name.startswith("consistency/")):
+        data = read_file(store, name, MAX_PROOF) or b""
+        file = parse_consistency(data, position=Position(source=name))
+        found = _size_said(file.old)
+        if file.proof.checkpoint != source.checkpoint() or (found is not None and consistency_name(found) != name):
+            raise _refuse(
+                store,
+                Code.ARCHIVE_MISMATCH,
+                f"{name} leads from or to another head than its name and the checkpoint in the bundle say",
+                f"the head of {_size_of(name)} entries, and that of {listed.size}",
+                f"a head of {found} entries",
             )
-        )
-    return join_reports(f"{len(reports)} proved entries", reports, policy)
+        older.append((name, data))
+    return check_extract(proofs, older, source, policy, options)
+
+
+def _size_said(note: bytes) -> int | None:
+    """Size that a signed head says it commits to; None where it cannot be read, which the verifier reports."""
+    from k3_ledger.cli.memory import tree_size
+    from k3_ledger.schemas.errors import LedgerError
+
+    try:
+        return tree_size(note)
+    except LedgerError:
+        return None

@@ -175,9 +175,20 @@ def prove_heads(source: LogSource, old_size: int, new_size: int) -> ConsistencyF
     if not 0 < old_size < new_size:
         raise ValueError(f"the older head has to be the smaller one and not empty, got {old_size} and {new_size}")
     kept = _kept_heads(source)
-    old, new = _kept_head(kept, old_size), _kept_head(kept, new_size)
-    roots = [parse_checkpoint(parse_note(note).text).root for note in (old, new)]
-    hashes_between = consistency_between(source, old_size, new_size, root1=roots[0], root2=roots[1])
+    return prove_extension(source, _kept_head(kept, old_size), _kept_head(kept, new_size))
+
+
+def prove_extension(source: LogSource, old: bytes, new: bytes) -> ConsistencyFile:
+    """Make the consistency file of two signed heads of a log, of which the older is the smaller one and not empty.
+
+    Raises:
+        ProofError: as :func:`prove_heads`, but for ``NO_SUCH_HEAD``.
+        MalformedError: a line that is needed, or a head, cannot be read.
+        StoreError: the source cannot be read.
+    """
+    heads = [parse_checkpoint(parse_note(note).text) for note in (old, new)]
+    old_size, new_size = (head.size for head in heads)
+    hashes_between = consistency_between(source, old_size, new_size, root1=heads[0].root, root2=heads[1].root)
     lines, key_lines, _ = _collect(source, 0)
     key_lines = {index: raw for index, raw in key_lines.items() if index < new_size}
     if _has_thresholds(key_lines):

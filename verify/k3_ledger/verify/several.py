@@ -10,10 +10,11 @@ from k3_ledger.verify.report import Report, StepResult, Tally
 from k3_ledger.verify.settle import required
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from k3_ledger.schemas.findings import Code
     from k3_ledger.verify.policy import TrustPolicy
+    from k3_ledger.verify.witnesses import TimeBound
 
 
 def join_reports(subject: str, reports: Sequence[Report], policy: TrustPolicy | None) -> Report:
@@ -48,7 +49,18 @@ def join_reports(subject: str, reports: Sequence[Report], policy: TrustPolicy | 
         steps=steps,
         findings=tuple(findings),
         counts=counts,
+        bounds=_earliest(bound for report in reports for bound in report.bounds),
+        stamps=_earliest(bound for report in reports for bound in report.stamps),
+        artifact_stamps=tuple(bound for report in reports for bound in report.artifact_stamps),
     )
+
+
+def _earliest(bounds: Iterable[TimeBound]) -> tuple[TimeBound, ...]:
+    """The earliest of the bounds for each size, largest size first."""
+    by_size: dict[int, TimeBound] = {}
+    for bound in sorted(bounds, key=lambda bound: bound.timestamp):
+        by_size.setdefault(bound.size, bound)
+    return tuple(bound for _, bound in sorted(by_size.items(), reverse=True))
 
 
 def _join(steps: Sequence[StepResult]) -> StepResult:

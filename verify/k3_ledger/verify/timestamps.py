@@ -32,7 +32,7 @@ from k3_ledger.verify.chunks import Chunker
 from k3_ledger.verify.witnesses import TimeBound
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.scan import Scan
@@ -106,10 +106,23 @@ class TokenReader(Protocol):
         ...
 
 
-def check_timestamps(scan: Scan, source: LogSource, policy: TrustPolicy | None, read: TokenReader | None) -> None:
+def check_timestamps(
+    scan: Scan,
+    source: LogSource,
+    policy: TrustPolicy | None,
+    read: TokenReader | None,
+    lines: Iterable[tuple[int, bytes]] | None = None,
+) -> None:
     """Check every token that stands beside the log or among the artifacts of its entries, and note what follows.
 
     Costs a pass over the log where the policy names authorities, and nothing where it names none.
+
+    Args:
+        scan: knows the good heads and which entries were taken back; takes counts, findings and bounds.
+        source: has the tokens and the artifacts.
+        policy: names the authorities.
+        read: reads one token.
+        lines: (position, line) of the verified entries whose artifacts to go through; the log's by default.
     """
     tally = scan.tallies["timestamps"]
     try:
@@ -138,7 +151,7 @@ def check_timestamps(scan: Scan, source: LogSource, policy: TrustPolicy | None, 
             bounds[bound.size] = bound
     scan.stamps = tuple(bound for _, bound in sorted(bounds.items(), reverse=True))
     if not scan.missing and not scan.tallies["signatures"].failed:
-        found = _artifact_bounds(source, scan, checker)
+        found = _artifact_bounds(source, scan, checker, _log_lines(source) if lines is None else lines)
         scan.artifact_stamps = tuple(islice(found, BOUNDS_KEPT))
         deque(found, maxlen=0)  # the rest is checked and counted as well
     if not (tally.checked or tally.not_checked):
@@ -177,22 +190,28 @@ class _Checker:
         return token
 
 
-def _artifact_bounds(source: LogSource, scan: Scan, checker: _Checker) -> Iterator[ArtifactBound]:
+def _log_lines(source: LogSource) -> Iterator[tuple[int, bytes]]:
+    """(position, line) of the entries of a log that name a token."""
+    for chunk in Chunker(source.blocks()):
+        if _MARK in chunk.data:
+            yield from enumerate(chunk.data.split(b"\n")[:-1], start=chunk.first_line)
+
+
+def _artifact_bounds(
+    source: LogSource, scan: Scan, checker: _Checker, lines: Iterable[tuple[int, bytes]]
+) -> Iterator[ArtifactBound]:
     """Bounds from tokens among the artifacts. Tokens that are missing or changed are step 9's to report."""
     disowned = scan.keyring.disowned()
-    for chunk in Chunker(source.blocks()):
-        if _MARK not in chunk.data:
+    for position, line in lines:
+        if _MARK not in line or position in disowned:
             continue
-        for position, line in enumerate(chunk.data.split(b"\n")[:-1], start=chunk.first_line):
-            if _MARK not in line or position in disowned:
+        artifacts = getattr(decode(parse_line(line).entry).body, "artifacts", ())
+        names = {bytes.fromhex(one.sha256): one.name for one in artifacts if one.media_type != REPLY_TYPE}
+        for one in artifacts:
+            data = read_artifact(source, one.sha256, MAX_TOKEN) if one.media_type == REPLY_TYPE else None
+            if data is None:
                 continue
-            artifacts = getattr(decode(parse_line(line).entry).body, "artifacts", ())
-            names = {bytes.fromhex(one.sha256): one.name for one in artifacts if one.media_type != REPLY_TYPE}
-            for one in artifacts:
-                data = read_artifact(source, one.sha256, MAX_TOKEN) if one.media_type == REPLY_TYPE else None
-                if data is None:
-                    continue
-                place = Position(index=position, field=f"body.artifacts {one.name}")
-                token = checker.check(data, place, names, "no other artifact of its entry")
-                if token is not None:
-                    yield ArtifactBound(position, names[token.digest], token.latest, token.authority)
+            place = Position(index=position, field=f"body.artifacts {one.name}")
+            token = checker.check(data, place, names, "no other artifact of its entry")
+            if token is not None:
+                yield ArtifactBound(position, names[token.digest], token.latest, token.authority)

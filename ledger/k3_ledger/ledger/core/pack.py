@@ -33,6 +33,7 @@ LIMITS: Final = canonical.Limits(max_bytes=1 << 23, max_depth=4, max_string=4_09
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
 _NAME: Final = re.compile(
     r"ledger\.jsonl|checkpoint|checkpoints/[0-9]{12,16}\.note|proofs/[0-9]{12,16}\.proof"
+    r"|consistency/[0-9]{12,16}\.proof"
     r"|timestamps/[0-9]{12,16}(?:-[a-z0-9-]{1,40})?\.tsr"
     r"|blobs/sha256/([0-9a-f]{2})/\1[0-9a-f]{62}"
 )
@@ -71,6 +72,11 @@ class PackList:
 def proof_name(index: int) -> str:
     """Name of the proof file of an entry."""
     return f"proofs/{index:012d}.proof"
+
+
+def consistency_name(size: int) -> str:
+    """Name of the consistency file of an older head."""
+    return f"consistency/{size:012d}.proof"
 
 
 def format_pack(pack: PackList) -> bytes:
@@ -138,7 +144,9 @@ def _read(value: Any) -> PackList:
     if not all(isinstance(name, str) and _NAME.fullmatch(name) for name in names) or not _rising(names):
         raise ValueError("the names of its files are not those of an offline bundle, in rising order")
     wanted = {"checkpoint"} | ({"ledger.jsonl"} if pack.entries is None else set(map(proof_name, pack.entries)))
-    if {name for name in names if not name.startswith(("blobs/", "checkpoints/", "timestamps/"))} != wanted:
+    # The record shows whether an older head is the log's; without it, a consistency file does.
+    beside = ("blobs/", "timestamps/", "checkpoints/" if pack.entries is None else "consistency/")
+    if {name for name in names if not name.startswith(beside)} != wanted:
         raise ValueError("it does not hold just what it is about")
     checked: PackList = pack
     return checked
