@@ -161,7 +161,8 @@ def test_a_proof_is_held_to_the_whole_policy(tmp_path: Path) -> None:
     kept.write_bytes(fork.head())
     assert "[K3L-FORK]" in k3("verify", proof, "--expect-head", kept).stdout
     kept.write_bytes(sign_head(ledger.lines[:8]))
-    assert k3("verify", proof, "--memory", kept).exit_code == 4
+    assert k3("verify", proof, "--expect-head", kept).exit_code == 4
+    assert code(k3("verify", proof, "--memory", kept)) is Code.MEMORY_UNREADABLE
     kept.write_bytes(b"")
     assert k3("verify", proof, "--memory", kept).exit_code == 3
     assert code(k3("verify", proof, "--expect-head", tmp_path / "none")) is Code.UNREADABLE

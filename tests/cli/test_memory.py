@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from k3_ledger.cli.kinds import Kind, looks_like
 from k3_ledger.cli.memory import tree_size
 from tests.ledgers import ROOT, RUNNER, Builder, Key, genesis_body, key_body, run_body, sign_head, small_ledger
 
@@ -73,17 +74,18 @@ def test_a_head_is_remembered_and_the_log_has_to_extend_it(run, speed, tmp_path)
     assert remembered(tmp_path / "memory") == grown.head(), "a head is only replaced by one that extends it"
 
 
-def test_a_note_that_was_saved_by_hand_is_a_memory(run, speed, tmp_path):
-    (tmp_path / "memory").write_bytes(small_ledger().head())
-    assert run(*VERIFY, "--now", EARLY).code == 0
+def test_a_note_that_was_saved_by_hand_is_taken_up_and_left_as_it_is(run, speed, tmp_path):
+    (tmp_path / "saved").write_bytes(small_ledger().head())
+    assert run(*VERIFY, "--expect-head", "saved", "--now", EARLY).code == 0
     assert json.loads((tmp_path / "memory").read_bytes())["unmoved_since"] == EARLY
-    (tmp_path / "memory").write_bytes(fork().head())
-    assert "[K3L-ROLLBACK]" in run(*VERIFY).out
+    assert (tmp_path / "saved").read_bytes() == small_ledger().head()
+    (tmp_path / "saved").write_bytes(fork().head())
+    assert "[K3L-ROLLBACK]" in run(*VERIFY, "--expect-head", "saved").out
 
 
 def test_a_newer_head_is_never_forgotten_for_an_older_one(run, speed, tmp_path):
     ledger = small_ledger()
-    (tmp_path / "memory").write_bytes(ledger.head())
+    write_memory(tmp_path / "memory", ledger.head())
     (speed / "checkpoint").write_bytes(sign_head(ledger.lines[:8]))
     for _ in range(2):
         done = run(*VERIFY)
@@ -107,7 +109,7 @@ def test_nothing_is_remembered_of_a_ledger_that_does_not_verify(run, speed, tmp_
 
 def test_a_memory_of_another_log_is_not_an_accusation_of_rollback(run, speed, tmp_path):
     other = Builder(origin="example.org/other").open().runs(9)
-    (tmp_path / "memory").write_bytes(sign_head(other.lines, origin="example.org/other"))
+    write_memory(tmp_path / "memory", sign_head(other.lines, origin="example.org/other"))
     done = run(*VERIFY)
     assert (done.code, "MEMORY-FOREIGN" in done.out, "ROLLBACK" in done.out) == (3, True, False)
     assert "give the memory that was kept of this log" in done.out
@@ -147,7 +149,10 @@ DAMAGED = {
     "two notes": GOOD.replace(
         '{"schema"', f'{{"note": {json.dumps(small_ledger().head().decode())}, "schema"'
     ).encode(),
-    "deep": b'{"a":' * 100_000,
+    "deep": b'{"schema": "k3-ledger/memory/2", "note":' + b'{"a":' * 100_000,
+    "first letter": b"[" + GOOD.encode()[1:],
+    "no schema": GOOD.replace("k3-ledger", "k3_ledger").encode(),
+    "NUL bytes inside": GOOD.encode()[:60] + b"\0" * 80 + GOOD.encode()[140:],
     "other head": GOOD.replace("\\u2014", "-").encode(),
 }
 
@@ -166,6 +171,120 @@ def test_a_memory_that_cannot_be_read_stops_everything(run, speed, tmp_path):
     (tmp_path / "memory").symlink_to("nowhere")
     assert run(*VERIFY).code == 3
     assert (tmp_path / "memory").is_symlink()
+
+
+# ------------------------------------------------------------------------------------------------------ no memory
+
+
+def all_below(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+OTHER_FILES = {
+    "head": small_ledger().head(),
+    "log": small_ledger().data,
+    "private key": b"-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIAAA\n-----END PRIVATE KEY-----\n",
+    "public key": b"-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAAAAA\n-----END PUBLIC KEY-----\n",
+    "policy": b'origin = "example.org/speed"\n',
+    "proof": b'{"checkpoint":"x"}',
+    "JSON": b'{"note": "of mine"}',
+    "deep JSON": b'{"a":' * 100_000,
+    "text": b"what I know about memories: k3-ledger/memory/2\n",
+    "bytes": bytes(range(128, 256)),
+    "tar": b"pack.json".ljust(257, b"\0") + b"ustar\x0000" + bytes(300),
+}
+IS = {
+    "head": "a signed tree head", "log": "the log of a ledger", "private key": "a private key",
+    "public key": "a public key", "policy": "TOML", "proof": "a proof file", "JSON": "JSON", "deep JSON": "JSON",
+    "text": "text", "bytes": "binary data", "tar": "an offline bundle",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("forget", [(), ("--forget",)], ids=["", "forget"])
+@pytest.mark.parametrize("name", OTHER_FILES)
+def test_what_is_no_memory_is_not_believed_or_written_over_or_moved(run, speed, tmp_path, name, forget):
+    (tmp_path / "memory").write_bytes(OTHER_FILES[name])
+    before = all_below(tmp_path)
+    done = run(*VERIFY, *forget)
+    assert (done.code, done.out) == (3, "")
+    assert f"error: memory: this is {IS[name]}" in done.err
+    assert "not a memory of a verified head" in done.err
+    assert not any(word in done.err for word in ("delete", "--forget", "blank line"))
+    assert all_below(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["speed/ledger.jsonl", "speed/checkpoint", "speed/checkpoints/10.note", "speed/new", "speed/blobs/new", "speed",
+     "speed/../speed/new", "link/new", "leads-in", "speed/leads-out", "speed/memory"],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("speed",),
+        ("speed", "--evidence", "elsewhere"),
+        ("speed", "--forget"),
+        ("speed/ledger.jsonl", "--forget"),
+        ("link",),
+        ("file",),
+    ],
+    ids=" ".join,
+)
+def test_nothing_in_a_ledger_vouches_for_it_and_verify_writes_nothing_there(run, speed, tmp_path, place, words):
+    subject, *forget = words
+    (speed / "checkpoints").mkdir()
+    (speed / "checkpoints" / "10.note").write_bytes(small_ledger().head())
+    (speed / "blobs").mkdir()
+    write_memory(speed / "memory", small_ledger().head())
+    write_memory(tmp_path / "outside", small_ledger().head())
+    (tmp_path / "link").symlink_to("speed")
+    (tmp_path / "leads-in").symlink_to("speed/memory")
+    (speed / "leads-out").symlink_to(tmp_path / "outside")
+    before = all_below(tmp_path)
+    subject = speed.as_uri() if subject == "file" else subject
+    done = run("verify", subject, "--memory", place, *forget)
+    assert (done.code, done.out) == (2, "")
+    assert "nothing vouches for itself" in " ".join(done.err.replace("│", " ").split())
+    assert all_below(tmp_path) == before
+    assert run("verify", subject, "--memory", "outside", *forget).code == 0
+
+
+@pytest.mark.parametrize("option", ["--expect-head", "--evidence", "--cache"])
+def test_no_other_thing_of_the_readers_lies_in_a_ledger(run, speed, tmp_path, option):
+    done = run("verify", "speed", option, "speed/checkpoint")
+    assert (done.code, "nothing vouches for itself" in " ".join(done.err.replace("│", " ").split())) == (2, True)
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "head").write_bytes((speed / "checkpoint").read_bytes())
+    place = "kept/head" if option == "--expect-head" else "kept/new"
+    assert run("verify", "speed", option, place).code == 0
+
+
+def test_a_file_that_is_verified_is_no_memory_of_itself(run, speed, tmp_path):
+    assert run("prove", "4", "-l", "speed", "-o", "proof").code == 0
+    before = all_below(tmp_path)
+    for words in ((), ("--forget",)):
+        assert run("verify", "proof", "--memory", "proof", *words).code == 2
+        assert run("verify", "proof", "--memory", "speed/checkpoint", *words).code == 3
+    assert all_below(tmp_path) == before
+    assert run(*VERIFY).code == 0
+    assert run("verify", "proof", "--memory", "memory").code == 0
+
+
+def test_nothing_is_forgotten_for_a_ledger_that_is_not_there(run, speed, tmp_path):
+    assert run(*VERIFY).code == 0
+    before = all_below(tmp_path)
+    assert run("verify", "nowhere", "--memory", "memory", "--forget").code == 3
+    assert all_below(tmp_path) == before
+
+
+def test_a_memory_with_any_one_byte_changed_is_still_known_for_one(run, speed, tmp_path):
+    assert run(*VERIFY).code == 0
+    data = (tmp_path / "memory").read_bytes()
+    kinds = {
+        looks_like(data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :]) for at in range(len(data)) for bit in (1, 128)
+    }
+    assert kinds == {Kind.MEMORY}
+    assert {looks_like(data[:end]) for end in range(60, len(data))} == {Kind.MEMORY}
 
 
 # -------------------------------------------------------------------------------------------------------- forgetting
@@ -284,7 +403,7 @@ def test_no_evidence_is_made_up_of_a_good_visit(run, speed, tmp_path):
 
 
 def test_evidence_that_cannot_be_kept_is_said(run, speed, tmp_path):
-    (tmp_path / "memory").write_bytes(fork().head())
+    write_memory(tmp_path / "memory", fork().head())
     (tmp_path / "memory.evidence").write_text("in the way")
     done = run(*VERIFY)
     assert (done.code, "memory.evidence" in done.err) == (1, True)

@@ -64,6 +64,7 @@ SLOTS = {
     ("verify", "PATH"): (given.LEDGER_FILE, "verify", "@"),
     ("verify", "--trust"): (given.POLICY, "verify", "ledger", "--trust", "@"),
     ("verify", "--root-key"): (given.PUBLIC_KEY, "verify", "ledger", "--root-key", "@"),
+    ("verify", "--memory"): (given.MEMORY, "verify", "ledger", "--memory", "@"),
     ("verify", "--expect-head"): (given.HEAD, "verify", "ledger", "--expect-head", "@"),
     ("prove", "--ledger"): (given.LEDGER_FILE, "prove", "0", "-l", "@"),
     ("witness init", "--key"): (given.PRIVATE_KEY, "witness", "init", "new", "--name", "w.example/1", "-k", "@"),
@@ -111,7 +112,6 @@ SLOTS = {
 
 ELSEWHERE = {
     "passphrase_file": "one reader for every command: keygen's stands for all",
-    "memory": "what is wrong with it is a finding of verify: tests/cli/test_memory.py",
     "ledger": "a directory, but where SLOTS has it",
     "directory": "a directory",
     "into": "a directory",

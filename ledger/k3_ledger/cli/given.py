@@ -87,6 +87,13 @@ HEAD: Final = _wanted(
     "give the file checkpoint of an earlier copy of the ledger, or a --memory file",
     *(Kind.CHECKPOINT, Kind.NOTE, Kind.MEMORY, Kind.UTF16),
 )
+MEMORY: Final = _wanted(
+    "a memory of a verified head",
+    "name a file that --memory made, or one that is not there yet: verify makes it; a signed head that you kept is for "
+    "--expect-head",
+    *(Kind.MEMORY, Kind.EMPTY, Kind.BLANK, NOTHING),
+)
+"""An empty file or one of NUL bytes is what a crash leaves of any file: nothing is lost with it."""
 TIMESTAMP: Final = _wanted(
     "an authority's answer (a timestamp response)",
     "ask the authority again: `k3-ledger timestamp request` writes the question",

@@ -103,6 +103,9 @@ _SAYS: Final = (
     (b'"k3-ledger/proposal/', Kind.PROPOSAL),
 )
 
+_OF_A_MEMORY: Final = (b'"k3-ledger/memory/', b'"unmoved_since":', b'"enrolments":', b'"note":')
+"""What a memory says; any two are enough, so that damage in one place hides none."""
+
 
 def looks_like(start: bytes) -> Kind:
     """What a file that begins so looks like; never an exception, whatever the bytes.
@@ -114,9 +117,11 @@ def looks_like(start: bytes) -> Kind:
         return Kind.EMPTY
     if start[_TAR_MAGIC_AT:].startswith(b"ustar"):
         return _tar(start.partition(b"\0")[0])
-    for magic, kind in _MAGIC:
-        if start.startswith(magic):
-            return kind
+    begun = next((kind for magic, kind in _MAGIC if start.startswith(magic)), None)
+    if begun is None and sum(words in start for words in _OF_A_MEMORY) > 1 and not _ENTRY_END.search(start):
+        begun = Kind.MEMORY
+    if begun is not None:
+        return begun
     text = start.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").lstrip()
     if not text.strip(b"\0 \t\r\n"):
         return Kind.BLANK

@@ -1,9 +1,9 @@
 """The reader's own memory of a log: its last verified head, since when it has not moved, and evidence against it.
 
 A memory file is JSON with the signed note, a time of the reader's clock and the entries that show who made the note's
-signer a log key; one of the first version, without these, and a bare note, saved by hand, are read as well. It
-belongs to the reader alone. What cannot be read is handed to the verifier as it is, which then says so: a damaged
-memory is no first visit, and no accusation either.
+signer a log key; one of the first version, without these, is read as well. It belongs to the reader alone. A damaged
+memory is handed to the verifier as it is, which then says so: it is no first visit, and no accusation either. What is
+no memory at all, a signed head, a key or anything else, is refused: not believed, not written over, not moved.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from k3_ledger.cli.files import create_file, replace_file, unwritable
+from k3_ledger.cli.given import MEMORY, given, refuse
 from k3_ledger.ledger.core.note import MAX_NOTE
 from k3_ledger.ledger.regular import read_small
 from k3_ledger.schemas import canonical
@@ -72,14 +73,23 @@ def read_memory(path: Path) -> Memory | None:
 
     Raises:
         StoreError: the file cannot be read.
+        MalformedError: it is no memory, and no damaged one either.
     """
     if not path.exists() and not path.is_symlink():
         return None
-    return parse_memory(read_small(path, _MAX))
+    return parse_memory(_read(path))
+
+
+def _read(path: Path) -> bytes:
+    """The bytes of a file that is a memory, whole or damaged: by what it says, or because it says nothing any more."""
+    with given(path, MEMORY):
+        data = read_small(path, _MAX)
+    refuse(str(path), data, MEMORY, Code.MEMORY_UNREADABLE)
+    return data
 
 
 def parse_memory(data: bytes) -> Memory:
-    """What a memory file holds, or a bare note; what is neither is taken for a note, and the verifier refuses it."""
+    """What a memory file holds, or a bare note that --expect-head gives; else a note, which the verifier refuses."""
     if not data.startswith(b"{"):
         return Memory(data, None)
     try:
@@ -181,12 +191,13 @@ def forget(path: Path) -> None:
     """Put a memory file aside, on purpose: what follows is a first visit.
 
     Raises:
-        StoreError: it cannot be moved.
+        StoreError: it cannot be read or moved.
+        MalformedError: it is no memory, and no damaged one either.
     """
     if not path.exists() and not path.is_symlink():
         typer.echo(f"note: there was nothing to forget: {path}", err=True)
         return
-    digest = sha256(read_small(path)).hexdigest()[:16]
+    digest = sha256(_read(path)).hexdigest()[:16]
     aside = path.with_name(f"{path.name}.forgotten-{digest}")
     try:
         path.replace(aside)

@@ -110,11 +110,10 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
         from k3_ledger.cli.trust_dir import judged_at
 
         policy = judged_at(policy, at, present)
+    _keep_apart(path, memory, evidence, cache, expect_head or [])
     heads = [(str(file), _read_head(file)) for file in expect_head or ()]
-    if forget:
-        if memory is None:
-            raise typer.BadParameter("there is nothing to forget without --memory", param_hint="--forget")
-        memories.forget(memory)
+    if forget and memory is None:
+        raise typer.BadParameter("there is nothing to forget without --memory", param_hint="--forget")
     options = Options(processes=processes, artifacts=artifacts)
     if policy is not None and policy.timestamp_roots:
         import rfc3161_client  # noqa: F401 - says now that the extra is missing, if it is
@@ -124,6 +123,8 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
         options = replace(options, read_token=read_token)
     refused, tries = None, 0
     with opened(path, cache) as named:
+        if forget and memory is not None:
+            memories.forget(memory)
         while True:
             tries += 1
             known = None if memory is None else memories.read_memory(memory)
@@ -159,6 +160,27 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
         print_report(report, as_json=as_json)
     codes = [fail(said) for said in (other, refused) if said is not None]
     raise typer.Exit(int(report.exit_code) or max(codes, default=0))
+
+
+def _keep_apart(path: str, memory: Path | None, evidence: Path | None, cache: Path | None, heads: list[Path]) -> None:
+    """Refuse what the reader keeps of a log where it lies in that log.
+
+    Raises:
+        BadParameter: exit code 2.
+    """
+    from k3_ledger.cli.places import check_apart, subject_of
+
+    subject = subject_of(path)
+    check_apart(memory, subject, option="--memory")
+    check_apart(_evidence_of(evidence, memory), subject, option="--evidence")
+    check_apart(cache, subject, option="--cache")
+    for head in heads:
+        check_apart(head, subject, option="--expect-head")
+
+
+def _evidence_of(evidence: Path | None, memory: Path | None) -> Path | None:
+    """Where evidence is kept: beside the memory, unless a place was named."""
+    return evidence or (None if memory is None else memory.with_name(f"{memory.name}.evidence"))
 
 
 def _read_head(path: Path) -> Memory:
@@ -215,7 +237,7 @@ def _keep_evidence(
     """Keep the heads where the report accuses the log of something, if the reader keeps anything."""
     from k3_ledger.cli.memory import keep_evidence
 
-    place = evidence or (None if memory is None else memory.with_name(f"{memory.name}.evidence"))
+    place = _evidence_of(evidence, memory)
     if place is not None:
         keep_evidence(place, heads, shown, report)
 

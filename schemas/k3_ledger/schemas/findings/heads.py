@@ -99,8 +99,8 @@ ROWS: Final = {
         Area.CHECKPOINT, E, "remembered head cannot be read",
         "The file that remembers the last verified head is damaged. That says nothing about the log; "
         "trust on first use is not silently repeated.",
-        "if you accept losing the protection against rollback once, delete the file on purpose and verify"
-        " again",
+        "restore it from a copy; if it is the file of --memory and you accept losing the protection against rollback "
+        "once, put it aside: verify again with --forget",
         ExitCode.UNREADABLE,
     ),
     "MEMORY_FOREIGN": CodeInfo(

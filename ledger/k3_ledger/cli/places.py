@@ -1,0 +1,132 @@
+"""Places that a command must not write to, whatever was asked for: what it reads, a ledger's own files, private keys.
+
+A verifier writes nothing into what it verifies, and believes nothing that lies there: nothing vouches for itself. What
+a command makes for its user never takes the place of a record, of a signed head or of a private key: none of them can
+be made again.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+import typer
+
+from k3_ledger.cli.kinds import ENOUGH, KEYS, looks_like
+from k3_ledger.cli.sources import LOG_NAME, is_stream
+from k3_ledger.ledger.regular import open_regular, read_up_to
+from k3_ledger.schemas.errors import LedgerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_OF_A_LEDGER: Final = frozenset({
+    LOG_NAME, "checkpoint", "checkpoints", "tile", "key-entries", "blobs", "timestamps", "recovered", ".incoming",
+    ".gitattributes", "index.sqlite", "index.sqlite-wal", "index.sqlite-shm", "index.sqlite-journal",
+})  # fmt: skip
+"""Names in a ledger's or a mirror's directory that are its own."""
+_LOCAL: Final = ("file", "local")
+
+
+def subject_of(text: str | Path) -> Path | None:
+    """Where on this machine the thing lies that an argument names; None for a stream and for an address elsewhere."""
+    from k3_ledger.cli.remote import is_address
+
+    name = os.fspath(text)
+    if is_address(name):
+        parts = urlsplit(name)
+        if parts.scheme not in _LOCAL:
+            return None
+        name = unquote(parts.path)
+    elif is_stream(name):
+        return None
+    path = Path(name)
+    return path.parent if path.name == LOG_NAME else path
+
+
+def check_apart(place: Path | None, subject: Path | None, *, option: str) -> None:
+    """Refuse a place inside what is verified, for something of the reader's own.
+
+    Raises:
+        BadParameter: exit code 2.
+    """
+    if place is None or subject is None or not _lies_in(place, subject):
+        return
+    raise typer.BadParameter(
+        f"{place} is a part of what is verified ({subject}): nothing vouches for itself, and verify writes nothing "
+        "there; keep it somewhere else",
+        param_hint=option,
+    )
+
+
+def check_spared(path: Path, *, reads: tuple[Path | str | None, ...], option: str) -> None:
+    """Refuse to write where that would cost something that nothing brings back, --replace or not.
+
+    Args:
+        path: where a file is to be written.
+        reads: what the command reads, as its user named it.
+        option: which option names the place.
+
+    Raises:
+        BadParameter: exit code 2.
+    """
+    for name in reads:
+        read = None if name is None else subject_of(name)
+        if read is not None and not read.is_dir() and _is_same(path, read):
+            raise typer.BadParameter(f"{path} is read by this very command; choose another file", param_hint=option)
+    for here in _ways_to(path):
+        for folder in here.parents:
+            if here.relative_to(folder).parts[0] in _OF_A_LEDGER and _is_ledger(folder):
+                raise typer.BadParameter(
+                    f"{path} is a place of the ledger in {folder}, and is never written over; choose another file",
+                    param_hint=option,
+                )
+    if _is_private_key(path):
+        raise typer.BadParameter(
+            f"{path} holds a private key, and is never written over; choose another file", param_hint=option
+        )
+
+
+def _lies_in(place: Path, subject: Path) -> bool:
+    """Whether a place is another, or lies below it: by the name it was given, and by where links lead."""
+    return any(_is_same(each, subject) for here in _ways_to(place) for each in (here, *here.parents))
+
+
+def _ways_to(path: Path) -> Iterator[Path]:
+    """A place with the links of its folder followed, and with those of its own too."""
+    for here in (path.parent, path):
+        try:
+            found = here.resolve()
+        except (OSError, RuntimeError):  # links in a circle: who opens it says so
+            continue
+        yield found / path.name if here is not path else found
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:  # one of them is not there
+        return False
+
+
+def _is_ledger(folder: Path) -> bool:
+    try:
+        return (folder / LOG_NAME).exists() or ((folder / "checkpoint").exists() and (folder / "tile").is_dir())
+    except OSError:
+        return False
+
+
+def _is_private_key(path: Path) -> bool:
+    """Whether a private key stands there; what cannot be looked at may be one."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return False
+        with open_regular(path) as stream:
+            return looks_like(read_up_to(stream, ENOUGH)) in KEYS
+    except FileNotFoundError:
+        return False
+    except (LedgerError, OSError):
+        return os.path.lexists(path)
