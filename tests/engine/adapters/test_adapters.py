@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
+import copy
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +13,13 @@ import pytest
 from k3_ledger.engine.adapters import READERS, Reading, Told
 from k3_ledger.engine.adapters.write import Origin, bundle_reading
 from k3_ledger.engine.machine import probe_node
-from k3_ledger.schemas.errors import LedgerError, RunError
+from k3_ledger.schemas.errors import RunError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.validate import parse_bundle
 from tests.commands import runner
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 NOW = "2026-01-31T12:00:00Z"
@@ -39,15 +42,29 @@ def llama(**changes: object) -> Json:
         "n_gen": 0,
         "n_depth": 0,
         "test_time": "2026-01-31T12:00:00Z",
-        "avg_ns": 100_000_000,
+        "n_threads": 2,
+        "type_k": "f16",
+        "avg_ns": 112_500_000,
+        "avg_ts": 4500.0,
         "samples_ns": [100_000_000, 125_000_000],
         "samples_ts": [5000.0, 4000.0],
     }
     return {**test, **changes}
 
 
-DECODE = {"n_prompt": 0, "n_gen": 100, "samples_ns": [200_000_000], "samples_ts": [500.0]}
-LATENCY: Json = {"avg_latency": 1.5, "latencies": [1.0, 2.0], "percentiles": {"50": 1.5}}
+DECODE = {
+    "n_prompt": 0,
+    "n_gen": 100,
+    "avg_ns": 200_000_000,
+    "avg_ts": 500.0,
+    "samples_ns": [200_000_000],
+    "samples_ts": [500.0],
+}
+LATENCY: Json = {
+    "avg_latency": 1.5,
+    "latencies": [1.0, 2.0],
+    "percentiles": {"10": 1.1, "25": 1.25, "50": 1.5, "75": 1.75, "90": 1.9, "99": 1.99},
+}
 THROUGHPUT: Json = {
     "elapsed_time": 2.0,
     "num_requests": 10,
@@ -64,10 +81,13 @@ SERVE: Json = {
     "completed": 3,
     "total_input_tokens": 300,
     "total_output_tokens": 60,
+    "request_throughput": 1.5,
     "output_throughput": 30.0,
+    "total_token_throughput": 180.0,
     "input_lens": [100, 100, 100],
     "output_lens": [20, 20, 20],
     "itls": [[0.01, 0.02], [0.01], []],
+    "errors": ["", "", ""],
 }
 BATCH: Json = {
     "run_name": "toy",
@@ -147,7 +167,7 @@ def test_sglang_decode_is_the_total_less_prefill() -> None:
         ("prefill", "token", 0, [(500_000_000, 400)] * 2),
         ("decode", "token", 100, [(500_000_000, 40)] * 2),
     ]
-    single = {**BATCH, "output_len": 1, "total_latency": 0.5}
+    single = {**BATCH, "output_len": 1, "total_latency": 0.5, "overall_throughput": 808.0}
     assert [one[0] for one in figures(read("sglang", single))] == ["prefill"]
 
 
@@ -222,6 +242,39 @@ REFUSED = {
     "two served runs": ("sglang", (json.dumps(SERVED) + "\n" + json.dumps(SERVED)).encode()),
     "two shapes": ("sglang", (json.dumps(BATCH) + "\n" + json.dumps({**BATCH, "batch_size": 8})).encode()),
     "total shorter than prefill": ("sglang", {**BATCH, "total_latency": 0.4}),
+    "another mean time": ("llama-bench", [llama(avg_ns=100_000_000)]),
+    "another mean rate": ("llama-bench", [llama(avg_ts=9000.0)]),
+    "a mean rate that is the last": ("llama-bench", [llama(avg_ts=4000.0)]),
+    "times in no calendar": ("llama-bench", [llama(test_time="2026-02-30T12:00:00Z")]),
+    "times of somewhere": ("llama-bench", [llama(test_time="2026-01-31T12:00:00+01:00")]),
+    "another rate of requests": ("vllm", {**THROUGHPUT, "requests_per_second": 9999.0}),
+    "another rate of requests, served": ("vllm", {**SERVE, "request_throughput": 9999.0}),
+    "another rate of all tokens": ("vllm", {**SERVE, "total_token_throughput": 9999.0}),
+    "another rate of input": ("sglang", {**SERVED, "input_throughput": 9999.0}),
+    "another rate of all tokens, by another name": ("sglang", {**SERVED, "total_throughput": 9999.0}),
+    "no rate": ("vllm", {k: v for k, v in SERVE.items() if k != "output_throughput"}),
+    "another median": ("vllm", {**LATENCY, "percentiles": {**LATENCY["percentiles"], "50": 77.0}}, SIZES),
+    "percentiles the wrong way round": ("vllm", {**LATENCY, "percentiles": {"10": 1.9, "90": 1.1}}, SIZES),
+    "percentiles of what": ("vllm", {**LATENCY, "percentiles": {"p50": 1.5}}, SIZES),
+    "percentiles that are none": ("vllm", {**LATENCY, "percentiles": [1.5]}, SIZES),
+    "an error of a request": ("vllm", {**SERVE, "errors": ["", "no memory", ""]}),
+    "a length too few": ("vllm", {**SERVE, "output_lens": [40, 20]}),
+    "a length too many": ("vllm", {**SERVE, "output_lens": [20, 20, 20, 0]}),
+    "a length that is true": ("vllm", {**SERVE, "output_lens": [20, 39, True]}),
+    "failures that are false": ("vllm", {**SERVE, "failed": False}),
+    "prompts that are a fraction": ("vllm", {**SERVE, "num_prompts": 3.0}),
+    "latency and throughput": ("vllm", {**LATENCY, **THROUGHPUT}, SIZES),
+    "throughput and serving": ("vllm", {**THROUGHPUT, **SERVE}),
+    "all three": ("vllm", {**LATENCY, **THROUGHPUT, **SERVE}, SIZES),
+    "batch and serving": ("sglang", {**BATCH, **SERVED}),
+    "batch and then serving": ("sglang", (json.dumps(BATCH) + "\n" + json.dumps(SERVED)).encode()),
+    "another rate of the whole": ("sglang", {**BATCH, "overall_throughput": 9999.0}),
+    "another median rate": ("sglang", {**BATCH, "median_decode_throughput": 9999.0}),
+    "a median step that is none": ("sglang", {**BATCH, "median_decode_latency": 1e-12}),
+    "a median step that is too long": (
+        "sglang",
+        {**BATCH, "median_decode_latency": 0.2, "median_decode_throughput": 20.0},
+    ),
     "a prefill rate of one sequence": ("sglang", {**BATCH, "prefill_throughput": 200.0}),
 }
 
@@ -234,6 +287,70 @@ def test_what_could_be_wrong_is_refused(case: tuple[Any, ...]) -> None:
     assert finding.code is Code.RUN_FOREIGN_FILE
     assert finding.position.field
     assert max(map(len, (finding.message, finding.expected or "", finding.found or ""))) < 300
+
+
+SETTINGS = {
+    "n_threads": 8,
+    "type_k": "q8_0",
+    "gpu_info": "another",
+    "n_params": None,
+    "flash_attn": True,
+    "a setting of a later build": [1],
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_tests_that_ran_in_another_way_are_not_one_measurement(name: str) -> None:
+    assert read("llama-bench", [llama(**{name: SETTINGS[name]}), llama(**DECODE, **{name: SETTINGS[name]})])
+    with pytest.raises(RunError, match=r"another setting|more than one") as caught:
+        read("llama-bench", [llama(**DECODE), llama(**{name: SETTINGS[name] or 5})])
+    assert name in (caught.value.finding.position.field or "")
+
+
+def _leaves(value: object) -> Iterator[tuple[object, ...]]:
+    """Paths to every number and text of a JSON value."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in pairs:
+        if isinstance(inner, dict | list):
+            yield from ((key, *rest) for rest in _leaves(inner))
+        else:
+            yield (key,)
+
+
+def _with(value: Any, path: tuple[object, ...], put: object) -> Any:
+    made = copy.deepcopy(value)
+    where = made
+    for key in path[:-1]:
+        where = where[key]
+    where[path[-1]] = put
+    return made
+
+
+WHOLE: dict[str, tuple[str, Any, Told]] = {
+    "llama-bench": ("llama-bench", [llama(stddev_ns=17_677_669, stddev_ts=707.1)], TOLD),
+    "latency": ("vllm", LATENCY, SIZES),
+    "throughput": ("vllm", THROUGHPUT, TOLD),
+    "serve": ("vllm", {**SERVE, "failed": 0}, TOLD),
+    "batch": ("sglang", BATCH, TOLD),
+    "served": ("sglang", SERVED, TOLD),
+}
+NUMBERS = ("0", "-1", "1e400", "-1e400", "1e-400", "1e99999999", "9" * 17, "9" * 400, "9" * 5000, "0." + "9" * 5000)
+OTHERS = ("true", "null", '""', '"\u0000"', "[]", "{}", "[[1]]", '"' + "9" * 5000 + '"', "-0.0")
+
+
+@pytest.mark.parametrize("shape", WHOLE)
+def test_whatever_stands_in_whichever_field_is_taken_or_refused(shape: str) -> None:
+    """Numbers of any size and values of any type: one finding, never a traceback."""
+    tool, value, told = WHOLE[shape]
+    assert read(tool, value, told).series
+    taken = 0
+    for path in _leaves(value):
+        for text in (*NUMBERS, *OTHERS):
+            data = json.dumps(_with(value, path, "@@")).replace('"@@"', text).encode()
+            with contextlib.suppress(RunError):
+                read(tool, data, told)
+                taken += 1
+    assert taken, "no field is left alone"
 
 
 def test_a_byte_order_mark_is_said_with_what_to_do() -> None:
@@ -294,11 +411,12 @@ def test_the_bundle_keeps_the_file_and_says_who_timed_it(tmp_path: Path) -> None
         ("vllm", SERVE, Origin("here", ("x",), started="2026-01-31T12:00:00Z")),
         ("vllm", SERVE, Origin("here", ("x",), version="0.9")),
         ("vllm", SERVE, Origin("here", ("x",), version="0.9", started="yesterday")),
+        ("vllm", SERVE, Origin("here", ("x",), version="0" * 5000, started=NOW)),
     ],
 )
 def test_another_machine_or_a_missing_word_leaves_nothing(
     tool: str, value: object, origin: Origin, tmp_path: Path
 ) -> None:
-    with pytest.raises(LedgerError):
+    with pytest.raises(RunError):
         bundle_reading(read(tool, value), b"{}", "f.json", origin, tmp_path / "b")
     assert not list(tmp_path.iterdir())

@@ -1,10 +1,14 @@
 """``llama-bench -o json`` and ``-o jsonl``: one object a test, with the nanoseconds of every repetition.
 
 Each repetition takes new random tokens and no result is cached. A test of prompt and generation together is refused:
-its time belongs to neither.
+its time belongs to neither. So is a file whose tests ran with different settings: a receipt has one list of them. The
+standard deviations are not looked at, since the tool reckons them in whole numbers that may overflow.
 """
 
 from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
 
 from k3_ledger.engine.adapters.reading import (
     Fields,
@@ -14,8 +18,29 @@ from k3_ledger.engine.adapters.reading import (
     load_json,
     load_lines,
     make_series,
+    per_second,
     refuse,
 )
+from k3_ledger.schemas.canonical import MAX_INTEGER
+
+if TYPE_CHECKING:
+    from k3_ledger.schemas.measurement import Series
+
+_OF_A_TEST: Final = frozenset(
+    {
+        "n_prompt",
+        "n_gen",
+        "n_depth",
+        "test_time",
+        "avg_ns",
+        "stddev_ns",
+        "avg_ts",
+        "stddev_ts",
+        "samples_ns",
+        "samples_ts",
+    }
+)
+"""What may differ between tests of one file: what was done and what came of it. All else is how."""
 
 
 def read_llama_bench(data: bytes, told: Told) -> Reading:
@@ -33,32 +58,46 @@ def read_llama_bench(data: bytes, told: Told) -> Reading:
     processors = {test.text("cpu_info") for test in tests}
     if len(builds) != 1 or len(models) != 1 or len(processors) != 1:
         raise refuse("file", "more than one build, model or machine in one file", "one of each", sorted(builds))
+    settings = tests[0].rest(_OF_A_TEST)
     series, seen = [], set()
     for test in tests:
-        prompt, generated = test.count("n_prompt", 0), test.count("n_gen", 0)
-        # Without n_depth the build had no such option, and every test began with an empty context.
-        depth = test.count("n_depth", 0) if "n_depth" in test else 0
-        if (prompt > 0) == (generated > 0):
-            raise refuse(test.where, "prompt and generation in one time", "one of n_prompt and n_gen")
-        metric, count = ("prefill", prompt) if prompt else ("decode", generated)
-        if (metric, count, depth) in seen:
-            raise refuse(test.where, "the same test twice with other settings: split the file")
-        seen.add((metric, count, depth))
-        samples = test.list("samples_ns")
-        if not all(type(one) is int and one > 0 for one in samples):
-            raise refuse(f"{test.where}.samples_ns", "not nanoseconds", "integers above 0", samples)
-        rates = test.list("samples_ts")
-        if len(rates) != len(samples):
-            raise refuse(f"{test.where}.samples_ts", "not as many rates as times", str(len(samples)), len(rates))
-        for duration, rate in zip(samples, rates, strict=True):
-            agree(f"{test.where}.samples_ts", rate, count * 1e9 / duration, "a rate")
-        pairs = [(duration, count) for duration in samples]
-        series.append(make_series(metric, "token", pairs, told, context=depth, inputs="fresh", cache="none"))
+        if (other := test.rest(_OF_A_TEST)) != settings:
+            names = sorted(name for name in {*other, *settings} if other.get(name) != settings.get(name))
+            raise refuse(f"{test.where}.{names[0]}", "another setting than in the first test: split the file")
+        one = _series(test, told)
+        key = (one.metric, one.samples[0].count, one.context)
+        if key in seen:
+            raise refuse(test.where, "the same test twice: split the file")
+        seen.add(key)
+        series.append(one)
     ((commit, number),) = builds
     return Reading(
         name="llama.cpp",
         version=f"{number} ({commit})",
-        started=min(test.text("test_time") for test in tests),
+        started=min(test.timestamp("test_time") for test in tests),
         cpu=processors.pop(),
         series=tuple(series),
     )
+
+
+def _series(test: Fields, told: Told) -> Series:
+    """The repetitions of one test, held against the rates and means that it states."""
+    prompt, generated = test.count("n_prompt", 0), test.count("n_gen", 0)
+    # Without n_depth the build had no such option, and every test began with an empty context.
+    depth = test.count("n_depth", 0) if "n_depth" in test else 0
+    if (prompt > 0) == (generated > 0):
+        raise refuse(test.where, "prompt and generation in one time", "one of n_prompt and n_gen")
+    metric, count = ("prefill", prompt) if prompt else ("decode", generated)
+    samples = test.list("samples_ns")
+    if not all(type(one) is int and 0 < one <= MAX_INTEGER for one in samples):
+        raise refuse(f"{test.where}.samples_ns", "not nanoseconds", f"integers above 0, at most {MAX_INTEGER}", samples)
+    stated = test.list("samples_ts")
+    if len(stated) != len(samples):
+        raise refuse(f"{test.where}.samples_ts", "not as many rates as times", str(len(samples)), len(stated))
+    rates = [per_second(count, duration) for duration in samples]
+    for one, rate in zip(stated, rates, strict=True):
+        agree(f"{test.where}.samples_ts", one, rate, "a rate")
+    test.agree("avg_ns", Fraction(sum(samples), len(samples)), "the mean time")
+    test.agree("avg_ts", sum(rates, Fraction(0)) / len(rates), "the mean rate")
+    pairs = [(duration, count) for duration in samples]
+    return make_series(metric, "token", pairs, told, context=depth, inputs="fresh", cache="none")

@@ -6,16 +6,21 @@ import codecs
 import json
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from typing import Any, Final, Literal
+
+from pydantic import TypeAdapter, ValidationError
 
 from k3_ledger.schemas.canonical import MAX_INTEGER
 from k3_ledger.schemas.errors import RunError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.measurement import Sample, Series
 from k3_ledger.schemas.outcomes import Position
+from k3_ledger.schemas.values import Timestamp
 
 MAX_BYTES: Final = 64 << 20
 """Longest result file that is read."""
+_MOMENT: TypeAdapter[str] = TypeAdapter(Timestamp)
 _NS: Final = Decimal(10**9)
 _SAMPLES: Final = 512
 _TEXT: Final = 1000
@@ -132,6 +137,33 @@ class Fields:
             raise refuse(f"{self.where}.{name}", "not a list of values", "a list", value)
         return value
 
+    def counts(self, name: str) -> tuple[int, ...]:
+        """A list of counts, not empty; any of them may be 0."""
+        where = f"{self.where}.{name}"
+        return tuple(Fields({"n": one}, f"{where}[{at}]").count("n", 0) for at, one in enumerate(self.list(name)))
+
+    def object(self, name: str) -> Fields:
+        """An object in this one."""
+        return Fields(self._value.get(name), f"{self.where}.{name}")
+
+    def timestamp(self, name: str) -> str:
+        """A moment in UTC, as receipts write it."""
+        try:
+            return _MOMENT.validate_python(self.text(name))
+        except ValidationError:
+            raise refuse(
+                f"{self.where}.{name}", "not a moment in UTC", "2026-01-31T12:00:00Z", self._value[name]
+            ) from None
+
+    def agree(self, name: str, derived: Fraction, what: str) -> None:
+        """Where the file states this figure, hold it against what its times and counts come to."""
+        if name in self:
+            agree(f"{self.where}.{name}", self._value[name], derived, what)
+
+    def rest(self, without: frozenset[str]) -> dict[str, Any]:
+        """Every field that is not among these."""
+        return {name: value for name, value in self._value.items() if name not in without}
+
     def seconds(self, name: str) -> int:
         """A positive duration in seconds, as whole nanoseconds."""
         return seconds(self._value.get(name), f"{self.where}.{name}")
@@ -147,15 +179,32 @@ def seconds(value: Any, where: str) -> int:
     return duration
 
 
-def agree(where: str, stated: Any, derived: float, what: str) -> None:
+def one_shape(fields: Fields, *shapes: str) -> str:
+    """The one of these keys that a file has: a file that could be read in two ways is refused.
+
+    Raises:
+        RunError: RUN_FOREIGN_FILE: it has none, or more than one.
+    """
+    found = [name for name in shapes if name in fields]
+    if len(found) != 1:
+        raise refuse(fields.where, "not one shape of file", f"one of {', '.join(shapes)}", found)
+    return found[0]
+
+
+def agree(where: str, stated: Any, derived: Fraction, what: str) -> None:
     """Hold a figure that the file states against what its own times and counts come to, to 1 %.
 
     Raises:
         RunError: RUN_FOREIGN_FILE: units or counts are not what they are taken for.
     """
-    exact = Decimal(derived)
+    exact = Decimal(derived.numerator) / Decimal(derived.denominator)
     if type(stated) not in {int, Decimal} or not exact * 99 / 100 <= stated <= exact * 100 / 99:
-        raise refuse(where, f"{what} does not follow from times and counts in the file", f"about {derived:.6g}", stated)
+        raise refuse(where, f"{what} does not follow from times and counts in the file", f"about {exact:.6g}", stated)
+
+
+def per_second(count: int, duration_ns: int) -> Fraction:
+    """A rate, exact: what is a count or a time here fits a receipt, but a float need not be near it."""
+    return Fraction(count * 10**9, duration_ns)
 
 
 def make_series(

@@ -9,11 +9,16 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from pydantic import ValidationError
+
 from k3_ledger.engine.adapters.reading import refuse
-from k3_ledger.engine.bundle import describe_artifact, write_bundle
+from k3_ledger.engine.bundle import SCHEMA, describe_artifact, write_bundle
 from k3_ledger.engine.machine import probe_machine
 from k3_ledger.engine.places import Places
+from k3_ledger.schemas.errors import SchemaError
 from k3_ledger.schemas.measurement import RunMeasurement, Subject, Tee, WeightsRef
+from k3_ledger.schemas.models import RunBundle
+from k3_ledger.schemas.validate import format_bundle, parse_bundle
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,22 +72,35 @@ def bundle_reading(reading: Reading, data: bytes, name: str, origin: Origin, out
     if kept != data:
         listed = f"{hashlib.sha256(data).hexdigest()}  {name}\n".encode()
         files["original.sha256"] = (listed, "text/plain")
-    measurement = RunMeasurement(
-        role=origin.role,
-        subject=Subject(name=reading.name, version=version, source=None, build_sha256=None),
-        model=origin.model,
-        machine=machine.model_copy(update={"started": started, "software": ()}),
-        round=None,
-        artifacts=tuple(describe_artifact(named, kept, media) for named, (kept, media) in files.items()),
-        timing=reading.series,
-        parity=None,
-        memory=(),
-        flags=(),
-        expert_load=None,
-        tee=Tee(kind="none", report_data_sha256=None),
-    )
+    try:
+        measurement = RunMeasurement(
+            role=origin.role,
+            subject=Subject(name=reading.name, version=version, source=None, build_sha256=None),
+            model=origin.model,
+            machine=machine.model_copy(update={"started": started, "software": ()}),
+            round=None,
+            artifacts=tuple(describe_artifact(named, kept, media) for named, (kept, media) in files.items()),
+            timing=reading.series,
+            parity=None,
+            memory=(),
+            flags=(),
+            expert_load=None,
+            tee=Tee(kind="none", report_data_sha256=None),
+        )
+        parse_bundle(format_bundle(RunBundle(schema=SCHEMA, kind="run", body=measurement)))
+    except (ValidationError, SchemaError) as error:
+        where, why = _first(error)
+        raise refuse(where, f"file or options say what no receipt can hold: {why}") from None
     blobs = {hashlib.sha256(kept).hexdigest(): kept for kept, _ in files.values()}
     return write_bundle(out, measurement, blobs), measurement
+
+
+def _first(error: ValidationError | SchemaError) -> tuple[str, str]:
+    """Field and fault of the first thing that does not fit."""
+    if isinstance(error, SchemaError):
+        return error.finding.position.field or "file", error.finding.message
+    fault = error.errors()[0]
+    return ".".join(map(str, fault["loc"])), fault["msg"]
 
 
 def _one(what: str, found: str | None, told: str | None) -> str:
