@@ -422,40 +422,23 @@ def test_a_claims_block_that_is_never_closed_is_read_to_the_end() -> None:
     assert caught.value.finding.position.line == 3
 
 
+@pytest.mark.parametrize(("metric", "meant"), [("decod", "decode"), ("prefil", "prefill"), ("dceode", "decode")])
+def test_a_metric_that_is_misspelt_is_named(metric: str, meant: str) -> None:
+    text = speed("60.0").replace("decode@", f"{metric}@")
+    with pytest.raises(RescoreError, match=f"{metric} is no metric; did you mean {meant}") as caught:
+        read_claims(text.encode(), source="claims.toml")
+    assert caught.value.finding.position.field == "claim[0].track"
+
+
+@pytest.mark.parametrize("metric", ["decode-entry", "verify", "start-up", "rescore"])
+def test_a_metric_of_ones_own_is_none_of_those(metric: str) -> None:
+    assert len(read_claims(speed("60.0").replace("decode@", f"{metric}@").encode(), source="claims.toml")) == 1
+
+
 def test_a_block_that_is_shown_inside_another_is_no_claim() -> None:
     shown = f"````text\n```toml claims\n{speed('60')}```\n````\n"
     with pytest.raises(RescoreError, match="no claim in it"):
         read_claims(shown.encode(), source="README.md")
-
-
-def document(words: str, more: str) -> str:
-    return f"{words}\n\n```toml claims\n{speed('60.0', more)}\n```\n"
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ("It does 60.0 tok/s.", None),
-        ("It does\n60.0   tok/s, on a\ngood day.", None),
-        ("It does 61.0 tok/s.", "the document does not say this"),
-        ("```text\nIt does 60.0 tok/s.\n```", "the document does not say this"),
-    ],
-)
-def test_a_document_must_say_what_its_claim_quotes(words: str, says: str | None) -> None:
-    text = document(words, 'quote = "does 60.0 tok/s"')
-    if says is None:
-        assert len(read_claims(text.encode(), source="README.md")) == 1
-        return
-    with pytest.raises(RescoreError, match=says) as caught:
-        read_claims(text.encode(), source="README.md")
-    assert caught.value.finding.position.field == "claim[0].quote"
-
-
-@pytest.mark.parametrize("words", ["does well", "does 160.0 tok/s", "does 60.01 tok/s", "does 60.0.1", "does 60 tok/s"])
-def test_a_quote_carries_the_number_of_its_claim(words: str) -> None:
-    text = document(f"It {words}.", f'quote = "{words}"')
-    with pytest.raises(RescoreError, match="quote carries no number of the claim"):
-        read_claims(text.encode(), source="README.md")
 
 
 # ------------------------------------------------------------------------------------------------- ratios alone

@@ -97,6 +97,8 @@ _TOKEN_INFO: Final = bytes.fromhex("060b2a864886f70d0109100104")
 """The object identifier of what a timestamp token holds (RFC 3161, 2.4.2), in DER."""
 _ENTRY_END: Final = re.compile(rb'\},"sig":"[A-Za-z0-9+/]{86}=="\}')
 """How an entry's line ends: a log whose beginning is damaged is one still."""
+_HEADER: Final = re.compile(rb"\[\[?[ \t]*(?!(?:true|false|null)\b)[A-Za-z_]")
+"""How a TOML table begins, and nothing in JSON: whatever is wrong with the rest of the line is TOML's to say."""
 _SAYS: Final = (
     (b'"k3-ledger/bundle/1"', Kind.BUNDLE_JSON),
     (b'"k3-ledger/memory/', Kind.MEMORY),
@@ -175,5 +177,5 @@ def _text(text: bytes) -> Kind:
     if _TOML.fullmatch(first):
         return Kind.TOML
     if text.startswith(b"["):
-        return Kind.JSON
+        return Kind.TOML if _HEADER.match(text) else Kind.JSON
     return Kind.HTML if text.startswith(b"<") else Kind.TEXT

@@ -124,7 +124,7 @@ def read_share(text: str, option: str, *, below: int) -> Fraction:
     share = value / 100 if text.endswith("%") else value
     if not 0 < share < below:
         what = option.removeprefix("--").replace("-", " ")
-        raise typer.BadParameter(f"a {what} is above 0: 10% or 0.1", param_hint=option)
+        raise typer.BadParameter(f"a {what} is above 0 and below {100 * below}%: 10% or 0.1", param_hint=option)
     return share
 
 

@@ -33,6 +33,10 @@ _TABLE: Final = re.compile(rf"\s*\[\s*((?:{_PART})(?:\s*\.\s*(?:{_PART}))*)\s*\]
 _AT: Final = re.compile(r"^(.*) \(at (?:line ([0-9]+), column [0-9]+|end of document)\)$", re.DOTALL)
 
 
+_MANY_DIGITS: Final = re.compile(r"[0-9_]{4000,}")
+"""More digits than the interpreter turns into a number."""
+
+
 class _Number(str):
     """Text of a TOML float, told apart from a TOML string."""
 
@@ -164,12 +168,15 @@ def read_document(
         raise RescoreError(Code.TOML_SYNTAX, f"longer than {most} bytes", position=Position(source=source))
     try:
         text = data.decode("utf-8")
-        return text, tomllib.loads(text, parse_float=_Number)
     except UnicodeDecodeError as error:
         where = Position(source=source, byte_offset=error.start)
         raise RescoreError(Code.TOML_SYNTAX, "not UTF-8", position=where) from error
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+    try:
+        return text, tomllib.loads(text, parse_float=_Number)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise _syntax(error, source, first_line) from error
+    except ValueError as error:
+        raise _syntax(_unusable(text) or error, source, first_line) from error
 
 
 def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
@@ -211,6 +218,14 @@ def _syntax(error: Exception, source: str, first_line: int) -> RescoreError:
     message = match[1] if match else str(error)
     line = int(match[2]) + first_line - 1 if match and match[2] else None
     return RescoreError(Code.TOML_SYNTAX, f"not TOML: {message.lower()}", position=Position(source=source, line=line))
+
+
+def _unusable(text: str) -> Exception | None:
+    """What to say of a whole number that is too long to be read, as a parser says it; None where there is none."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if digits := _MANY_DIGITS.search(line):
+            return ValueError(f"a number of {len(digits[0])} digits (at line {number}, column {digits.start() + 1})")
+    return None
 
 
 def _line_of(text: str, key: str, first_line: int) -> int | None:

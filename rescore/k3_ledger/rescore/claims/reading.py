@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast, get_args
 
+from k3_ledger.rescore.claims.document import complain, read_document_of_claims
 from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded
 from k3_ledger.rescore.native import Observer
+from k3_ledger.rescore.pins import UNITS
 from k3_ledger.rescore.rules.registry import find_rule
 from k3_ledger.rescore.slots import Track, parse_slot
 from k3_ledger.rescore.toml import Table, looks_misspelt, read_tables
@@ -23,6 +25,8 @@ from k3_ledger.schemas.outcomes import NOWHERE, Position
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from k3_ledger.rescore.claims.document import Document
 
 Kind: TypeAlias = Literal["speed", "ratio", "gain", "credit", "accepted", "pin", "every", "rescored"]
 Property: TypeAlias = Literal["top1", "kl", "top1-bar", "kl-bar", "attestation"]
@@ -45,7 +49,6 @@ TOLERANCE_LIMIT: Final = Fraction(1, 10)
 """Most that a tolerance may be unless the caller allows more: what is further off is stale, not near."""
 _EVERY_BOUND: Final = {"attestation": "is", "top1": "least", "top1-bar": "least", "kl": "most", "kl-bar": "most"}
 _RECEIPT: Final = re.compile(r"[0-9a-f]{4,64}")
-_FENCE: Final = re.compile(r"(`{3,}|~{3,})([^`]*)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +132,8 @@ def read_claims(data: bytes, *, source: str, tolerance_limit: Fraction = TOLERAN
     tables: list[Table] = []
     around = None
     if source.endswith(".md"):
-        blocks, around = _blocks(data.decode("utf-8", "replace"), source)
-        for first_line, block in blocks:
+        around = read_document_of_claims(data.decode("utf-8", "replace"), source)
+        for first_line, block in around.blocks:
             tables += read_tables(block.encode(), "claim", source=source, first_line=first_line)
     else:
         tables = read_tables(data, "claim", source=source)
@@ -149,54 +152,6 @@ def read_claims(data: bytes, *, source: str, tolerance_limit: Fraction = TOLERAN
             table.refuse("id", "this id stands twice")
         claims.append(claim)
     return claims
-
-
-def _blocks(text: str, source: str) -> tuple[list[tuple[int, str]], str]:
-    """(line of its first row, text) of every claims block, and the words outside all fences with single spaces.
-
-    Fences are CommonMark's: a fence inside another one is text, and one that is never closed ends with the document.
-
-    Raises:
-        RescoreError: ``K3L-TOML-FIELD`` for a fence that is nearly one of claims: it would be passed over.
-    """
-    blocks, around = list[tuple[int, list[str]]](), list[str]()
-    fence, rows = "", list[str]()
-    for number, line in enumerate(text.splitlines(), start=1):
-        stripped = line.strip()
-        if fence:
-            if len(stripped) >= len(fence) and not stripped.strip(fence[0]):
-                fence = ""
-            else:
-                rows.append(line)
-        elif opening := _FENCE.match(stripped):
-            fence, rows = opening[1], []
-            if _fences_claims(opening[2], Position(source=source, line=number)):
-                blocks.append((number + 1, rows))
-        else:
-            around += line.split()
-    return [(first, "\n".join(block) + "\n") for first, block in blocks], " ".join(around)
-
-
-def _fences_claims(info: str, position: Position) -> bool:
-    """Whether a fence opens a block of claims."""
-    words = info.split()
-    if words == _INFO:
-        return True
-    named = [word for word in re.split(r"[^a-z]+", info.lower()) if word]
-    claims = [word for word in named if word.removeprefix("toml") in _NEARLY or looks_misspelt(word, _NEARLY)]
-    if claims and (len(named) == 1 or "toml" in named):
-        raise RescoreError(
-            Code.TOML_FIELD,
-            "this fence is nearly one of claims, and would be passed over",
-            position=position,
-            expected="```" + " ".join(_INFO),
-            found=info.strip()[:60],
-        )
-    return False
-
-
-_INFO: Final = ["toml", "claims"]
-_NEARLY: Final = ("claim", "claims")
 
 
 def _check_tolerance(table: Table, claim: Claim, limit: Fraction) -> None:
@@ -218,7 +173,7 @@ def _check_tolerance(table: Table, claim: Claim, limit: Fraction) -> None:
             table.refuse(key, message, f"{most}: more decimals, or a share as tolerance")
 
 
-def _read(table: Table, around: str | None) -> Claim:
+def _read(table: Table, around: Document | None) -> Claim:
     table.only(_COMMON.union(*_FIELDS.values()))
     kind = cast("Kind", table.choice("kind", get_args(Kind)))
     table.only(_COMMON | _FIELDS[kind])
@@ -235,16 +190,15 @@ def _read(table: Table, around: str | None) -> Claim:
     return claim
 
 
-def _check_quote(table: Table, claim: Claim, quote: str, around: str | None) -> None:
+def _check_quote(table: Table, claim: Claim, quote: str, around: Document | None) -> None:
     """Refuse a claim whose document says something else than it does."""
     if around is None:
         table.refuse("quote", "only a claim in a document can quote it", "claims blocks in a .md file")
-    amounts = [claim.value, claim.ratio, claim.gain, claim.credited, claim.measured]
+    amounts = [claim.value, claim.ratio, claim.gain, claim.credited, claim.measured, claim.start]
     numbers = [format_rounded(amount.value, amount.places) for amount in amounts if amount]
-    if not any(re.search(rf"(?<![\d.]){re.escape(number)}(?!\.?\d)", quote) for number in numbers):
-        table.refuse("quote", "quote carries no number of the claim", " or ".join(numbers) or "a claim with a number")
-    if " ".join(quote.split()) not in around:
-        table.refuse("quote", "the document does not say this outside its claims", "words of the document")
+    complaint = complain(quote, numbers, around)
+    if complaint is not None:
+        table.refuse("quote", *complaint)
 
 
 def _speed(table: Table, base: Claim) -> Claim:
@@ -414,7 +368,10 @@ def _pull_request(table: Table) -> int | None:
 
 
 def _track(table: Table) -> Track:
-    return parse_slot(f"frontier:{table.text('track')}", position=table.position("track"))[1]
+    track = parse_slot(f"frontier:{table.text('track')}", position=table.position("track"))[1]
+    if near := looks_misspelt(track.metric, list(UNITS)):
+        table.refuse("track", f"{track.metric} is no metric; {near}")
+    return track
 
 
 def _amount(table: Table, key: str) -> Amount:

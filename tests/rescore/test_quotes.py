@@ -1,0 +1,193 @@
+"""A quote ties a claim to what a document's readers see: whole words, whole numbers, and one place."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from k3_ledger.rescore.claims.reading import Claim, read_claims
+from k3_ledger.schemas.errors import RescoreError
+from k3_ledger.schemas.outcomes import ExitCode
+
+QUOTE = "1.5 times as fast"
+
+
+def claims(words: str, quote: str = QUOTE, ratio: str = "1.5") -> list[Claim]:
+    block = (
+        f'[[claim]]\nid = "r"\nsays = "r"\nquote = {json.dumps(quote, ensure_ascii=False)}\nkind = "ratio"\n'
+        f'track = "decode@4/m/q/n"\nagainst = "reference"\nratio = {ratio}\ntolerance = "rounding"\n'
+    )
+    return read_claims(f"{words}\n\n```toml claims\n{block}```\n".encode(), source="page.md")
+
+
+def refused(words: str, quote: str = QUOTE, ratio: str = "1.5") -> str:
+    with pytest.raises(RescoreError) as caught:
+        claims(words, quote, ratio)
+    assert caught.value.finding.position.field == "claim[0].quote"
+    assert caught.value.code.info.exit is ExitCode.UNREADABLE
+    return caught.value.finding.message
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "We are 1.5 times as fast.",
+        "1.5 times as fast",
+        "We are\n1.5   times\tas fast, on a\ngood day.",
+        "# 1.5 times as fast",
+        "> - *1.5 times* as **fast**!",
+        "(1.5 times as fast)",
+        "“1.5 times as fast”…",
+        "| a | b |\n| - | - |\n| x | 1.5 times as fast |",
+        "We are [1.5 times](http://a.example/) as fast",
+        "We are 1.5 times as fast <!-- not 11.5 times as fast -->",
+        "It was ~~1.4 times as fast~~ 1.5 times as fast",
+        "We are 1&#46;5 times as&nbsp;fast",
+        "We are 1.5 times as fast<br>as they are",
+        "![x](a.png)<br>\n\nWe are 1.5 times as fast",
+        "<details>\n\n1.5 times as fast\n\n</details>\n\nWe are 1.5 times as fast",
+        "We are 1.5 times as fast.\n\nWe are 1.5 times as fast.",
+        "We are 11.5 times as fast as the first and 1.5 times as fast as the second",
+    ],
+)
+def test_a_quote_binds_what_readers_see(words: str) -> None:
+    assert len(claims(words)) == 1
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "11.5", "21.5", "0.1.5", "v1.5", "v0.1.5", "-1.5", "\u22121.5", "\u20131.5", "+1.5", "±1.5", "~1.5", "<1.5",
+        "$1.5", "\u00d71.5", "1,1.5", "3 1.5", "3\u202f1.5", "1\u200b1.5", "_1.5", "/1.5",
+        "=1.5", "a1.5", "1**1.5**",        "&lt;1.5", "e1.5",
+    ],
+)  # fmt: skip
+def test_the_end_of_another_number_is_no_quote(number: str) -> None:
+    assert "does not say this" in refused(f"We are {number} times as fast.")
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "1.55", "1.5e3", "1.5E+3", "1.5,000", "1.5.1", "1.5k", "1.5%", "1.5\u0338", "1.5\u2030", "1.5-fold",
+        "1.5\u00d7", "1.5 000", "1.5\u2009000", "1.5\u00b2", "1.5/2", "1.5**5**", "1.5x", "1.5&#53;",
+    ],
+)  # fmt: skip
+def test_the_beginning_of_another_number_is_no_quote(number: str) -> None:
+    assert "does not say this" in refused(f"We are {number} times as fast", "We are 1.5")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "15 times <!-- 1.5 times as fast -->",
+        "<!-- 1.5 times as fast -->\n15 times",
+        "<!--\n\n1.5 times as fast\n\n15 times",
+        "We are 15 times, ~~1.5 times as fast~~",
+        "~~We are 1.5 times as fast, or **so**~~",
+        "We are <del>1.5 times as fast</del> 15 times as fast",
+        "<del>\n\n1.5 times as fast\n\n</del>\n\n15 times",
+        "<div hidden><p>\n\n1.5 times as fast\n\n</p></div>",
+        '<span style="display:none">1.5 times as fast</span>',
+        "<p>1.5 times as fast</p>",
+        "[x](http://a.example/ '1.5 times as fast')",
+        "![1.5 times as fast](x.png)",
+        "[1.5 times as fast]: http://a.example/",
+        "```\n1.5 times as fast\n```",
+        "~~~\n1.5 times as fast\n~~~",
+        "text\n\n    1.5 times as fast\n",
+        "1.5 times as\n\nfast",
+        "| a | b |\n| - | - |\n| 1.5 times | as fast |",
+        "1.5 times as faster",
+        "15 times as fast",
+    ],
+)
+def test_what_readers_do_not_see_is_no_quote(words: str) -> None:
+    assert "does not say this" in refused(words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "We are 1.5 times as fast as llama.cpp.\n\nWe are 1.5 times as fast as ourselves.",
+        "We are 1.5 times as fast here and 1.5 times as fast there.",
+        "| a | b |\n| - | - |\n| x | 1.5 times as fast |\n| y | 1.5 times as fast |",
+        "# 1.5 times as fast\n\n1.5 times as fast, they say",
+    ],
+)
+def test_words_that_stand_in_two_places_are_ambiguous(words: str) -> None:
+    assert "says this in 2 places" in refused(words)
+
+
+def test_a_row_of_a_table_can_be_quoted_to_tell_it_from_another() -> None:
+    words = "| a | b |\n| - | - |\n| x | 1.5 times as fast |\n| y | 1.5 times as fast |"
+    assert len(claims(words, "y | 1.5 times as fast")) == 1
+
+
+def test_a_quote_is_markdown_like_the_document() -> None:
+    assert len(claims("It is 1.5 times `python -c pass`.", "1.5 times `python -c pass`")) == 1
+    assert len(claims("It is 1.5 times `python -c pass`.", "1.5 times python -c pass")) == 1
+    assert "does not say this" in refused("It is 1.5 times ~~so~~ fast", "1.5 times so fast")
+
+
+@pytest.mark.parametrize(
+    "quote",
+    [
+        "as fast", "", " ", "<!-- 1.5 -->", "11.5 times", "1.50 times", "1.5.1", "-1.5 times", "1.5e3", "1.5,000",
+        "1.5k", "~~1.5~~",
+    ],
+)  # fmt: skip
+def test_a_quote_carries_the_number_of_its_claim(quote: str) -> None:
+    says = refused(f"We are {quote} as it is", quote)
+    assert says in {"quote carries no number of the claim", "quote must be text in quotes"}
+
+
+@pytest.mark.parametrize("quote", ["15 times what version 1.5 is", "1.5 or 2 times", "from 1.4 to 1.5", "1 1.5"])
+def test_a_quote_carries_no_other_number(quote: str) -> None:
+    """Which of two numbers is claimed is nowhere said."""
+    assert "quote carries another number" in refused(f"We are {quote} as it is", quote)
+
+
+@pytest.mark.parametrize("quote", ["1.5x", "\u00d71.5", "1.5\u00d7", "~1.5 times", "K3 is 1.5", "1.5-fold", "1.5,"])
+def test_marks_and_names_beside_a_number_are_quoted_with_it(quote: str) -> None:
+    assert len(claims(f"So: {quote} as it is", quote)) == 1
+
+
+@pytest.mark.parametrize("word", ["-3.0", "\u22123.0", "3.0"])
+def test_a_gain_below_zero_is_quoted_with_its_sign(word: str) -> None:
+    block = (
+        f'It gained {word} %.\n\n```toml claims\n[[claim]]\nid = "g"\nsays = "g"\nkind = "gain"\npercent = -3.0\n'
+        f'tolerance = "rounding"\npull_request = 1\nquote = "gained {word} %"\n```\n'
+    )
+    if word == "-3.0":
+        assert len(read_claims(block.encode(), source="page.md")) == 1
+        return
+    with pytest.raises(RescoreError, match="carries no number"):
+        read_claims(block.encode(), source="page.md")
+
+
+OPENING, CLOSING = "([{\"'«‘“", ".,;:!?)]}\"'»’”…"  # noqa: RUF001 - marks that words stand between
+edges = st.text(st.sampled_from("0123456789.,-+eEkx%/ ()[]\"'«»“”…\u2212\u00a0\u200bé²٣"), max_size=5)
+
+
+def own_words(text: str) -> list[str]:
+    return [word.lstrip(OPENING).rstrip(CLOSING) for word in text.split()]
+
+
+@given(edges, edges)
+def test_only_whole_words_are_ever_bound(before: str, after: str) -> None:
+    """An oracle that knows of words alone: the quote's own words stand in a row, with no digits beside them."""
+    text = f"a {before}1.5 times 1.5{after} z"
+    words, quoted = own_words(text), ["1.5", "times", "1.5"]
+    rows = [at for at in range(len(words)) if words[at : at + 3] == quoted]
+    raw = text.split()
+    joined = [at for at in rows if (raw[at - 1][-1:] + raw[at][:1]).isdigit() or raw[at + 3][:1].isdigit()]
+    with contextlib.suppress(RescoreError):
+        assert claims(text, "1.5 times 1.5")
+        event("bound")
+        assert rows
+        assert not joined
