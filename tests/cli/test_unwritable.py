@@ -146,7 +146,7 @@ def test_a_memory_on_a_read_only_disk_keeps_its_own_cure(run, place, refuse):
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS], ids=lambda n: errno.errorcode[n])
 def test_a_refusal_that_no_command_expects_is_named_all_the_same(run, place, monkeypatch, number):
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number), "somewhere")
 
     monkeypatch.setattr("k3_ledger.cli.proofs._write", refuse)

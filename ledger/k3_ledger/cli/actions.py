@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from k3_ledger.cli.files import create_file
+from k3_ledger.cli.files import check_free, new_file
 from k3_ledger.cli.options import print_json
 from k3_ledger.cli.signing import load_key
 from k3_ledger.cli.told import done
-from k3_ledger.ledger.regular import unreadable
 from k3_ledger.schemas.printable import printable
 
 if TYPE_CHECKING:
@@ -93,13 +91,15 @@ def write_proposal(
     """Write a proposal file and say what is in it. A file that stands there is left as it is.
 
     Raises:
-        StoreError: the file exists, or cannot be written.
+        BadParameter: the file exists.
+        StoreError: it cannot be written.
     """
+    check_free(path, replace=False, option="--propose")
     from k3_ledger.ledger.writer.proposal import format_proposal, propose
 
     proposal = propose(ledger, kind, body, last_root=last_root)
-    if not create_file(path, format_proposal(proposal)):
-        raise unreadable(path, FileExistsError(errno.EEXIST, "File exists"), "give another name, or remove that file")
+    with new_file(path, replace=False, option="--propose") as file:
+        file.write(format_proposal(proposal))
     print_proposal(proposal, path, as_json=as_json)
 
 

@@ -71,7 +71,7 @@ def check(
         said = "only what is sealed in a ledger can be proved: import the log first (k3-ledger import polaris)"
         raise typer.BadParameter(said, param_hint="--proofs")
     report = check_claims(claims, material)
-    proved = {} if proofs is None else _prove(report, against, proofs, replace=replace)
+    proved = {} if proofs is None else _prove(report, (file, against), proofs, replace=replace)
     loose = sealed and any(decision.status is Status.UNSEALED for decision in report.decisions)
     code = 1 if loose else int(report.exit_code)
     with found(code):
@@ -87,11 +87,13 @@ def _indices(decision: Decision) -> list[int]:
     return list(dict.fromkeys(item.index for item in decision.evidence if item.index is not None))
 
 
-def _prove(report: ClaimsReport, ledger: Path, folder: Path, *, replace: bool) -> dict[int, Path]:
+def _prove(report: ClaimsReport, reads: tuple[Path, Path], folder: Path, *, replace: bool) -> dict[int, Path]:
     """Write a proof file for each receipt; its path by the receipt's position."""
     from k3_ledger.cli.files import check_free, unwritable
+    from k3_ledger.cli.places import check_spared
     from k3_ledger.cli.proofs import write_proof
 
+    check_spared(folder, reads=reads, option="--proofs")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -99,9 +101,9 @@ def _prove(report: ClaimsReport, ledger: Path, folder: Path, *, replace: bool) -
     wanted = sorted({index for decision in report.decisions for index in _indices(decision)})
     proved = {index: folder / f"entry-{index}.proof" for index in wanted}
     for path in proved.values():
-        check_free(path, replace=replace, option="--proofs")
+        check_free(path, replace=replace, reads=reads, option="--proofs")
     for index, path in proved.items():
-        write_proof(ledger, index, path)
+        write_proof(reads[1], index, path, replace=replace, option="--proofs")
     return proved
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from k3_ledger.cli.files import check_free, unwritable
+from k3_ledger.cli.files import check_free, new_file
 from k3_ledger.cli.options import JsonOption, KeyOption, PassphraseOption, ReplaceOption, print_json
 from k3_ledger.cli.pack import parse_indexes
 from k3_ledger.cli.signing import load_key
@@ -53,7 +52,7 @@ def export(
 
     if not dsse:
         raise typer.BadParameter("say in which form: --dsse", param_hint="--dsse")
-    check_free(out, replace=replace)
+    check_free(out, replace=replace, reads=(ledger, key, trust, passphrase_file))
     wanted = parse_indexes(entries)
     signer = load_key(key, passphrase_file)
     source = held_ledger(ledger)
@@ -64,18 +63,11 @@ def export(
         raise typer.BadParameter(
             f"entry {taken[0]} was taken back by a revocation, and is not exported", param_hint="--entries"
         )
-    aside = out.with_name(f".{out.name}.{os.getpid()}")
     count = 0
-    try:
-        with aside.open("xb") as file:
-            for envelope in _envelopes(source, log, wanted, signer):
-                file.write(envelope + b"\n")
-                count += 1
-        aside.replace(out)
-    except OSError as error:
-        raise unwritable(out, error) from None
-    finally:
-        aside.unlink(missing_ok=True)
+    with new_file(out, replace=replace) as file:
+        for envelope in _envelopes(source, log, wanted, signer):
+            file.write(envelope + b"\n")
+            count += 1
     if as_json:
         print_json({"file": str(out), "envelopes": count, "key": signer.key_id})
         return

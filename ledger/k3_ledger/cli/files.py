@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import tempfile
 from dataclasses import replace
@@ -16,6 +17,7 @@ from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import BinaryIO
 
 _OF_THE_DISK = frozenset({Code.DISK_FULL, Code.DISK_ERROR})
 """Refusals that another path on the same disk would meet as well."""
@@ -85,13 +87,32 @@ def replace_file(path: Path, data: bytes, *, hint: str | None = None) -> None:
         raise unwritable(path, error, hint) from None
 
 
-def check_free(path: Path, *, replace: bool, option: str = "--out") -> None:
+def check_free(path: Path, *, replace: bool, reads: tuple[Path | str | None, ...] = (), option: str = "--out") -> None:
     """Refuse to write where something stands already, whatever it is, unless the user asked for that.
 
-    What is no regular file, or a link to none, is refused whatever the user asked for: to rename a file over a device
-    or a named pipe destroys it for everybody who uses it.
+    What the command reads, a place of a ledger and a private key are refused whatever the user asked for
+    (:func:`k3_ledger.cli.places.check_spared`). Every command that writes a file that the user names calls this before
+    it does anything else, and writes it with :func:`new_file` or :func:`publish`.
 
-    Every command that writes a file that the user names calls this before it does anything else.
+    Args:
+        path: the file.
+        replace: whether the user asked to write over what is there.
+        reads: what the command reads, as its user named it.
+        option: which option names the file.
+
+    Raises:
+        BadParameter: exit code 2.
+    """
+    from k3_ledger.cli.places import check_spared
+
+    check_spared(path, reads=reads, option=option)
+    check_vacant(path, replace=replace, option=option)
+
+
+def check_vacant(path: Path, *, replace: bool, option: str = "--out") -> None:
+    """Refuse what is no regular file, or a link to none, and without ``replace`` whatever stands there.
+
+    To rename a file over a device or a named pipe destroys it for everybody who uses it.
 
     Raises:
         BadParameter: exit code 2.
@@ -102,8 +123,73 @@ def check_free(path: Path, *, replace: bool, option: str = "--out") -> None:
         raise typer.BadParameter(
             f"{path} is no regular file: nothing is written in its place, whatever it is for", param_hint=option
         )
-    if not replace and (path.exists() or path.is_symlink()):
-        raise typer.BadParameter(f"{path} exists already; --replace writes in its place", param_hint=option)
+    if not replace and os.path.lexists(path):
+        raise _taken(path, option)
+
+
+def _taken(path: Path, option: str) -> Exception:
+    import typer
+
+    cure = "give another name" if option == "--propose" else "--replace writes in its place"
+    return typer.BadParameter(f"{path} exists already; {cure}", param_hint=option)
+
+
+@contextlib.contextmanager
+def new_file(path: Path, *, replace: bool, option: str = "--out") -> Iterator[BinaryIO]:
+    """A stream whose content stands at ``path`` when the block ends: whole, and on stable storage.
+
+    Unless ``replace`` says so it takes the place of nothing, not even of what came there meanwhile.
+
+    Raises:
+        BadParameter: something came there meanwhile; it is left as it is.
+        StoreError: the file cannot be written; nothing is left behind.
+    """
+    aside = None
+    try:
+        mode = path.stat().st_mode & 0o777 if replace and path.exists() else 0o666 & ~_umask()
+        handle, name = tempfile.mkstemp(prefix=".k3-ledger-", dir=path.parent)
+        aside = Path(name)
+        with os.fdopen(handle, "wb") as stream:
+            os.fchmod(stream.fileno(), mode)
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        publish(aside, path, replace=replace, option=option)
+    except OSError as error:
+        raise unwritable(path, error) from None
+    finally:
+        if aside is not None:
+            aside.unlink(missing_ok=True)
+
+
+_WITHOUT_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK})
+"""What file systems answer that know no second name for a file."""
+
+
+def publish(aside: Path, path: Path, *, replace: bool, option: str = "--out") -> None:
+    """Give a whole file its name: of several who want the same free name at once, exactly one gets it.
+
+    Raises:
+        BadParameter: the name is taken.
+        OSError: the system refuses.
+    """
+    if replace:
+        aside.replace(path)
+        return
+    try:
+        path.hardlink_to(aside)
+    except FileExistsError:
+        raise _taken(path, option) from None
+    except OSError as error:
+        if error.errno not in _WITHOUT_LINKS:
+            raise
+        try:
+            path.touch(exist_ok=False)
+        except FileExistsError:
+            raise _taken(path, option) from None
+        aside.replace(path)
+    else:
+        aside.unlink()
 
 
 def create_file(path: Path, data: bytes) -> bool:

@@ -45,7 +45,7 @@ def frontier(
     if picture is not None and picture.suffix not in PICTURES:
         raise typer.BadParameter(f"a picture is a file ending in {' or '.join(PICTURES)}", param_hint="--picture")
     if picture is not None:
-        check_free(picture, replace=replace, option="--picture")
+        check_free(picture, replace=replace, reads=(source,), option="--picture")
     material = load_material(source, processes)[0]
     if metric is not None and metric not in (known := list_metrics(material)):
         there = f"there are {', '.join(known)}" if known else "there is none"
@@ -65,7 +65,7 @@ def frontier(
     if picture is not None:
         from k3_ledger.cli.picture import draw
 
-        draw(climbs, picture)
+        draw(climbs, picture, replace=replace)
         say(f"{picture}: {len(climbs)} climbs", err=True)
     raise typer.Exit(note_unread(material, 0))
 

@@ -81,6 +81,7 @@ def keygen(
     as_json: JsonOption = False,
 ) -> None:
     """Make key pairs."""
+    from k3_ledger.cli.places import check_no_ledgers
     from k3_ledger.ledger.writer.keys import keygen as make
     from k3_ledger.ledger.writer.keys import public_path
 
@@ -91,6 +92,7 @@ def keygen(
         raise typer.BadParameter("an empty passphrase protects nothing", param_hint="--passphrase-file")
     made = []
     for path in paths:
+        check_no_ledgers(path, option="PATHS")
         public = make(path, passphrase)
         made.append(
             {

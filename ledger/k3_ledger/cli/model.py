@@ -112,9 +112,10 @@ def synth(
     The same arguments give the same bytes on any machine. How evenly its routers spread a prompt over the experts is
     measured after writing, because the speed of a mixture is a speed at some spread.
     """
+    import os
     import shutil
 
-    from k3_ledger.cli.files import check_free, writing
+    from k3_ledger.cli.files import check_free, publish, writing
     from k3_ledger.cli.terminal import progress_bar
     from k3_ledger.engine.synth import write_synthetic
     from k3_ledger.engine.synth.write import synthetic_size
@@ -143,8 +144,13 @@ def synth(
             if bar is not None:
                 bar(done)
 
+        aside = out.with_name(f".{out.name}.{os.getpid()}")
         with writing(out):
-            size = write_synthetic(spec, out, progress=advance)
+            try:
+                size = write_synthetic(spec, aside, progress=advance)
+                publish(aside, out, replace=replace_, option="OUT")
+            finally:
+                aside.unlink(missing_ok=True)
     with open_weights(out) as weights:
         answer: dict[str, Any] = {"file": str(out), "bytes": size, "sha256": weights.digest(), "quant": weights.quant}
         if size <= MEASURED_BYTES if measure is None else measure:

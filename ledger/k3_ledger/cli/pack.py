@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import re
 import tarfile
 from dataclasses import replace
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from k3_ledger.cli.files import check_free, unwritable
+from k3_ledger.cli.files import check_free, new_file
 from k3_ledger.cli.options import JsonOption, ReplaceOption, print_json
 from k3_ledger.cli.sources import BLOCK
 from k3_ledger.ledger.core.checkpoint import KEPT_NAME
@@ -59,14 +58,14 @@ def pack(
     from k3_ledger.cli.settled import verify_settled
     from k3_ledger.cli.trust import load_policy
 
-    check_free(out, replace=replace)
+    check_free(out, replace=replace, reads=(ledger, trust, root_key))
     wanted = parse_indexes(entries)
     source = held_ledger(ledger)
     policy = load_policy(trust, root_key, [])
     log, _ = verify_settled(source, policy)
     made = _Maker(source, log, wanted, artifacts=artifacts)
     listed = made.make_list(None if policy is None else policy.digest)
-    _write(out, made, listed)
+    _write(out, made, listed, replace=replace)
     missing = made.missing
     if missing:
         typer.echo(f"note: {missing} artifacts are not in the ledger's blobs/ and were not packed", err=True)
@@ -234,22 +233,19 @@ class _Lines(io.RawIOBase):
         return data
 
 
-def _write(out: Path, made: _Maker, listed: PackList) -> None:
+def _write(out: Path, made: _Maker, listed: PackList, *, replace: bool) -> None:
     """Write the tar whole or not at all."""
     from k3_ledger.ledger.core.pack import LIST_NAME, format_pack
 
-    aside = out.with_name(f".{out.name}.{os.getpid()}")
-    try:
-        with aside.open("xb") as file, tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-            data = format_pack(listed)
-            tar.addfile(_member(LIST_NAME, len(data)), io.BytesIO(data))
-            for entry in listed.files:
-                with made.open(entry.name) as stream:
-                    tar.addfile(_member(entry.name, entry.size), stream)
-        aside.replace(out)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        raise unwritable(out, error) from None
+    with (
+        new_file(out, replace=replace) as file,
+        tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as tar,
+    ):
+        data = format_pack(listed)
+        tar.addfile(_member(LIST_NAME, len(data)), io.BytesIO(data))
+        for entry in listed.files:
+            with made.open(entry.name) as stream:
+                tar.addfile(_member(entry.name, entry.size), stream)
 
 
 def _member(name: str, size: int) -> tarfile.TarInfo:

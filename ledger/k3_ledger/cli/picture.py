@@ -5,10 +5,9 @@ Figures are drawn as doubles: a picture is for looking at, and nothing is ever c
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
-from k3_ledger.cli.files import unwritable
+from k3_ledger.cli.files import new_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.frontier import Climb
 
 
-def draw(climbs: Sequence[Climb], path: Path) -> None:
+def draw(climbs: Sequence[Climb], path: Path, *, replace: bool) -> None:
     """Write one panel for each climb, the other engine as a dashed line. The file appears whole or not at all.
 
     Raises:
@@ -44,14 +43,9 @@ def draw(climbs: Sequence[Climb], path: Path) -> None:
         axes.set_ylabel("units/s")
         axes.set_xticks(places, [_name(climb, place) for place in places], rotation=60, fontsize=7)
         axes.legend(loc="upper left", fontsize=7)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        metadata = {"Date": None} if path.suffix == ".svg" else {}
-        figure.savefig(aside, format=path.suffix[1:], metadata=metadata)
-        aside.replace(path)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        raise unwritable(path, error) from None
+    metadata = {"Date": None} if path.suffix == ".svg" else {}
+    with new_file(path, replace=replace, option="--picture") as file:
+        figure.savefig(file, format=path.suffix[1:], metadata=metadata)
 
 
 def _name(climb: Climb, place: int) -> str:

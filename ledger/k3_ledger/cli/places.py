@@ -77,6 +77,16 @@ def check_spared(path: Path, *, reads: tuple[Path | str | None, ...], option: st
         read = None if name is None else subject_of(name)
         if read is not None and not read.is_dir() and _is_same(path, read):
             raise typer.BadParameter(f"{path} is read by this very command; choose another file", param_hint=option)
+    check_no_ledgers(path, option=option)
+    check_no_key(path, option=option)
+
+
+def check_no_ledgers(path: Path, *, option: str) -> None:
+    """Refuse to write at a place that a ledger or a mirror has for its own files, whether or not one stands there.
+
+    Raises:
+        BadParameter: exit code 2.
+    """
     for here in _ways_to(path):
         for folder in here.parents:
             if here.relative_to(folder).parts[0] in _OF_A_LEDGER and _is_ledger(folder):
@@ -84,15 +94,36 @@ def check_spared(path: Path, *, reads: tuple[Path | str | None, ...], option: st
                     f"{path} is a place of the ledger in {folder}, and is never written over; choose another file",
                     param_hint=option,
                 )
-    if _is_private_key(path):
+
+
+def check_mirror(folder: Path, ledger: Path) -> None:
+    """Refuse to make a mirror out of another ledger, or inside a ledger's own places.
+
+    Raises:
+        BadParameter: exit code 2.
+    """
+    check_no_ledgers(folder, option="--out")
+    if (folder / LOG_NAME).exists() and not _is_same(folder, ledger):
         raise typer.BadParameter(
-            f"{path} holds a private key, and is never written over; choose another file", param_hint=option
+            f"there is another ledger in {folder}, and it is never written over", param_hint="--out"
         )
 
 
 def _lies_in(place: Path, subject: Path) -> bool:
     """Whether a place is another, or lies below it: by the name it was given, and by where links lead."""
     return any(_is_same(each, subject) for here in _ways_to(place) for each in (here, *here.parents))
+
+
+def check_no_key(path: Path, *, option: str) -> None:
+    """Refuse to write over a private key.
+
+    Raises:
+        BadParameter: exit code 2.
+    """
+    if _is_private_key(path):
+        raise typer.BadParameter(
+            f"{path} holds a private key, and is never written over; choose another file", param_hint=option
+        )
 
 
 def _ways_to(path: Path) -> Iterator[Path]:

@@ -14,6 +14,7 @@ from tomlkit.items import AoT
 
 from k3_ledger.cli.files import create_file, replace_file
 from k3_ledger.cli.given import POLICY, given
+from k3_ledger.cli.places import check_spared
 from k3_ledger.cli.trust import policy_in
 from k3_ledger.ledger.regular import read_small
 from k3_ledger.schemas.errors import PolicyError
@@ -48,9 +49,11 @@ def create(path: Path, data: bytes, *, replacing: bool) -> TrustPolicy | None:
     """Write a new policy file; returns the policy that it replaced.
 
     Raises:
+        BadParameter: it is a place of a ledger, or holds a private key.
         PolicyError: a file stands there and is not to be replaced, or is no policy.
         StoreError: the file cannot be read or written.
     """
+    check_spared(path, reads=(), option="--out")
     if create_file(path, data):
         return None
     if not replacing:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from k3_ledger.cli.files import check_free, unwritable
+from k3_ledger.cli.files import check_free, new_file
 from k3_ledger.cli.options import ReplaceOption  # noqa: TC001 - read when the command is built
 from k3_ledger.schemas.printable import printable
 
@@ -71,24 +70,25 @@ def prove(
         if not 0 < old < new:
             raise typer.BadParameter("OLD is at least 1 and smaller than NEW", param_hint="--consistency")
         target, what = out or Path(f"consistency-{old}-{new}.proof"), f"heads of {old} and {new} entries"
-        check_free(target, replace=replace)
+        check_free(target, replace=replace, reads=(ledger,))
         data = _consistency(ledger, cache, old, new, target.name)
     else:
         assert index is not None, "one of the two is given"
         target, what = out or Path(f"entry-{index}.proof"), f"entry {index}"
-        check_free(target, replace=replace)
+        check_free(target, replace=replace, reads=(ledger,))
         data = _inclusion(ledger, cache, index, head, target.name)
-    _write(target, data)
+    _write(target, data, replace=replace)
     typer.echo(printable(f"{target}: {what}, {len(data)} bytes"))
 
 
-def write_proof(ledger: Path, index: int, target: Path) -> None:
+def write_proof(ledger: Path, index: int, target: Path, *, replace: bool, option: str) -> None:
     """Make the proof file of one entry, verify it, and write it in one step.
 
     Raises:
+        BadParameter: something stands there, and is not to be replaced.
         LedgerError: there is no such entry, no checkpoint commits to it, or the file cannot be written.
     """
-    _write(target, _inclusion(str(ledger), None, index, None, target.name))
+    _write(target, _inclusion(str(ledger), None, index, None, target.name), replace=replace, option=option)
 
 
 def _inclusion(ledger: str, cache: Path | None, index: int, head: int | None, name: str) -> bytes:
@@ -146,14 +146,9 @@ def _consistency(ledger: str, cache: Path | None, old: int, new: int, name: str)
     return data
 
 
-def _write(target: Path, data: bytes) -> None:
-    aside = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        aside.write_bytes(data)
-        aside.replace(target)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        raise unwritable(target, error) from None
+def _write(target: Path, data: bytes, *, replace: bool, option: str = "--out") -> None:
+    with new_file(target, replace=replace, option=option) as file:
+        file.write(data)
 
 
 def check_proof_file(data: bytes, name: str, policy: TrustPolicy | None, options: Options) -> Report:

@@ -35,7 +35,7 @@ def tiles(
     as_json: JsonOption = False,
 ) -> None:
     """Write the tiles and say how many."""
-    from k3_ledger.cli.files import check_free
+    from k3_ledger.cli.places import check_mirror
     from k3_ledger.cli.terminal import progress_bar
     from k3_ledger.ledger.regular import read_if_there
     from k3_ledger.ledger.writer.beside import kept_heads
@@ -43,15 +43,17 @@ def tiles(
     from k3_ledger.ledger.writer.tiles import KEY_ENTRIES, is_begun_list, write_tiles
 
     opened = Ledger.open(ledger)
+    if out is not None:
+        check_mirror(out, opened.root)
     if out is not None and not _is_ours(opened, out / "checkpoint"):
-        check_free(out / "checkpoint", replace=replace)
+        _check_free(out / "checkpoint", replace=replace)
         begun = out / KEY_ENTRIES
         if not (begun.is_file() and is_begun_list(opened, begun)):
-            check_free(begun, replace=replace)
+            _check_free(begun, replace=replace)
         for path in kept_heads(opened.root):
             there = out / "checkpoints" / path.name
             if not (there.is_file() and read_if_there(there) == read_if_there(path)):
-                check_free(there, replace=replace)
+                _check_free(there, replace=replace)
     with progress_bar(opened.log_path.stat().st_size, "hashing") as progress:
         done = write_tiles(opened, out, progress=progress)
     if as_json:
@@ -60,6 +62,19 @@ def tiles(
         return
     counts = f"{done.tiles} tiles, {done.added} added, {done.removed} removed"
     typer.echo(printable(f"{out or ledger}: head of {done.checkpoint.size} entries, {counts}"))
+
+
+def _check_free(path: Path, *, replace: bool) -> None:
+    """Refuse to write over a file that is none of this mirror's, unless that was asked for; a private key always.
+
+    Raises:
+        BadParameter: exit code 2.
+    """
+    from k3_ledger.cli.files import check_vacant
+    from k3_ledger.cli.places import check_no_key
+
+    check_no_key(path, option="--out")
+    check_vacant(path, replace=replace)
 
 
 def _is_ours(ledger: Ledger, place: Path) -> bool:

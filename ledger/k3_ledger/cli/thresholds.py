@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from k3_ledger.cli.actions import act, append_action, describe, print_proposal, print_receipt
-from k3_ledger.cli.files import replace_file
+from k3_ledger.cli.files import check_free, new_file, replace_file
 from k3_ledger.cli.options import (  # noqa: TC001 - read when the command is built
     JsonOption,
     KeyOption,
@@ -18,6 +18,7 @@ from k3_ledger.cli.options import (  # noqa: TC001 - read when the command is bu
     PassphraseOption,
     ProposeOption,
     ReasonOption,
+    ReplaceOption,
     SignOption,
     TimeOption,
     UnprovenOption,
@@ -81,6 +82,7 @@ def endorse(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the endorsed copy here; in place when omitted.")
     ] = None,
+    replace: ReplaceOption = False,
     last_root: LastRootOption = False,
     passphrase_file: PassphraseOption = None,
     as_json: JsonOption = False,
@@ -89,11 +91,18 @@ def endorse(
     from k3_ledger.ledger.writer import proposal as proposals
     from k3_ledger.ledger.writer.store import Ledger
 
+    if out is not None:
+        check_free(out, replace=replace, reads=(proposal, key, passphrase_file))
     proposed, signer = read_proposal(proposal), load_key(key, passphrase_file)
     if ledger is not None:
         proposals.check_proposal(Ledger.open(ledger), proposed, endorser=signer.key_id, last_root=last_root)
     endorsed = proposals.endorse(proposed, signer)
-    replace_file(out or proposal, proposals.format_proposal(endorsed))
+    data = proposals.format_proposal(endorsed)
+    if out is None:
+        replace_file(proposal, data)
+    else:
+        with new_file(out, replace=replace) as file:
+            file.write(data)
     print_proposal(endorsed, out or proposal, as_json=as_json)
     if ledger is None and not as_json:
         typer.echo("note: not held against a ledger (--ledger); compare the identity with your own copy", err=True)

@@ -39,7 +39,7 @@ def request(
     replace: ReplaceOption = False,
 ) -> None:
     """Write the request."""
-    from k3_ledger.cli.files import check_free, replace_file
+    from k3_ledger.cli.files import check_free, new_file
     from k3_ledger.cli.tokens import make_request
     from k3_ledger.ledger.core.checkpoint import parse_checkpoint
     from k3_ledger.ledger.core.note import parse_note
@@ -48,12 +48,13 @@ def request(
     from k3_ledger.schemas.errors import StoreError
     from k3_ledger.schemas.findings import Code
 
-    check_free(out, replace=replace)
+    check_free(out, replace=replace, reads=(ledger,))
     note = read_head(Ledger.open(ledger).checkpoint_path)
     if note is None:
         raise StoreError(Code.NOT_CHECKPOINTED, "the ledger has no checkpoint, so there is nothing to timestamp")
     text = parse_note(note).text
-    replace_file(out, make_request(text.encode()))
+    with new_file(out, replace=replace) as file:
+        file.write(make_request(text.encode()))
     typer.echo(f"{out}: request for a timestamp of the head of {parse_checkpoint(text).size} entries")
 
 

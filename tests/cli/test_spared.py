@@ -1,0 +1,271 @@
+"""Outputs never cost what cannot be made again: a ledger's own files, a private key, what is being read; and of two
+writers to one free name exactly one wins.
+
+Every option that names a file to write stands in ``OUTPUTS``, and a test holds that list against the commands.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from k3_ledger.cli import app, files
+from tests.commands import runner
+from tests.ledger.writer.support import TIME
+
+OUTPUTS = {
+    ("prove", "--out"): ("prove", "4", "-l", "ledger", "-o", "@", "--replace"),
+    ("prove", "--out", "consistency"): ("prove", "--consistency", 4, 5, "-l", "ledger", "-o", "@", "--replace"),
+    ("bundle pack", "--out"): ("bundle", "pack", "ledger", "--out", "@", "--replace"),
+    ("export", "--out"): ("export", "ledger", "--dsse", "-k", "spare.pem", "-o", "@", "--replace"),
+    ("timestamp request", "--out"): ("timestamp", "request", "ledger", "--out", "@", "--replace"),
+    ("key endorse", "--out"): ("key", "endorse", "proposal", "-k", "root.pem", "--out", "@", "--replace"),
+    ("frontier", "--picture"): ("frontier", "ledger", "--picture", "@", "--replace"),
+    ("trust init", "--out"): ("trust", "init", "ledger", "--out", "@", "--replace"),
+    ("key enrol", "--propose"): ("key", "enrol", "log", "spare.pub.pem", "-l", "ledger", "--propose", "@"),
+    ("key rotate", "--propose"): ("key", "rotate", "log", "spare.pub.pem", "-l", "ledger", "--propose", "@"),
+    ("key revoke", "--propose"): ("key", "revoke", "judge", "-l", "ledger", "--propose", "@"),
+    ("key threshold", "--propose"): ("key", "threshold", "1", "-l", "ledger", "--propose", "@"),
+    ("keygen", "PATHS"): ("keygen", "@"),
+}
+ELSEWHERE = {
+    ("tiles", "--out"): "a folder: its tests are below",
+    ("claims check", "--proofs"): "a folder: its tests are below",
+    ("model synth", "OUT"): "needs the engine: tests/engine",
+    ("run", "--out"): "makes a new folder",
+    ("bundle from", "--out"): "makes a new folder",
+}
+WRITTEN = {"out", "picture", "propose", "proofs"}
+PICTURE = ("frontier", "--picture")
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    """A ledger with two heads, an artifact and a copy; keys; a proposal. Tests work in copies."""
+    place = tmp_path_factory.mktemp("desk")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+
+        def run(*words: str) -> None:
+            patch.setattr("sys.argv", ["k3-ledger", *words])
+            with pytest.raises(SystemExit) as done:
+                k3_ledger_main()
+            assert not done.value.code, words
+
+        run("keygen", *(f"{name}.pem" for name in ("root", "log", "judge", "spare", "other")))
+        Path("words").write_text("a passphrase\n")
+        run("keygen", "locked.pem", "--passphrase-file", "words")
+        enrol = [word for role in ("log", "judge") for word in ("--enrol", f"{role}={role}.pub.pem")]
+        run("init", "ledger", "--origin", "example.org/bench", "-k", "root.pem", *enrol, "--time", TIME)
+        Path("body.json").write_text('{"text": "a note"}')
+        for _ in range(2):
+            run("append", "note", "-b", "body.json", "--artifact", "words", "-l", "ledger", "-k", "judge.pem")
+            run("checkpoint", "-l", "ledger", "-k", "log.pem")
+        run("index", "-l", "ledger")
+        run("key", "revoke", "judge", "--propose", "proposal", "-l", "ledger")
+        shutil.copytree("ledger", "second")
+        run("tiles", "ledger", "--out", "mirror")
+        Path("old").write_text("an older one")
+    return place
+
+
+def k3_ledger_main() -> None:
+    import k3_ledger.cli
+
+    k3_ledger.cli.main()
+
+
+@pytest.fixture
+def run(desk, tmp_path, monkeypatch, capsys):
+    shutil.copytree(desk, tmp_path / "desk")
+    monkeypatch.chdir(tmp_path / "desk")
+    return runner(monkeypatch, capsys)
+
+
+def everything() -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(Path().rglob("*")) if path.is_file()}
+
+
+def spared() -> list[str]:
+    """Places that no output may take."""
+    return [
+        *("ledger/ledger.jsonl", "ledger/checkpoint", "ledger/checkpoints/000000000005.note", "ledger/index.sqlite"),
+        *("ledger/checkpoints/000000000099.note", "ledger/timestamps/1.tsr", "ledger/../ledger/checkpoint"),
+        *("second/ledger.jsonl", "second/blobs/sha256/new", "mirror/checkpoint", "mirror/tile/0/000"),
+        *("root.pem", "other.pem", "locked.pem", "spare.pem"),
+    ]
+
+
+def with_place(words: tuple[object, ...], place: str) -> list[str]:
+    return [str(word).replace("@", place) for word in words]
+
+
+@pytest.mark.parametrize("output", OUTPUTS, ids=" ".join)
+def test_no_output_takes_a_place_of_a_ledger_or_of_a_private_key(run, output):
+    if output == PICTURE:
+        return
+    Path("link").symlink_to("ledger")
+    Path("to-the-log").symlink_to("ledger/ledger.jsonl")
+    for place in [*spared(), "link/checkpoint", "to-the-log"]:
+        before = everything()
+        done = run(*with_place(OUTPUTS[output], place))
+        said = " ".join(done.err.replace("│", " ").split())
+        words = (
+            ["stands there already"] if output[0] == "keygen" else ["read by this very command", "never written over"]
+        )
+        assert done.code == 2, (place, done)
+        assert any(word in said for word in [*words, "is a place of the ledger in"]), (place, said)
+        assert everything() == before, place
+
+
+def test_a_picture_takes_no_such_place_either(run):
+    for place in ("ledger/blobs/p.svg", "second/checkpoints/p.png", "key.svg", "to-the-log.svg"):
+        shutil.copy("root.pem", "key.svg")
+        if not os.path.lexists("to-the-log.svg"):
+            Path("to-the-log.svg").symlink_to("ledger/ledger.jsonl")
+        before = everything()
+        assert run(*with_place(OUTPUTS[PICTURE], place)).code == 2, place
+        assert everything() == before
+
+
+@pytest.mark.parametrize("output", OUTPUTS, ids=" ".join)
+def test_an_output_goes_where_nothing_is_lost(run, output):
+    for place in ("new.svg", "ledger/new.svg"):
+        assert run(*with_place(OUTPUTS[output], place)).code == 0, place
+        assert Path(place).stat().st_size
+    if "--replace" in OUTPUTS[output] and output[0] != "trust init":
+        Path("new.svg").write_text("an older one")
+        assert run(*with_place(OUTPUTS[output], "new.svg")).code == 0
+        assert Path("new.svg").read_bytes() != b"an older one"
+    assert run("verify", "ledger").code == 0
+    assert not list(Path().glob(".k3-ledger-*"))
+
+
+@pytest.mark.parametrize("output", [one for one in OUTPUTS if one[0] not in ("keygen", "trust init")], ids=" ".join)
+@pytest.mark.parametrize("links", [True, False], ids=["", "no hard links"])
+def test_what_came_meanwhile_is_not_replaced_unasked(run, output, links, monkeypatch):
+    """Two writers of one name: the second to end finds the first one's file, which was not there when it began."""
+    words = [word for word in with_place(OUTPUTS[output], "new.svg") if word != "--replace"]
+    publish = files.publish
+
+    def late(aside, path, **options):
+        path.write_text("the other writer's")
+        publish(aside, path, **options)
+
+    monkeypatch.setattr(files, "publish", late)
+    if not links:
+        monkeypatch.setattr(Path, "hardlink_to", refuse_links)
+    done = run(*words)
+    assert (done.code, "exists already" in done.err) == (2, True)
+    assert Path("new.svg").read_text() == "the other writer's"
+    assert not list(Path().glob(".*"))
+
+
+def refuse_links(self: Path, target: Path) -> None:
+    raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+def test_a_file_system_without_hard_links_takes_outputs_too(run, monkeypatch):
+    monkeypatch.setattr(Path, "hardlink_to", refuse_links)
+    assert run("prove", "4", "-l", "ledger", "-o", "new").code == 0
+    assert run("verify", "new").code == 0
+    assert not list(Path().glob(".*"))
+
+
+def test_another_refusal_of_the_name_is_said(run, monkeypatch):
+    def refuse(self: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    done = run("prove", "4", "-l", "ledger", "-o", "new")
+    assert (done.code, "[K3L-DISK-FULL]" in done.err, Path("new").exists()) == (3, True, False)
+    assert not list(Path().glob(".*"))
+
+
+def test_what_a_command_reads_is_not_its_output(run):
+    import tarfile
+
+    with tarfile.open("ledger.tar", "w", format=tarfile.USTAR_FORMAT) as tar:
+        tar.add("ledger", ".")
+    Path("claims.toml").write_text("")
+    Path("here").symlink_to("ledger.tar")
+    for name in ("ledger.tar", "./ledger.tar", "here"):
+        for words in (
+            ("prove", "4", "-l", "ledger.tar", "-o", name),
+            ("bundle", "pack", "ledger.tar", "-o", name),
+            ("export", "ledger.tar", "--dsse", "-k", "spare.pem", "-o", name),
+        ):
+            before = everything()
+            assert run(*words, "--replace").code == 2, words
+            assert everything() == before
+    assert run("trust", "init", "ledger", "-o", "trust.toml").code == 0
+    before = everything()
+    for words in (
+        ("bundle", "pack", "ledger", "--trust", "trust.toml", "-o", "trust.toml"),
+        ("bundle", "pack", "ledger", "--root-key", "root.pub.pem", "-o", "root.pub.pem"),
+        ("key", "endorse", "proposal", "-k", "root.pem", "-o", "proposal"),
+        ("export", "ledger", "--dsse", "-k", "locked.pem", "--passphrase-file", "words", "-o", "words"),
+    ):
+        assert run(*words, "--replace").code == 2, words
+        assert everything() == before
+
+
+def test_an_endorsed_copy_replaces_nothing_unasked(run):
+    done = run("key", "endorse", "proposal", "-k", "root.pem", "--out", "old")
+    assert (done.code, Path("old").read_text()) == (2, "an older one")
+
+
+def test_no_mirror_is_made_of_another_ledger_or_over_a_key(run):
+    Path("keys").mkdir()
+    shutil.copy("root.pem", "keys/checkpoint")
+    Path("more", "checkpoints").mkdir(parents=True)
+    shutil.copy("root.pem", "more/checkpoints/000000000005.note")
+    for place in ("second", "ledger/blobs", "mirror/tile", "keys", "more"):
+        before = everything()
+        assert run("tiles", "ledger", "--out", place, "--replace").code == 2, place
+        assert everything() == before
+    for place in ("mirror", "ledger", "new"):
+        assert run("tiles", "ledger", "--out", place).code == 0, place
+    assert run("verify", "ledger").code == 0
+
+
+def test_no_proof_of_a_claim_takes_such_a_place(run):
+    claim = {
+        "id": "x",
+        "says": "60",
+        "kind": "speed",
+        "track": "decode@131072/slice/bf16/node",
+        "tolerance": "rounding",
+    }
+    lines = [f'{name} = "{value}"' for name, value in claim.items()]
+    Path("claims.toml").write_text("\n".join(["[[claim]]", *lines, "value = 60.0", ""]))
+    before = everything()
+    for place in ("ledger/checkpoints", "ledger/new/../blobs", "second/tile"):
+        done = run("claims", "check", "claims.toml", "-a", "ledger", "--proofs", place)
+        assert (done.code, "is a place of the ledger in" in " ".join(done.err.replace("│", " ").split())) == (
+            2,
+            True,
+        ), done
+        assert everything() == before
+    assert run("claims", "check", "claims.toml", "-a", "ledger", "--proofs", "proofs").code == 1
+
+
+def test_every_option_that_names_a_file_to_write_is_here():
+    def walk(command, words):
+        for name in list(getattr(command, "commands", ())):
+            yield from walk(command.commands[name], (*words, name))
+        if not hasattr(command, "commands"):
+            yield " ".join(words), command
+
+    found = set()
+    for words, command in walk(typer.main.get_command(app), ()):
+        for param in command.params:
+            if type(param.type).__name__ == "_FilePath" and param.name in WRITTEN:
+                found.add((words, next((name for name in param.opts if name.startswith("--")), param.name.upper())))
+    listed = {(words, option) for words, option, *_ in OUTPUTS if words != "keygen"}
+    assert found == listed | set(ELSEWHERE)
