@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from array import array
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from k3_ledger.engine.config import OPTIONAL_KEYS, Epsilons, read_config
 from k3_ledger.engine.gguf import write_gguf
+from k3_ledger.engine.gguf.arrays import Numbers, Texts
 from k3_ledger.engine.gguf.types import F16, F32
 from k3_ledger.engine.gguf.writer import NewTensor
-from k3_ledger.engine.synth import preset
+from k3_ledger.engine.synth import preset, write_synthetic
 from k3_ledger.engine.tensors import OPTIONAL_TENSORS, expected_tensors
 from k3_ledger.engine.weights import open_weights
 from k3_ledger.schemas.errors import ModelError
@@ -44,6 +48,47 @@ def test_key_of_another_type_is_refused_by_name(name: str) -> None:
         _read(HEADER | {PREFIX + name: "7"})
     assert caught.value.code is Code.MODEL_KEY_VALUE
     assert caught.value.finding.position.field == PREFIX + name
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_no_value_of_any_type_ends_in_a_traceback(name: str) -> None:
+    values = (math.nan, math.inf, -1, 0, 2**63, 1e300, 1e-45, True, "", "x" * 10_000, (), (1, 2), (math.nan,), (True,))
+    arrays = (Numbers(np.full(6, value, dtype=kind)) for value in (0, 1, 7) for kind in ("?", "<i8", "<f4"))
+    for value in (*values, *arrays, Texts(b"", array("Q"))):
+        try:
+            _read(HEADER | {PREFIX + name: value})
+        except ModelError as error:
+            assert error.code in {Code.MODEL_KEY_VALUE, Code.MODEL_KEY_MISSING}  # noqa: PT017
+            assert max(map(len, (error.finding.message, error.finding.found or ""))) < 300  # noqa: PT017
+
+
+LAYERS = (0, 0, 0, 1, 0, 1)
+
+
+@pytest.mark.parametrize("kind", ["<u1", "<i8", "<f4", "<f8", "?"])
+def test_the_layer_map_is_of_integers(kind: str) -> None:
+    header = HEADER | {PREFIX + "attention.head_count_kv": Numbers(np.array(LAYERS, dtype=kind))}
+    if kind in {"<u1", "<i8"}:
+        assert _read(header).mla == tuple(map(bool, LAYERS))
+        return
+    with pytest.raises(ModelError, match="is no array of 6 zeros"):
+        _read(header)
+
+
+def test_a_rate_of_decay_above_nothing_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.gguf"
+    write_synthetic(preset("tiny"), path)
+    with open_weights(path) as weights:
+        assert weights.load("blk.0.ssm_a").max() < 0
+        info, file = weights.tensors["blk.0.ssm_a"], weights.file
+        where = path.read_bytes().find(file.view("blk.0.ssm_a").raw.tobytes())
+        assert info.storage is F32
+    with path.open("r+b") as out:
+        out.seek(where)
+        out.write(np.float32(5).tobytes())
+    with open_weights(path) as weights, pytest.raises(ModelError, match="a rate of decay above 0") as caught:
+        weights.load("blk.0.ssm_a")
+    assert caught.value.code is Code.MODEL_WEIGHT_VALUE
 
 
 def test_silently_optional_keys_are_optional_when_named() -> None:

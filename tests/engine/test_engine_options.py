@@ -174,7 +174,7 @@ def test_synth_names_the_option_that_does_not_go_with_the_others(run: Callable[.
         ("--hidden 100 --quant Q8_0", "--quant", "hidden: rows of 100 values cannot be stored as Q8_0: blocks of 32"),
         ("--preset tiny-q8 --hidden 100", "--hidden", "hidden: rows of 100 values cannot be stored"),
         ("--expert-quant IQ1_S", "--expert-quant", "expert_width: rows of 32 values cannot be stored as IQ1_S"),
-        ("--hidden 4194304 --layers 4096 --vocabulary 4194304", "OUT", "more than are free there"),
+        ("--hidden 4194304 --layers 4096 --vocabulary 1048576", "OUT", "more than are free there"),
     ):
         done = run("model", "synth", "new.gguf", *words.split())
         _refused(done, option, words)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
+from k3_ledger.engine.gguf.arrays import Numbers
 from k3_ledger.engine.synth import preset
-from k3_ledger.engine.tokenizer import Tokenizer, synthetic_vocabulary
-from k3_ledger.engine.tokenizer.bpe import byte_alphabet, decode_text, spell
+from k3_ledger.engine.tokenizer import Tokenizer, bpe, synthetic_vocabulary
+from k3_ledger.engine.tokenizer.bpe import TokenType, byte_alphabet, decode_text, spell
 from k3_ledger.engine.tokenizer.split import split_words
 from k3_ledger.schemas.errors import ModelError
 from k3_ledger.schemas.findings import Code
@@ -166,6 +169,24 @@ def test_special_ids_are_k3s_at_k3s_size() -> None:
         ("eos_token_id", 1024),
         ("eos_token_id", None),
         ("tokens", tuple(f"t{i}" for i in range(VOCABULARY))),
+        ("tokens", "text"),
+        ("token_type", (1.0,) * VOCABULARY),
+        ("token_type", (math.nan,) * VOCABULARY),
+        ("token_type", (math.inf,) * VOCABULARY),
+        ("token_type", (True,) * VOCABULARY),
+        ("token_type", ("1",) * VOCABULARY),
+        ("token_type", (1,) * (VOCABULARY - 1) + (9,)),
+        ("token_type", (1,) * (VOCABULARY - 1) + (-1,)),
+        ("token_type", (1,) * (VOCABULARY - 1) + (2**63,)),
+        ("token_type", (0,) * VOCABULARY),
+        ("token_type", 1),
+        ("eos_token_id", True),
+        ("eos_token_id", 1.0),
+        ("eos_token_id", -1),
+        ("bos_token_id", False),
+        ("add_bos_token", 1),
+        ("add_bos_token", "true"),
+        ("add_bos_token", (True,)),
     ],
 )
 def test_other_tokenizers_are_refused_by_key(key: str, value: Any) -> None:
@@ -175,3 +196,71 @@ def test_other_tokenizers_are_refused_by_key(key: str, value: Any) -> None:
         Tokenizer(header)
     assert caught.value.code is Code.TOKENIZER_UNSUPPORTED
     assert caught.value.finding.position.field == f"tokenizer.ggml.{key}"
+
+
+NUMPY = ["<u1", "<i1", "<u2", "<i2", "<u4", "<i4", "<u8", "<i8"]
+
+
+@pytest.mark.parametrize("kind", [*NUMPY, "<f4", "<f8", "?"])
+def test_kinds_of_tokens_are_integers_of_whichever_width(kind: str) -> None:
+    header = preset("tiny", vocabulary=VOCABULARY).header()
+    header["tokenizer.ggml.token_type"] = Numbers(np.array(header["tokenizer.ggml.token_type"], dtype=kind))
+    if kind in NUMPY:
+        assert set(Tokenizer(header).types) <= set(TokenType)
+        return
+    with pytest.raises(ModelError, match="no kind of token"):
+        Tokenizer(header)
+
+
+@pytest.mark.parametrize(
+    ("spelling", "says"),
+    [("漢", "stand for no byte"), ("a b", "stand for no byte"), ("\x00", "stand for no byte"), ("a", "alike")],
+)
+def test_a_token_without_bytes_of_its_own_is_refused(spelling: str, says: str) -> None:
+    """Of a token of text, that is: the marks of a vocabulary are spelled as they please."""
+    header = preset("tiny", vocabulary=VOCABULARY).header()
+    tokens = list(header["tokenizer.ggml.tokens"])  # type: ignore[arg-type]
+    at = tokens.index(spell(" the"))
+    header["tokenizer.ggml.tokens"] = (*tokens[:at], spelling, *tokens[at + 1 :])
+    with pytest.raises(ModelError, match=says) as caught:
+        Tokenizer(header)
+    assert caught.value.finding.position.field == "tokenizer.ggml.tokens"
+    types = list(header["tokenizer.ggml.token_type"])  # type: ignore[arg-type]
+    types[at] = TokenType.CONTROL
+    header["tokenizer.ggml.token_type"] = tuple(map(int, types))
+    if spelling != "a":
+        assert Tokenizer(header).decode([at]) == b""
+
+
+def test_more_tokens_than_are_taken_become_no_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bpe, "MAX_TOKENS", VOCABULARY - 1)
+    with pytest.raises(ModelError, match="at most 1023 are taken"):
+        Tokenizer(preset("tiny", vocabulary=VOCABULARY).header())
+
+
+@pytest.mark.parametrize("size", [260, 261, 300, 324, 512])
+def test_every_vocabulary_has_enough_text_for_prompts(size: int) -> None:
+    ordinary = Tokenizer(preset("tiny", vocabulary=size).header()).ordinary()
+    assert len(ordinary) >= 64
+    assert max(ordinary) < size - 4
+
+
+def test_a_vocabulary_without_text_is_drawn_from_as_it_is() -> None:
+    header = preset("tiny", vocabulary=VOCABULARY).header()
+    header["tokenizer.ggml.token_type"] = (int(TokenType.CONTROL),) * VOCABULARY
+    assert Tokenizer(header).ordinary() == list(range(VOCABULARY))
+
+
+@pytest.mark.parametrize("size", [260, 261])
+def test_the_smallest_vocabularies_are_read_by_both(size: int, llama: Callable[..., Any]) -> None:
+    """At 260 there is no merge at all."""
+    reader = llama("tiny", vocabulary=size)
+    text = "every byte é 漢 \n"
+    request = urllib.request.Request(
+        f"{reader.address}/tokenize", json.dumps({"content": text}).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request) as answer:
+        theirs = json.load(answer)["tokens"]
+    ours = Tokenizer(preset("tiny", vocabulary=size).header())
+    assert ours.encode(text) == theirs
+    assert ours.decode(theirs) == text.encode()

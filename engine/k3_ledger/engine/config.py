@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from k3_ledger.engine.gguf.header import ARRAYS
 from k3_ledger.schemas.errors import ModelError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -31,6 +32,9 @@ OPTIONAL_KEYS: Final = frozenset(
 )
 """Keys that may be named in ``allow_missing``, each with what stands in for it."""
 SIGMOID_GATING: Final = 2
+_STEEPEST: Final = 1e6
+"""Most of a factor that float32 has room beside: K3's are 4, 25 and 2.8."""
+_SHOWN: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +146,7 @@ class _Keys:
 
     def fail(self, name: str, message: str, found: object, code: Code = Code.MODEL_KEY_VALUE) -> NoReturn:
         key = f"{ARCHITECTURE}.{name}"
-        raise ModelError(code, f"{key} {message}", position=Position(field=key), found=repr(found))
+        raise ModelError(code, f"{key} {message}", position=Position(field=key), found=repr(found)[:_SHOWN])
 
     def get(self, name: str) -> Value | None:
         value = self.values.get(f"{ARCHITECTURE}.{name}")
@@ -154,7 +158,7 @@ class _Keys:
         value = self.get(name)
         if value is None and default is not None:
             return default
-        if isinstance(value, tuple) and len(set(value)) == 1:
+        if isinstance(value, ARRAYS) and len(value) > 0 and all(one == value[0] for one in value):
             value = value[0]
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             self.fail(name, f"is no integer from {low} to {high}", value)
@@ -176,7 +180,11 @@ class _Keys:
 
     def layer_map(self, layers: int) -> tuple[bool, ...]:
         value = self.get("attention.head_count_kv")
-        if not isinstance(value, tuple) or len(value) != layers or not set(value) <= {0, 1}:
+        if (
+            not isinstance(value, ARRAYS)
+            or len(value) != layers
+            or not all(type(item) is int and 0 <= item <= 1 for item in value)
+        ):
             self.fail("attention.head_count_kv", f"is no array of {layers} zeros (KDA) and ones (MLA)", value)
         return tuple(item == 1 for item in value)
 
@@ -201,10 +209,10 @@ def read_config(
     if architecture != ARCHITECTURE:
         raise ModelError(
             Code.MODEL_ARCHITECTURE,
-            f"architecture is {architecture!r}",
+            f"architecture is {architecture!r:.80}",
             position=Position(field="general.architecture"),
             expected=ARCHITECTURE,
-            found=str(architecture),
+            found=str(architecture)[:_SHOWN],
         )
     keys = _Keys(values, allow_missing)
     layers = keys.integer("block_count", high=4096)
@@ -215,7 +223,7 @@ def read_config(
         bound = keys.number("kda.gate_lower_bound", low=-64, high=0)
     scale = 1.0
     if keys.get("expert_weights_scale") is not None:
-        scale = keys.number("expert_weights_scale", low=0)
+        scale = keys.number("expert_weights_scale", low=0, high=_STEEPEST)
     config = K3Config(
         layers=layers,
         hidden=keys.integer("embedding_length"),
@@ -241,8 +249,8 @@ def read_config(
         renormalise=keys.boolean("expert_weights_norm"),
         expert_scale=scale,
         bank_stride=keys.integer("attn_res.block_size"),
-        situ_beta=keys.number("activation.situ_beta", low=0),
-        situ_linear_beta=keys.number("activation.situ_linear_beta"),
+        situ_beta=keys.number("activation.situ_beta", low=1 / _STEEPEST, high=_STEEPEST),
+        situ_linear_beta=keys.number("activation.situ_linear_beta", high=_STEEPEST),
         context=keys.integer("context_length", high=1 << 40),
     )
     _check(keys, config, embedding_rows)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from k3_ledger.engine.gguf.header import TensorInfo
 
 _EMBEDDING: Final = "token_embd.weight"
+_DECAY: Final = ".ssm_a"
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,21 @@ class Weights:
         return self.file.view(name)
 
     def load(self, name: str) -> Floats:
-        """A tensor as float32, finite."""
-        return dequantise(self.view(name))
+        """A tensor as float32, finite, and of the sign that it has by its meaning.
+
+        Raises:
+            ModelError: MODEL_WEIGHT_VALUE.
+        """
+        values = dequantise(self.view(name))
+        if name.endswith(_DECAY) and values.max() > 0:
+            raise ModelError(
+                Code.MODEL_WEIGHT_VALUE,
+                f"tensor {name!r} holds a rate of decay above 0: its state would grow without bound",
+                position=Position(source=self.file.paths[0].name, field=name),
+                expected="-exp(A), at most 0",
+                found=f"{values.max():.6g}",
+            )
+        return values
 
     def digest(self, cache: Path | None = None) -> str:
         """Lower-case hex SHA-256 of the file, or of its parts' digests in order when it is split; reads every byte."""

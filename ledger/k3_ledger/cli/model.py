@@ -95,7 +95,7 @@ def synth(
     layers: Annotated[int | None, typer.Option(min=1, max=4096, help="Number of layers.")] = None,
     experts: Annotated[int | None, typer.Option(min=1, max=1 << 16, help="Number of routed experts.")] = None,
     hidden: Annotated[int | None, typer.Option(min=1, max=1 << 24, help="Width of the residual stream.")] = None,
-    vocabulary: Annotated[int | None, typer.Option(min=260, max=1 << 22, help="Number of tokens.")] = None,
+    vocabulary: Annotated[int | None, typer.Option(min=260, max=1 << 20, help="Number of tokens.")] = None,
     quant: Annotated[str | None, typer.Option(help="Storage outside the routed experts: F32, BF16, Q8_0 …")] = None,
     expert_quant: Annotated[str | None, typer.Option(help="Storage of the routed experts: MXFP4, IQ1_S …")] = None,
     seed: Annotated[
@@ -205,6 +205,7 @@ def inspect(
     from k3_ledger.engine.describe import describe
 
     with _opened(path, allow_missing, allow_unknown) as weights:
+        weights.tokenizer()
         answer = describe(weights)
         if digest:
             answer["sha256"] = weights.digest()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from k3_ledger.engine.runner.flags import FLAGS, FlagSpec, resolve_flags
@@ -21,6 +23,18 @@ TAKES: dict[str, dict[str, object]] = {
 }
 GARBAGE = ("", " ", "yes", "True", "TRUE", " 1", "1 ", "01", "+1", "-1", "1.0", "0x1", "1_0", "None", "½", "\u0661")
 EVERY = pytest.mark.parametrize("spec", FLAGS, ids=[spec.name for spec in FLAGS])
+
+
+@pytest.fixture(autouse=True)
+def cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+
+
+@pytest.mark.parametrize("core", ["2", "9999", "1048577", "9" * 400])
+def test_a_core_that_is_not_there_is_refused_before_anything_is_started(core: str) -> None:
+    with pytest.raises(RunError) as caught:
+        resolve_flags({"core": core}, {})
+    assert caught.value.code is Code.RUN_FLAG
 
 
 def test_every_flag_is_covered_here() -> None:

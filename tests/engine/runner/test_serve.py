@@ -49,6 +49,7 @@ def test_an_engine_keeps_to_the_core_it_is_told(
     core: str, kept: list[tuple[int, set[int]]], weights: Callable[..., Weights], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[int, set[int]]] = []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3})
     monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: asked.append((process, cores)))
     Server(weights("tiny"), resolve_flags({"core": core}, {}).values)
     assert asked == kept

@@ -4,17 +4,20 @@ What is enforced: magic, byte order, version; every count and length against the
 :data:`MAX_HEADER_BYTES` of header, :data:`MAX_KEYS` keys and :data:`MAX_TENSORS` tensors; keys and tensor names
 once each; booleans 0 or 1; UTF-8; no nested arrays; alignment a power of two in range; tensors of 1 to 4
 dimensions whose sizes cannot overflow, placed one after another on the alignment and inside the file.
-What a key or a tensor means is the caller's business.
+What a key or a tensor means is the caller's business. What is kept of a header takes no more than about three times the
+bytes that it is long: arrays stay as they lie there.
 """
 
 from __future__ import annotations
 
 import math
+from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import numpy as np
 
+from k3_ledger.engine.gguf.arrays import Numbers, Texts
 from k3_ledger.engine.gguf.types import (
     DEFAULT_ALIGNMENT,
     MAGIC,
@@ -36,7 +39,8 @@ if TYPE_CHECKING:
 MAX_HEADER_BYTES: Final = 256 << 20
 """Bytes of header that are read at most: K3's own header, with 163,840 tokens and their merges, is under 8 MiB."""
 MAX_KEYS: Final = 65_536
-MAX_TENSORS: Final = 1 << 20
+MAX_TENSORS: Final = 1 << 17
+"""Each becomes an object: 4096 layers have fewer."""
 MAX_ITEMS: Final = 1 << 22
 """Elements of one array."""
 MAX_KEY_BYTES: Final = 65_535
@@ -47,8 +51,9 @@ _MIN_TENSOR: Final = 8 + 4 + 8 + 4 + 8
 _NUMPY: Final = {kind: np.dtype(packer.format) for kind, packer in SCALARS.items()}
 
 Scalar = int | float | bool | str
-Value = Scalar | tuple[Scalar, ...]
-"""A header value; arrays are tuples of one type."""
+Value = Scalar | Numbers | Texts | tuple[Scalar, ...]
+"""A header value. Arrays of one type are tuples where they are made, and lie as in the file where they are read."""
+ARRAYS: Final = (Numbers, Texts, tuple)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +77,14 @@ class TensorInfo:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """One file's header. ``data_offset`` is where its data section starts."""
+    """One file's header. ``data_offset`` is where its data section starts; ``size`` is how many bytes it is long."""
 
     version: int
     alignment: int
     values: Mapping[str, Value]
     tensors: Mapping[str, TensorInfo]
     data_offset: int
+    size: int
 
 
 class _Cursor:
@@ -152,21 +158,34 @@ class _Cursor:
             return self.boolean(what)
         return self.scalar(kind, what)
 
-    def array(self, what: str) -> tuple[Scalar, ...]:
+    def array(self, what: str) -> Numbers | Texts:
         kind = self.kind(f"elements of {what}")
         length = self.count(f"length of {what}")
         if kind is ValueType.ARRAY:
             self.fail(Code.GGUF_VALUE, f"{what} is an array of arrays")
         if length > MAX_ITEMS:
             self.fail(Code.GGUF_LENGTH, f"{what} has {length} elements", expected=f"at most {MAX_ITEMS}")
-        if kind in {ValueType.STRING, ValueType.BOOL}:
-            self.need(length * (8 if kind is ValueType.STRING else 1), what)
-            return tuple(self.one(kind, f"{what}[{i}]") for i in range(length))
+        if kind is ValueType.STRING:
+            return self.texts(length, what)
         size = SCALARS[kind].size
         self.need(length * size, what)
-        out = np.frombuffer(self.data[self.at : self.at + length * size], dtype=_NUMPY[kind])
+        # Copied: nobody writes to it any more, and the file can be closed.
+        out = np.frombuffer(bytes(self.data[self.at : self.at + length * size]), dtype=_NUMPY[kind])
+        if kind is ValueType.BOOL:
+            if wrong := np.flatnonzero(out > 1)[:1].tolist():
+                self.at += wrong[0]
+                self.boolean(f"{what}[{wrong[0]}]")
+            out = out.astype(np.bool_)
         self.at += length * size
-        return tuple(out.tolist())
+        return Numbers(out)
+
+    def texts(self, length: int, what: str) -> Texts:
+        self.need(length * 8, what)
+        begin, starts = self.at, array("Q")
+        for index in range(length):
+            starts.append(self.at - begin)
+            self.text(f"{what}[{index}]", MAX_HEADER_BYTES)
+        return Texts(bytes(self.data[begin : self.at]), starts)
 
 
 def _preamble(cursor: _Cursor) -> tuple[int, int, int]:
@@ -282,4 +301,4 @@ def parse_header(data: memoryview, source: str = "model") -> Header:
     data_offset = -(-cursor.at // alignment) * alignment
     if tensors:
         _place(cursor, tensors, alignment, data_offset)
-    return Header(version, alignment, values, tensors, data_offset)
+    return Header(version, alignment, values, tensors, data_offset, cursor.at)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
 
+from k3_ledger.engine.gguf.header import ARRAYS
 from k3_ledger.engine.gguf.types import DEFAULT_ALIGNMENT, MAGIC, SCALARS, Storage, ValueType
 
 if TYPE_CHECKING:
@@ -62,11 +63,11 @@ def _scalar(kind: ValueType, value: Scalar) -> bytes:
 
 
 def _value(value: Value) -> bytes:
-    if not isinstance(value, tuple):
+    if not isinstance(value, ARRAYS):
         kind = _type_of(value)
         return struct.pack("<I", kind) + _scalar(kind, value)
-    assert value, "an empty array has no type"
-    kind = _type_of(value[0])
+    # Of an array without elements no reader sees more than its length: merges may be none.
+    kind = _type_of(value[0]) if value else ValueType.STRING
     if kind is ValueType.UINT32:
         kind = ValueType.INT32  # the format's readers take token types and layer maps as INT32
     head = struct.pack("<IIQ", ValueType.ARRAY, kind, len(value))

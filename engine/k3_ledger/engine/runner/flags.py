@@ -6,6 +6,7 @@ line wins. Booleans take ``1``, ``0``, ``true`` and ``false``; anything else is 
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,7 +37,7 @@ def _core(text: str) -> int | None:
     if text == "any":
         return None
     value = int(text)
-    if not 0 <= value <= _MOST or text != str(value):
+    if value not in os.sched_getaffinity(0) or text != str(value):
         raise ValueError(text)
     return value
 
@@ -88,7 +89,13 @@ FLAGS: Final[tuple[FlagSpec, ...]] = (
     ),
     FlagSpec("backend", "auto", _one_of("auto", "naive", "triton"), "auto, naive or triton", "which kernels run"),
     FlagSpec("packed", "0", _boolean, "1, 0, true or false", "keep routed experts as they are stored"),
-    FlagSpec("core", "any", _core, "any, or the number of a CPU core", "core it keeps to once it has loaded"),
+    FlagSpec(
+        "core",
+        "any",
+        _core,
+        "any, or the number of a CPU core that this process may use",
+        "core it keeps to once it has loaded",
+    ),
     FlagSpec("threads", "1", _positive, f"an integer from 1 to {_MOST}", "threads of torch on the CPU"),
 )
 _BY_NAME: Final = {spec.name: spec for spec in FLAGS}

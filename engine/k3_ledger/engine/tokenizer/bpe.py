@@ -10,8 +10,9 @@ import codecs
 import enum
 import itertools
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
+from k3_ledger.engine.gguf.header import ARRAYS
 from k3_ledger.engine.tokenizer.split import split_words
 from k3_ledger.schemas.errors import ModelError
 from k3_ledger.schemas.findings import Code
@@ -35,6 +36,13 @@ class TokenType(enum.IntEnum):
     USER_DEFINED = 4
     UNUSED = 5
     BYTE = 6
+
+
+MAX_TOKENS: Final = 1 << 20
+"""Most tokens, and most merges: K3 has 163,840. Each becomes an object."""
+_TYPES: Final = frozenset(map(int, TokenType))
+_ENOUGH: Final = 64
+"""Tokens from which prompts of any length can be drawn that differ."""
 
 
 @cache
@@ -93,18 +101,18 @@ class Tokenizer:
 
     def __init__(self, values: Mapping[str, Value]) -> None:
         self._values = values
-        if (model := values.get("tokenizer.ggml.model")) != MODEL:
-            self._fail("tokenizer.ggml.model", f"is {model!r}, not {MODEL!r}")
-        if (pre := values.get("tokenizer.ggml.pre")) != PRE:
-            self._fail("tokenizer.ggml.pre", f"is {pre!r}, not {PRE!r}")
+        for key, wanted in (("tokenizer.ggml.model", MODEL), ("tokenizer.ggml.pre", PRE)):
+            if (found := values.get(key)) != wanted:
+                self._fail(key, f"is {found!r:.80}, not {wanted!r}")
         self.tokens = self._strings("tokenizer.ggml.tokens")
         self._ranks = self._merges(self._strings("tokenizer.ggml.merges"))
         self.types = self._token_types()
         self._ids = {token: index for index, token in enumerate(self.tokens)}
+        self._check_spellings()
         self.bos = self._special("bos_token_id")
         self.eos = self._special("eos_token_id")
         self.pad = self._special("padding_token_id")
-        self.add_bos = values.get("tokenizer.ggml.add_bos_token", False) is True
+        self.add_bos = self._boolean("add_bos_token")
         self._words: dict[str, tuple[int, ...]] = {}
         self._marks = self._marked(TokenType.USER_DEFINED)
         self._all_marks = self._marked(TokenType.USER_DEFINED, TokenType.CONTROL)
@@ -112,14 +120,26 @@ class Tokenizer:
         if missing:
             self._fail("tokenizer.ggml.tokens", f"has no token for byte 0x{missing[0]:02x}")
 
-    def _fail(self, key: str, message: str) -> None:
+    def _fail(self, key: str, message: str) -> NoReturn:
         raise ModelError(Code.TOKENIZER_UNSUPPORTED, f"{key} {message}", position=Position(field=key))
 
     def _strings(self, key: str) -> tuple[str, ...]:
         value = self._values.get(key)
-        if not isinstance(value, tuple) or not all(isinstance(item, str) for item in value):
+        if not isinstance(value, ARRAYS) or not all(isinstance(item, str) for item in value):
             self._fail(key, "is missing or is no array of strings")
-        return tuple(str(item) for item in value) if isinstance(value, tuple) else ()
+        if len(value) > MAX_TOKENS:
+            self._fail(key, f"has {len(value)} elements, where at most {MAX_TOKENS} are taken")
+        return tuple(str(item) for item in value)
+
+    def _check_spellings(self) -> None:
+        """Every token is spelled in its own way, and those that are text in the byte alphabet: each has its bytes."""
+        if len(self._ids) != len(self.tokens):
+            twice = next(index for index, token in enumerate(self.tokens) if self._ids[token] != index)
+            self._fail("tokenizer.ggml.tokens", f"spells {twice} and {self._ids[self.tokens[twice]]} alike")
+        alphabet = _bytes_of_alphabet().keys()
+        for index, token in enumerate(self.tokens):
+            if self.types[index] == TokenType.NORMAL and not alphabet >= set(token):
+                self._fail("tokenizer.ggml.tokens", f"spells {index} with characters that stand for no byte")
 
     def _merges(self, lines: Iterable[str]) -> dict[tuple[str, str], int]:
         ranks: dict[tuple[str, str], int] = {}
@@ -131,18 +151,27 @@ class Tokenizer:
         return ranks
 
     def _token_types(self) -> tuple[int, ...]:
-        value = self._values.get("tokenizer.ggml.token_type")
-        if not isinstance(value, tuple) or len(value) != len(self.tokens):
-            self._fail("tokenizer.ggml.token_type", "is missing or of another length than the tokens")
-            return ()
+        key = "tokenizer.ggml.token_type"
+        value = self._values.get(key)
+        if not isinstance(value, ARRAYS) or len(value) != len(self.tokens):
+            self._fail(key, "is missing or of another length than the tokens")
+        for index, item in enumerate(value):
+            if type(item) is not int or item not in _TYPES:
+                self._fail(key, f"says {item!r:.80} of token {index}, which is no kind of token")
         return tuple(int(item) for item in value)
 
     def _special(self, name: str) -> int:
         key = f"tokenizer.ggml.{name}"
         value = self._values.get(key)
-        if not isinstance(value, int) or not 0 <= value < len(self.tokens):
-            self._fail(key, f"is {value!r}")
-            return -1
+        if type(value) is not int or not 0 <= value < len(self.tokens):
+            self._fail(key, f"is {value!r:.80}")
+        return value
+
+    def _boolean(self, name: str) -> bool:
+        key = f"tokenizer.ggml.{name}"
+        value = self._values.get(key, False)
+        if not isinstance(value, bool):
+            self._fail(key, f"is {value!r:.80}, no boolean")
         return value
 
     def _marked(self, *kinds: TokenType) -> tuple[tuple[str, int], ...]:
@@ -151,9 +180,12 @@ class Tokenizer:
         return tuple(sorted(found, key=lambda item: (-len(item[0]), item[1])))
 
     def ordinary(self) -> list[int]:
-        """Ids of tokens that are text of more than one byte: what random prompts are drawn from."""
-        normal = (i for i, kind in enumerate(self.types) if kind == TokenType.NORMAL)
-        return [i for i in normal if len(self.tokens[i]) > 1] or list(range(len(self.tokens)))
+        """Ids of tokens that are text of more than one byte, or of any length where those are few: for prompts."""
+        normal = [i for i, kind in enumerate(self.types) if kind == TokenType.NORMAL]
+        longer = [i for i in normal if len(self.tokens[i]) > 1]
+        if len(longer) >= _ENOUGH:
+            return longer
+        return normal if len(normal) >= _ENOUGH else list(range(len(self.tokens)))
 
     def encode(self, text: str | bytes, *, special: bool = False) -> list[int]:
         """Ids of ``text``, without ``bos``.
