@@ -8,7 +8,9 @@ import tarfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from docs.examples.made_up_intel import AT
 
+from k3_ledger.schemas.moments import format_time
 from tests.ledgers import canonical
 from tests.verify.tee.receipts import Attested
 from tests.verify.tee.tokens import answer, key_set
@@ -59,6 +61,23 @@ def test_an_answer_to_it_makes_a_receipt_that_verifies(
     done = run("verify", ledger, "--trust", "trust.toml", "--root-key", "root.pub.pem")
     assert "13 attestations pass         1 checked" in done.out
     assert done.code == 0
+
+
+def test_a_live_token_verifies_at_the_receipt_s_time_and_while_it_is_valid(
+    run: Any, bundle: Path, made: Attested, ledger: Path, tmp_path: Path
+) -> None:
+    """The nonce is known when the run has ended: every token that is asked for begins after the receipt's own time."""
+    live = {"iat": AT + 1800, "nbf": AT + 1800, "exp": AT + 5400}
+    (tmp_path / "answer.json").write_text(json.dumps(answer(made.digest, overall=live, device=live)))
+    assert run("bundle", "attest", bundle, "--token", "answer.json").code == 0
+    assert run("seal", bundle, "--ledger", ledger, "--key", "runner.pem").code == 0
+    (tmp_path / "service").mkdir()
+    (tmp_path / "service" / "nvidia-jwks.json").write_bytes(key_set())
+    (tmp_path / "trust.toml").write_text('[attestation]\ntrust_dir = "service"\nkinds = ["nvidia"]\n')
+    for at, exit_code in (("receipt", 0), (AT + 3600, 0), (AT, 1), (AT + 5401, 1)):
+        when = at if isinstance(at, str) else format_time(at)
+        done = run("verify", ledger, "--trust", "trust.toml", "--root-key", "root.pub.pem", "--at", when)
+        assert (done.code, "K3L-TOKEN-EXPIRED" in done.out) == (exit_code, exit_code == 1), when
 
 
 @pytest.mark.parametrize(

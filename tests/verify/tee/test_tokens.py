@@ -36,6 +36,42 @@ def test_tokens_that_hold_pass(certificate: bool) -> None:
     assert checked(answer(DIGEST, device={"measres": "comparison-successful"})) == (Outcome.PASS, set())
 
 
+LIVE = {"iat": AT + 1800, "nbf": AT + 1800, "exp": AT + 5400}
+"""A token that was asked for when the run had ended, half an hour after it began."""
+
+
+@pytest.mark.parametrize(
+    ("period", "begun", "otherwise"),
+    [
+        (LIVE, True, False),
+        ({**LIVE, "nbf": AT + 1700}, True, False),
+        ({"iat": AT - 9, "nbf": AT - 9, "exp": AT}, True, True),
+        ({"iat": AT - 9, "nbf": AT - 9, "exp": AT - 1}, False, False),
+        ({"iat": AT + 9, "nbf": AT + 9, "exp": AT + 8}, False, False),
+    ],
+    ids=["live", "dated back", "ends as the run begins", "ended before the run", "no period"],
+)
+@pytest.mark.parametrize("which", ["overall", "device"])
+def test_a_token_is_asked_for_when_the_run_has_ended(
+    period: dict[str, int], begun: bool, otherwise: bool, which: str
+) -> None:
+    data = json.dumps(answer(DIGEST, **{which: period})).encode()
+    for judged, holds in ((True, begun), (False, otherwise)):
+        outcome, findings = check_tokens(data, load_keys(key_set()), AT, DIGEST, begun=judged)
+        assert (outcome, {one.code for one in findings}) == (
+            (Outcome.PASS, set()) if holds else (Outcome.FAIL, {Code.TOKEN_EXPIRED})
+        )
+
+
+def test_a_token_to_a_nonce_that_is_no_receipt_s_digest_binds_nothing() -> None:
+    """A tool that picks a nonce by itself gives a token that is genuine, fresh, and about no receipt."""
+    for nonce in (bytes(32), DIGEST[::-1], b"a live nonce of 32 random bytes!"):
+        assert checked(answer(nonce, overall=LIVE, device=LIVE), at=AT + 1800) == (Outcome.FAIL, {Code.TOKEN_BINDING})
+    for spelled in (DIGEST.hex().upper(), "0x" + DIGEST.hex(), [DIGEST.hex()]):
+        given = answer(DIGEST, device={"eat_nonce": spelled})
+        assert checked(given) == (Outcome.FAIL, {Code.TOKEN_BINDING})
+
+
 def test_a_token_without_a_beginning_begins_when_it_was_issued() -> None:
     given = answer(DIGEST, overall={"nbf": AT - 5})
     assert checked(given)[0] is Outcome.PASS

@@ -138,6 +138,7 @@ def _check_tokens(
     findings += why
     if data is None:
         return Outcome.NOT_CHECKED
-    outcome, found = check_tokens(data, keys, policy.judged_at(receipt.started), receipt.digest, place.at(TOKEN))
+    at, begun = policy.judged_at(receipt.started), policy.at == "receipt"
+    outcome, found = check_tokens(data, keys, at, receipt.digest, place.at(TOKEN), begun=begun)
     findings += found
     return outcome

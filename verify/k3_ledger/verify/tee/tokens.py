@@ -6,9 +6,12 @@ the keys come from ``nvidia-jwks.json`` (RFC 7517) in the trust directory.
 
 1. each token has three parts, ES384 in its header, and a signature that verifies under the key of its name;
 2. the overall token names the digest of every device's token, and no device is left over;
-3. the chosen time lies in each token's period;
+3. the chosen time lies in each token's period; where it is the receipt's own, the period ends after the run began;
 4. the service says that the evidence held: overall, and for each device;
 5. every nonce is the digest of the receipt's bare bundle, in lower-case hexadecimal as it was asked for.
+
+The digest is known when the run has ended, and not before: it covers the figures. So a token is younger than the bundle
+that it is bound to, and no old one can be used again; and a token begins after the time that its receipt states.
 """
 
 from __future__ import annotations
@@ -101,7 +104,7 @@ def _decode(text: str) -> bytes:
 
 
 def check_tokens(
-    data: bytes, keys: Keys, at: int, digest: bytes, position: Position = NOWHERE
+    data: bytes, keys: Keys, at: int, digest: bytes, position: Position = NOWHERE, *, begun: bool = False
 ) -> tuple[Outcome, list[Finding]]:
     """Verify the service's answer.
 
@@ -111,11 +114,12 @@ def check_tokens(
         at: seconds since 1970 at which the tokens must be valid.
         digest: what the nonces must be.
         position: where the answer stands, for findings.
+        begun: whether ``at`` is when the run began, behind which its tokens were asked for.
     """
     findings: list[Finding] = []
     try:
         overall, devices = _split(data)
-        findings += _check(overall, devices, keys, at, digest)
+        findings += _check(overall, devices, keys, at, digest, begun=begun)
     except AttestationError as error:
         findings.append(error.finding)
     placed = [Finding(f.code, f.message, position, f.expected, f.found) for f in findings]
@@ -147,7 +151,9 @@ def _split(data: bytes) -> tuple[str, dict[str, str]]:
             raise AttestationError(Code.TOKEN_MALFORMED, "not an overall token and a token for each device")
 
 
-def _check(overall: str, devices: Mapping[str, str], keys: Keys, at: int, digest: bytes) -> Iterator[Finding]:
+def _check(
+    overall: str, devices: Mapping[str, str], keys: Keys, at: int, digest: bytes, *, begun: bool
+) -> Iterator[Finding]:
     top = _open(overall, keys)
     opened = [("overall", top), *((name, _open(token, keys)) for name, token in devices.items())]
     wanted = {name: ["DIGEST", ["SHA-256", sha256(token.encode()).hexdigest()]] for name, token in devices.items()}
@@ -155,7 +161,7 @@ def _check(overall: str, devices: Mapping[str, str], keys: Keys, at: int, digest
         yield Finding(Code.TOKEN_SIGNATURE, "the devices' tokens are not those that the overall token names")
     for name, claims in opened:
         first, last = claims.get("nbf", claims.get("iat")), claims.get("exp")
-        if not (_is_second(first) and _is_second(last) and first <= at <= last):
+        if not (_is_second(first) and _is_second(last) and first <= (last if begun else at) and at <= last):
             message, period = f"token {name} is not valid then", f"{first} to {last}"[:80]
             yield Finding(Code.TOKEN_EXPIRED, message, expected=period, found=format_time(at))
         held = claims.get("x-nvidia-overall-att-result") is True if claims is top else claims.get("measres") in _HELD
