@@ -241,6 +241,13 @@ def test_a_hidden_quote_beside_one_that_is_checked_is_named_and_a_copy_of_it_is_
     assert (step(failed), failed.exit_code) == ((1, 1, 0), ExitCode.FALSE), "what is false stays so"
 
 
+def test_beside_a_quote_that_holds_an_artifact_that_is_not_here_changes_nothing(imported: Any) -> None:
+    _, blobs = imported()
+    receipt = next(data for data in blobs.values() if b'"quote_b64"' in data)
+    report = judged_beside(receipt, b"a log's text", here=False, attestation="tdx-quote")
+    assert (step(report), Code.IMPORT_QUOTE_OPEN in report.counts) == ((1, 0, 0), False)
+
+
 def test_an_artifact_that_is_not_here_may_carry_a_quote() -> None:
     report = judged_beside(b"{}", b"a log's text", here=False)
     assert (step(report), report.counts[Code.IMPORT_QUOTE_OPEN]) == ((0, 0, 1), 1)
