@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from k3_ledger.cli.kinds import Kind, looks_like
-from k3_ledger.cli.memory import tree_size
+from k3_ledger.cli.memory import Memory, parse_memory, tree_size
 from tests.ledgers import ROOT, RUNNER, Builder, Key, genesis_body, key_body, run_body, sign_head, small_ledger
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def speed(run, tmp_path):
 
 def remembered(path: Path) -> bytes:
     value = json.loads(path.read_bytes())
-    more = {"enrolments"} if value["schema"] == "k3-ledger/memory/2" else set()
+    more = {"enrolments", "sha256"} if value["schema"] == "k3-ledger/memory/3" else set()
     assert set(value) == {"schema", "note", "unmoved_since"} | more
     note: str = value["note"]
     return note.encode()
@@ -585,7 +585,7 @@ def test_a_memory_of_the_first_version_gets_what_it_lacks(run, speed, tmp_path):
     small_ledger().write(speed)
     assert run(*VERIFY).code == 0
     value = json.loads((tmp_path / "memory").read_text())
-    assert (value["schema"], value["unmoved_since"]) == ("k3-ledger/memory/2", "2026-06-01T00:00:00Z")
+    assert (value["schema"], value["unmoved_since"]) == ("k3-ledger/memory/3", "2026-06-01T00:00:00Z")
     assert [line.encode() + b"\n" for line in value["enrolments"]] == small_ledger().lines[:2]
     kept = (tmp_path / "memory").read_bytes()
     assert run(*VERIFY).code == 0
@@ -594,14 +594,96 @@ def test_a_memory_of_the_first_version_gets_what_it_lacks(run, speed, tmp_path):
     assert "[K3L-FORK]" in run(*VERIFY).out
 
 
-@pytest.mark.parametrize("enrolments", [7, ["x", 7], None, {}, "text"])
-def test_a_memory_whose_enrolments_are_none_is_unreadable_or_proves_nothing(run, speed, tmp_path, enrolments):
+LINES = [line[:-1].decode() for line in small_ledger().lines[:2]]
+DAMAGED_ENTRIES = {
+    "a number": 7,
+    "nothing": None,
+    "a map": {},
+    "text": "text",
+    "one that is no text": [LINES[0], 7],
+    "one that is no line": [LINES[0], "x"],
+    "one that is cut": [LINES[0], LINES[1][:-1]],
+    "one that is no entry": [LINES[0], LINES[1].replace('"kind":"key"', '"kind":"kex"')],
+    "one flipped bit": [LINES[0], LINES[1].replace("2026", "2027")],
+    "the first is lost": LINES[1:],
+    "the last is lost": LINES[:1],
+    "all are lost": [],
+    "another order": LINES[::-1],
+}
+UNSEEN = {"one flipped bit", "the first is lost", "the last is lost", "all are lost", "another order"}
+"""What the second version, which has no digest, cannot tell from what was written."""
+
+
+def second_version(**changes: object) -> str:
+    note = small_ledger().head().decode()
+    value = {"schema": "k3-ledger/memory/2", "note": note, "unmoved_since": EARLY, "enrolments": LINES, **changes}
+    return json.dumps(value)
+
+
+@pytest.mark.parametrize("name", DAMAGED_ENTRIES)
+@pytest.mark.parametrize("log", ["the log itself", "a thief's"])
+def test_a_memory_whose_entries_are_damaged_is_said_and_stops(run, speed, tmp_path, name, log):
     assert run(*VERIFY).code == 0
-    value = json.loads((tmp_path / "memory").read_text()) | {"enrolments": enrolments}
-    (tmp_path / "memory").write_text(json.dumps(value))
-    show(speed, rewritten())
+    value = json.loads((tmp_path / "memory").read_text()) | {"enrolments": DAMAGED_ENTRIES[name]}
+    damaged = json.dumps(value)
+    for text in (damaged, second_version(enrolments=DAMAGED_ENTRIES[name])):
+        if text != damaged and name in UNSEEN:
+            continue
+        (tmp_path / "memory").write_text(text)
+        if log == "a thief's":
+            show(speed, rewritten())
+        done = run(*VERIFY)
+        assert (done.code, "[K3L-MEMORY-UNREADABLE]" in done.out) == (3, True)
+        assert not any(word in done.out for word in ("K3L-ROLLBACK", "K3L-FORK", "K3L-HEAD-FROZEN", "FOREIGN"))
+        assert (tmp_path / "memory").read_text() == text
+        assert not (tmp_path / "memory.evidence").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"unmoved_since": "2999-01-01T00:00:00Z"}, {"sha256": "0" * 64}, {"sha256": 7}, {"sha256": ...}, {"x": 1}],
+)
+def test_a_memory_of_which_anything_else_was_changed_is_unreadable_as_well(run, speed, tmp_path, change):
+    assert run(*VERIFY).code == 0
+    value = json.loads((tmp_path / "memory").read_text()) | change
+    (tmp_path / "memory").write_text(json.dumps({name: held for name, held in value.items() if held is not ...}))
     done = run(*VERIFY)
-    assert (done.code, "[K3L-FORK]" in done.out) == (3, False)
+    assert (done.code, "[K3L-MEMORY-UNREADABLE]" in done.out) == (3, True)
+
+
+def test_no_flipped_bit_of_a_memory_makes_another_memory(run, speed, tmp_path):
+    assert run(*VERIFY).code == 0
+    whole = (tmp_path / "memory").read_bytes()
+    known = parse_memory(whole)
+    assert known.sealed
+    assert len(known.enrolments) == 2
+    for at in range(len(whole)):
+        flipped = bytearray(whole)
+        flipped[at] ^= 1 << at % 8
+        assert parse_memory(bytes(flipped)) in (known, Memory(bytes(flipped), None))
+
+
+@pytest.mark.parametrize("name", sorted(UNSEEN))
+def test_a_memory_of_the_second_version_is_written_anew_by_the_log_itself(run, speed, tmp_path, name):
+    (tmp_path / "memory").write_text(second_version(enrolments=DAMAGED_ENTRIES[name]))
+    assert run(*VERIFY).code == 0
+    known = parse_memory((tmp_path / "memory").read_bytes())
+    assert (known.sealed, [line.decode() for line in known.enrolments]) == (True, LINES)
+    assert json.loads((tmp_path / "memory").read_text())["unmoved_since"] == EARLY
+    show(speed, rewritten())
+    assert "[K3L-FORK]" in run(*VERIFY).out
+
+
+def test_a_memory_of_the_second_version_stays_as_it_is_while_an_older_head_is_shown(run, speed, tmp_path):
+    grown = Builder(small_ledger().lines[:]).runs(3)
+    text = second_version(note=grown.head().decode())
+    (tmp_path / "memory").write_text(text)
+    grown.write(speed)
+    (speed / "checkpoint").write_bytes(small_ledger().head())
+    done = run(*VERIFY)
+    assert (done.code, (tmp_path / "memory").read_text()) == (0, text)
+    show(speed, rewritten())
+    assert "[K3L-FORK]" in run(*VERIFY).out, "what is whole in it counts"
 
 
 def test_a_bare_note_beside_a_memory_is_judged_by_the_entries_that_the_memory_keeps(run, speed, tmp_path):

@@ -1,9 +1,11 @@
 """The reader's own memory of a log: its last verified head, since when it has not moved, and evidence against it.
 
-A memory file is JSON with the signed note, a time of the reader's clock and the entries that show who made the note's
-signer a log key; one of the first version, without these, is read as well. It belongs to the reader alone. A damaged
-memory is handed to the verifier as it is, which then says so: it is no first visit, and no accusation either. What is
-no memory at all, a signed head, a key or anything else, is refused: not believed, not written over, not moved.
+A memory file is JSON with the signed note, a time of the reader's clock, the entries that show who made the note's
+signer a log key, and a digest of all that: the note alone is signed, so a bad disk could otherwise take the time or
+the entries away unseen. Files of the first two versions, without digest, are read as well; a verification that holds
+writes one of an older version anew. It belongs to the reader alone. A damaged memory is handed to the verifier as it
+is, which then says so: it is no first visit, and no accusation either. What is no memory at all, a signed head, a key or
+anything else, is refused: not believed, not written over, not moved.
 """
 
 from __future__ import annotations
@@ -20,9 +22,11 @@ import typer
 
 from k3_ledger.cli.files import create_file, replace_file, unwritable
 from k3_ledger.cli.given import MEMORY, given, refuse
+from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.note import MAX_NOTE
 from k3_ledger.ledger.regular import read_small
 from k3_ledger.schemas import canonical
+from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.moments import format_time, parse_time
@@ -34,8 +38,13 @@ if TYPE_CHECKING:
     from k3_ledger.verify.freshness import Clock
     from k3_ledger.verify.report import Report
 
-SCHEMA: Final = "k3-ledger/memory/2"
-_FIRST: Final = "k3-ledger/memory/1"
+SCHEMA: Final = "k3-ledger/memory/3"
+_MEMBERS: Final = {
+    "k3-ledger/memory/1": {"schema", "note", "unmoved_since"},
+    "k3-ledger/memory/2": {"schema", "note", "unmoved_since", "enrolments"},
+    SCHEMA: {"schema", "note", "unmoved_since", "enrolments", "sha256"},
+}
+"""Members of a memory file, by its schema."""
 _MAX: Final = 4 * MAX_NOTE
 """Longest memory file that is read, in bytes."""
 _LIMITS: Final = replace(canonical.DEFAULT_LIMITS, max_bytes=_MAX, max_string=MAX_NOTE)
@@ -61,11 +70,13 @@ class Memory:
         note: the signed head; where the file is damaged, its bytes as they are.
         unmoved_since: since when no larger head was shown, in seconds since the Epoch; None where that is not known.
         enrolments: lines that enrol the note's signer (:mod:`k3_ledger.verify.vouched`); none where that is not known.
+        sealed: whether a digest says that all this is what was written.
     """
 
     note: bytes
     unmoved_since: int | None
     enrolments: tuple[bytes, ...] = ()
+    sealed: bool = False
 
 
 def read_memory(path: Path) -> Memory | None:
@@ -94,13 +105,22 @@ def parse_memory(data: bytes) -> Memory:
         return Memory(data, None)
     try:
         value: Any = canonical.parse_value(data, limits=_LIMITS)  # refuses a name that stands twice
-        more = {"enrolments"} if value["schema"] == SCHEMA else set()
-        if value["schema"] not in (SCHEMA, _FIRST) or set(value) != {"schema", "note", "unmoved_since", *more}:
+        sealed, lines = value["schema"] == SCHEMA, value.get("enrolments", [])
+        if set(value) != _MEMBERS[value["schema"]] or type(lines) is not list:
             return Memory(data, None)
-        lines = tuple(line.encode() for line in value.get("enrolments", ()))
-        return Memory(value["note"].encode(), parse_time(value["unmoved_since"]), lines)
+        if sealed and value.pop("sha256") != _digest(value):
+            return Memory(data, None)
+        kept = tuple(line.encode() for line in lines)
+        for line in kept:
+            decode(parse_line(line).entry)
+        return Memory(value["note"].encode(), parse_time(value["unmoved_since"]), kept, sealed)
     except (LedgerError, ValueError, KeyError, TypeError, AttributeError):
         return Memory(data, None)
+
+
+def _digest(value: dict[str, Any]) -> str:
+    """Digest of the members of a memory file, in their one spelling."""
+    return sha256(canonical.format(value, limits=_LIMITS)).hexdigest()
 
 
 def keep_head(
@@ -157,18 +177,18 @@ def _keep(path: Path, known: Memory | None, shown: Memory) -> None:
     assert shown.unmoved_since is not None, "the reader's clock says"
     since, note, enrolments = shown.unmoved_since, shown.note, shown.enrolments
     if known is not None and tree_size(note) <= tree_size(known.note):
-        complete = known.enrolments or known.note != note or not enrolments
-        if known.unmoved_since is not None and complete:
+        if known.unmoved_since is not None and (known.sealed or known.note != note):
             return
         since = since if known.unmoved_since is None else known.unmoved_since
         if known.note != note:
             note, enrolments = known.note, known.enrolments
-    value = {
+    value: dict[str, Any] = {
         "schema": SCHEMA,
         "note": note.decode(),
         "unmoved_since": format_time(since),
         "enrolments": [line.decode() for line in enrolments],
     }
+    value["sha256"] = _digest(value)
     data = json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n"
     replace_file(path, data, hint=_HINT)
 
