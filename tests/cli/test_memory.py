@@ -569,6 +569,20 @@ def test_a_root_thiefs_rewrite_is_a_fork_and_what_proves_it_is_kept(run, speed, 
     assert (tmp_path / "memory").read_bytes() == before
 
 
+def test_a_head_that_is_remembered_alone_is_said_to_be(run, speed, tmp_path, monkeypatch):
+    assert "remembered without the entries" not in run(*VERIFY).err
+    monkeypatch.setattr("k3_ledger.verify.vouched.MAX_ENROLMENTS", 100)
+    (tmp_path / "memory").unlink()
+    done = run(*VERIFY)
+    assert (done.code, "remembered without the entries" in done.err) == (0, True)
+    assert parse_memory((tmp_path / "memory").read_bytes()).enrolments == ()
+    assert "remembered without the entries" not in run(*VERIFY).err
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    show(speed, rewritten())
+    assert (run(*VERIFY).code, "[K3L-FORK]" in run(*VERIFY).out) == (3, False)
+
+
 @pytest.mark.parametrize("how", ["--memory", "--expect-head"])
 def test_a_strangers_log_of_the_same_name_is_no_fork(run, speed, tmp_path, how):
     assert run(*VERIFY).code == 0

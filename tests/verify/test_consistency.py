@@ -11,6 +11,7 @@ import pytest
 from k3_ledger.ledger.core.consistency import format_consistency
 from k3_ledger.ledger.core.cosignature import Witness
 from k3_ledger.ledger.core.note import parse_verifier_key
+from k3_ledger.ledger.core.proof import MAX_ENTRIES
 from k3_ledger.schemas.errors import LedgerError, ProofError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import ExitCode, Outcome
@@ -101,7 +102,7 @@ def test_thresholds_travel_along() -> None:
 def test_too_many_root_actions_do_not_fit() -> None:
     ledger = Builder().open()
     ledger.add("threshold", threshold_body(1), ROOT)
-    for number in range(64):
+    for number in range(MAX_ENTRIES):
         ledger.add("key", key_body(Key(f"runner {number}"), "runner"), ROOT)
     with pytest.raises(ProofError) as caught:
         prove(ledger, 6, len(ledger.lines))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from k3_ledger.ledger.core.ed25519 import check_signature
 from k3_ledger.ledger.core.keyring import EARLIER_STATES
 from k3_ledger.schemas.envelope import SIGNING_ROLES
 from k3_ledger.schemas.findings import Code
@@ -286,6 +288,39 @@ def test_how_far_back_a_stale_endorsement_is_recognised_is_bounded() -> None:
     assert codes(at_the_bound) == {Code.ENDORSEMENT_STALE, Code.THRESHOLD_NOT_MET}
     ledger.add("key", old, ROOT)
     assert codes(ledger) == {Code.ENDORSEMENT_SIGNATURE, Code.THRESHOLD_NOT_MET}
+
+
+def test_how_often_a_stale_endorsement_is_looked_for_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = of_three()
+    old = [ledger.endorsed("key", key_body(Key(f"old-{number}"), "judge"), SECOND) for number in range(3)]
+    ledger.act("key", NEW, ROOT, SECOND)
+    for body in old:  # one, two and three states behind
+        ledger.add("key", body, ROOT)
+    for tries, stale in ((6, 3), (5, 2), (3, 2), (2, 1), (1, 1), (0, 0)):
+        monkeypatch.setattr("k3_ledger.ledger.core.keyring.EARLIER_TRIES", tries)
+        counts = check(ledger).counts
+        assert counts.get(Code.ENDORSEMENT_STALE, 0) == stale
+        assert counts.get(Code.ENDORSEMENT_SIGNATURE, 0) == 3 - stale
+        assert counts[Code.THRESHOLD_NOT_MET] == 3
+
+
+def test_a_log_of_refused_endorsements_costs_no_more_than_it_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = of_three()
+    body = key_body(Key("more"), "judge") | {
+        "endorsements": [{"key": SECOND.id, "sig": base64.b64encode(bytes(64)).decode()}] * 16
+    }
+    for _ in range(20):
+        ledger.add("key", body, ROOT)
+    tried = []
+
+    def counted(*given: bytes) -> None:
+        tried.append(given)
+        check_signature(*given)
+
+    monkeypatch.setattr("k3_ledger.ledger.core.keyring.check_signature", counted)
+    monkeypatch.setattr("k3_ledger.ledger.core.keyring.EARLIER_TRIES", 40)
+    assert check(ledger).counts[Code.ENDORSEMENT_SIGNATURE] == 20 * 16
+    assert 20 * 16 <= len(tried) <= 20 * 16 + 40
 
 
 # ----------------------------------------------------------------------------------------- compromise and recovery

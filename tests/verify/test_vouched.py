@@ -32,6 +32,8 @@ from tests.ledgers import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from k3_ledger.verify.report import Report
 
 NEW_LOG, NEW_ROOT, STRANGER = Key("thief-log"), Key("root-2"), Key("stranger")
@@ -192,16 +194,66 @@ def test_where_line_one_is_damaged_nothing_is_accused() -> None:
     assert not {Code.FORK, Code.ROLLBACK, Code.MEMORY_FOREIGN} & set(shown(broken, MEMORY).counts)
 
 
-def test_more_entries_than_a_memory_holds_are_not_kept() -> None:
-    long = Builder()
-    long.add("genesis", genesis_body(), ROOT)
+def rotated(count: int) -> Builder:
+    """A log whose signer rests on as many rotations of the root."""
+    made = Builder()
+    made.add("genesis", genesis_body(), ROOT)
     root = ROOT
-    for number in range(MAX_ENROLMENTS // 600):
+    for number in range(count):
         new = Key(f"root-{number}")
-        long.add("key", key_body(new, "root", "rotate", replaces=root.id, reason="x" * 200), root)
+        made.add("key", key_body(new, "root", "rotate", replaces=root.id), root)
         root = new
-    long.add("key", key_body(LOG, "log"), root)
-    assert remembered(long)[1] == ()
+    made.add("key", key_body(LOG, "log"), root)
+    return made
+
+
+def under_a_threshold(count: int) -> Builder:
+    """A log with a threshold of two roots, and as many actions of theirs behind it."""
+    made = Builder()
+    made.add("genesis", genesis_body(), ROOT)
+    made.add("key", key_body(LOG, "log"), ROOT)
+    made.add("key", key_body(NEW_ROOT, "root"), ROOT)
+    made.add("threshold", threshold_body(2), ROOT)
+    for number in range(count):
+        made.act("key", key_body(Key(f"runner-{number}"), "runner"), ROOT, NEW_ROOT)
+    return made
+
+
+LONG = {
+    "rotations": (rotated, (60, 61, 62, 70, 300)),
+    "actions under a threshold": (under_a_threshold, (59, 60, 61, 70, 300)),
+}
+
+
+@pytest.mark.parametrize(("make", "count"), [(make, count) for make, counts in LONG.values() for count in counts])
+def test_a_signer_that_rests_on_many_root_actions_is_vouched_for_and_proved_all_the_same(
+    make: Callable[[int], Builder], count: int
+) -> None:
+    ledger = make(count)
+    memory = remembered(ledger)
+    assert len(memory[1]) >= count
+    assert sum(map(len, memory[1])) < MAX_ENROLMENTS / 3
+    assert judged(shown(begun(log=NEW_LOG).runs(count + 9), memory)) == ({Code.FORK}, ExitCode.FALSE)
+    head = ledger.head()
+    proof = format_proof(prove_entry(MemorySource(ledger.data, checkpoint=head), 1))
+    assert check_proof(proof, "p", TRUST).exit_code is ExitCode.VERIFIED
+    size = len(ledger.lines)
+    kept = ((f"checkpoints/{size - 1:012d}.note", sign_head(ledger.lines[:-1])),)
+    if make is under_a_threshold:  # a rotation's log has no log key before its last entry
+        heads = format_consistency(prove_heads(MemorySource(ledger.data, checkpoint=head, kept=kept), size - 1, size))
+        assert check_consistency_file(heads, "c", TRUST).exit_code is ExitCode.VERIFIED
+
+
+@pytest.mark.parametrize(
+    ("module", "bound"), [("vouched.MAX_ENROLMENTS", 4_000), ("prove.MAX_ENTRIES", 5)], ids=["bytes", "entries"]
+)
+def test_more_entries_than_a_memory_holds_are_not_kept(
+    module: str, bound: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert remembered(rotated(4))[1]
+    monkeypatch.setattr(f"k3_ledger.verify.{module}", bound)
+    assert remembered(rotated(2))[1]
+    assert remembered(rotated(9))[1] == ()
 
 
 # ------------------------------------------------------------------------------------------------------ proof files

@@ -4,8 +4,8 @@ A memory file is JSON with the signed note, a time of the reader's clock, the en
 signer a log key, and a digest of all that: the note alone is signed, so a bad disk could otherwise take the time or
 the entries away unseen. Files of the first two versions, without digest, are read as well; a verification that holds
 writes one of an older version anew. It belongs to the reader alone. A damaged memory is handed to the verifier as it
-is, which then says so: it is no first visit, and no accusation either. What is no memory at all, a signed head, a key or
-anything else, is refused: not believed, not written over, not moved.
+is, which then says so: it is no first visit, and no accusation either. What is no memory at all, a signed head, a key
+or anything else, is refused: not believed, not written over, not moved.
 """
 
 from __future__ import annotations
@@ -49,6 +49,10 @@ _MAX: Final = 4 * MAX_NOTE
 """Longest memory file that is read, in bytes."""
 _LIMITS: Final = replace(canonical.DEFAULT_LIMITS, max_bytes=_MAX, max_string=MAX_NOTE)
 _HINT: Final = "choose a --memory file in a directory that you may write to"
+_ALONE: Final = (
+    "the head is remembered without the entries that enrol its signer, so another history under a stolen root key will "
+    "be said to be of another log (exit 3), and no fork"
+)
 EVIDENCE_OF: Final = frozenset(
     {
         Code.ROLLBACK,
@@ -191,6 +195,8 @@ def _keep(path: Path, known: Memory | None, shown: Memory) -> None:
     value["sha256"] = _digest(value)
     data = json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n"
     replace_file(path, data, hint=_HINT)
+    if not enrolments:
+        typer.echo(f"note: {_ALONE}", err=True)
 
 
 def clock_of(now: int, *, kept: bool, known: Memory | None) -> Clock:

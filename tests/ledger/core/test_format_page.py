@@ -81,7 +81,7 @@ def test_offsets_of_the_line_table_add_up():
         ("at most {:,}. Head and tail", framing.MAX_LINE),
         ("A note has at most {:,} bytes", note.MAX_NOTE),
         ("{} signature lines", note.MAX_SIGNATURES),
-        ("are {} entries of 64 hashes", proof.MAX_ENTRIES),
+        ("are {:,} entries of 64 hashes", proof.MAX_ENTRIES),
         ("of 64 hashes, {:,}\nbytes", proof.LIMITS.max_bytes),
         ("a depth of {}, strings", proof.LIMITS.max_depth),
         ("strings of {:,} code points", proof.LIMITS.max_string),

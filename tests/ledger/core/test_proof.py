@@ -194,15 +194,15 @@ def test_other_documents_are_refused(data, field):
     assert error.finding.position == Position(source="x.proof", field=field)
 
 
-def test_more_than_sixty_four_entries_are_refused():
+def test_more_than_a_thousand_and_twenty_four_entries_are_refused():
     entry = DOCUMENT["entries"][0] | {"inclusion": ["0" * 64] * 64}
     entries = [entry | {"index": index} for index in range(MAX_ENTRIES + 1)]
-    assert MAX_ENTRIES == 64
+    assert MAX_ENTRIES == 1_024
     assert code_of(parse_proof, document(entries=entries)) == "PROOF_FILE"
     assert code_of(parse_proof, document(entries=entries[:-1])) is None
 
 
-def test_a_proof_of_sixty_four_lines_is_built_and_read():
+def test_a_proof_of_as_many_lines_as_there_may_be_is_built_and_read():
     many = {index: b"%d" % index for index in range(MAX_ENTRIES)}
     leaves = [leaf_hash(found) for found in many.values()]
     covered = CompactRange()

@@ -24,7 +24,7 @@ from k3_ledger.verify.scan import Scan
 if TYPE_CHECKING:
     from k3_ledger.verify.heads import SignedHead
 
-MAX_ENROLMENTS: Final = 1 << 18
+MAX_ENROLMENTS: Final = 1 << 20
 """Most bytes of entries that are kept beside a head; where it rests on more, it is kept alone."""
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 EARLIER_STATES = 64
 """Earlier states of the keys that a refused endorsement is tried against, to say that it is stale."""
+EARLIER_TRIES = 4_096
+"""How often that is tried in one log: who makes a log of refused endorsements must not keep its readers busy."""
 
 
 @dataclass(slots=True)
@@ -60,6 +62,7 @@ class Keyring:
     _origin: str = ""
     _genesis: tuple[bytes, int] | None = None
     _seen: list[str] = field(default_factory=list)
+    _tries: int = 0
     _actions: list[Action] = field(default_factory=list)
     _reached_back: int = 0
 
@@ -223,6 +226,10 @@ class Keyring:
         """The state of the keys for which an action was endorsed: the present one, an earlier one, or none known."""
         action = plain_body(kind, body)
         for after in reversed(self._seen[-2 - EARLIER_STATES : -1]):
+            if after != self._seen[-2]:
+                if self._tries == EARLIER_TRIES:
+                    break
+                self._tries += 1
             try:
                 check_signature(public_key, format_statement(self._origin, after, kind, action), signature)
             except LedgerError:

@@ -44,10 +44,11 @@ if TYPE_CHECKING:
     from k3_ledger.schemas.canonical import JsonValue
 
 SCHEMA: Final = "k3-ledger/proof/1"
-MAX_ENTRIES: Final = 64
-"""Most entries in a proof file: subject, genesis, and room for chains of rotated keys."""
-LIMITS: Final = canonical.Limits(max_bytes=10_000_000, max_depth=4, max_string=MAX_NOTE, max_items=8_192)
-"""What a proof file may cost to read: ``MAX_ENTRIES`` of the longest lines, each with its hashes, and a note."""
+MAX_ENTRIES: Final = 1_024
+"""Most entries in a proof file: subject, genesis, and room for every root action of a log under a threshold."""
+LIMITS: Final = canonical.Limits(max_bytes=10_000_000, max_depth=4, max_string=MAX_NOTE, max_items=131_072)
+"""What a proof file may cost to read: ``MAX_ENTRIES`` lines of some kilobytes, or 64 of the longest, each with its
+hashes, and a note."""
 
 _MAX_HASHES: Final = 64
 _HEX: Final = re.compile(r"[0-9a-f]{64}")

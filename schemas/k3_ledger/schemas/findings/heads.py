@@ -110,7 +110,7 @@ ROWS: Final = {
         "it proves nothing against the log: the head was forged or damaged, or the log shown is another one, in which "
         "the key that signed it does not exist.",
         "compare the head with where it came from; if it is genuine, the log shown lacks its key: do not trust it "
-        "(a head kept by --memory would prove more: it holds the entries that enrol its signer)",
+        "(a head that --memory kept together with the entries that enrol its signer would prove more)",
         ExitCode.UNREADABLE,
     ),
     "ROLLBACK": CodeInfo(
