@@ -19,15 +19,16 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from k3_ledger.engine.runner.kin import Kin
 from k3_ledger.engine.runner.replies import object_of, printable
 from k3_ledger.schemas.errors import RunError
 from k3_ledger.schemas.findings import Code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 MAX_REPLY = 8 << 20
 """Most bytes of one reply."""
@@ -80,6 +81,7 @@ class Channel:
         self.environment = {**kept, "HOME": str(folder), "TMPDIR": str(folder), "LC_ALL": "C.UTF-8"}
         # Without a name: what stands at a name in the engine's folder is what the engine puts there.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        self._kin = Kin()
         try:
             self._process = subprocess.Popen(  # noqa: S603 - running the engine that was named is the purpose
                 self.command,
@@ -92,6 +94,7 @@ class Channel:
                 start_new_session=True,
             )
         except OSError as error:
+            self._kin.end()
             self._stderr.close()
             raise RunError(
                 Code.RUN_ENGINE_FAILED,
@@ -99,6 +102,7 @@ class Channel:
                 found=self.command[0],
                 hint="give a program that is there and may be executed: its path, or a name on PATH",
             ) from None
+        self._kin.started(self._process.pid)
         resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (MAX_FILE, MAX_FILE))
         self._pending = b""
 
@@ -154,19 +158,11 @@ class Channel:
         return Reply(data, start, duration)
 
     def peak_host_bytes(self) -> int:
-        """Peak resident memory of the engine's processes, as the kernel counted it; 0 where it cannot be read.
+        """Peak resident memory of the engine's processes, as the kernel counted it, added up.
 
-        The peaks of all processes of its session are added up: a shell around the engine does not stand in for it.
+        Those count that live at one of the calls of this, a daemon too; the controller has started nothing else since.
         """
-        total = 0
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                session = int((folder / "stat").read_text().rpartition(")")[2].split()[3])
-                status = (folder / "status").read_text() if session == self.pid else ""
-            except OSError:
-                continue
-            total += sum(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmHWM:"))
-        return total
+        return self._kin.look()
 
     def stderr(self, limit: int = 1 << 16) -> bytes:
         """The end of what the engine wrote to standard error."""
@@ -187,6 +183,7 @@ class Channel:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+            self._kin.end()
             process.stdout.close()
             self._stderr.close()
 

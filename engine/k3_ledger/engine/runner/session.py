@@ -128,6 +128,7 @@ class Session:
                 hello = channel.ask("hello", protocol=PROTOCOL)
                 self._introduce(hello.data)
                 self._look(held)
+                channel.peak_host_bytes()
                 load_ns = hello.start_ns + hello.duration_ns - begin
                 return self._examine(channel, load_ns, held)
             finally:
