@@ -1,9 +1,10 @@
-"""Writes a bundle of invented figures, to show what rules read: python invented.py FOLDER ROLE DECODE PREFILL.
+"""Writes a bundle of invented figures, to show what rules read: python invented.py FOLDER ROLE DECODE PREFILL [X].
 
-ROLE is candidate, frontier or reference; DECODE and PREFILL are tokens a second. Nothing is measured here: times are
-made up from the speeds, with the shape a real run has. The program times itself (observer ``subject``) and another
-process times whole runs of two lengths around it (observer ``controller``), so that a rule can hold one against the
-other; agreement is graded depth by depth. The weights are marked synthetic.
+ROLE is candidate, frontier or reference; DECODE and PREFILL are tokens a second; the digest of the weights is the digit
+X over and over, 0 unless another file is meant under the same name. Nothing is measured here: times are made up of the
+speeds, with the shape a real run has. The program times itself (observer ``subject``) and another process times whole
+runs of two lengths around it (observer ``controller``), so that a rule can hold one against the other; agreement is
+graded depth by depth. The weights are marked synthetic.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def timing(metric: str, context: int, speed: float) -> list[dict[str, Any]]:
     ]
 
 
-def body(role: str, decode: float, prefill: float) -> dict[str, Any]:
+def body(role: str, decode: float, prefill: float, digit: str = "0") -> dict[str, Any]:
     """The receipt-to-be."""
     depth = {
         "kl_max": "0.004",
@@ -95,7 +96,7 @@ def body(role: str, decode: float, prefill: float) -> dict[str, Any]:
             "architecture": "kimi-k3",
             "name": "slice",
             "quant": "bf16",
-            "sha256": "0" * 64,
+            "sha256": digit * 64,
             "size": 1,
             "synthetic": True,
         },
@@ -122,7 +123,7 @@ def main() -> None:
     """Write the bundle into the folder named on the command line."""
     folder, role, decode, prefill = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), float(sys.argv[4])
     (folder / "blobs").mkdir(parents=True)
-    bundle: Any = {"schema": "k3-ledger/bundle/1", "kind": "run", "body": body(role, decode, prefill)}
+    bundle: Any = {"schema": "k3-ledger/bundle/1", "kind": "run", "body": body(role, decode, prefill, *sys.argv[5:])}
     (folder / "bundle.json").write_bytes(canonical.format(bundle))
 
 

@@ -268,6 +268,16 @@ def measure_the_frontier_slowly(world: World) -> LogTrial:
 
 
 @attack
+def measure_a_lighter_file_under_the_models_name(world: World) -> LogTrial:
+    """Half of the layers are twice the speed, and agree with whatever engine reads the same file."""
+    world = world.copy()
+    light = receipt(120.0, 900.0)
+    light["model"] = {**light["model"], "sha256": "f" * 64}
+    world.ledger.add("run", light, RUNNER)
+    return world.sealed()
+
+
+@attack
 def add_a_run_of_the_same_bundle_again(world: World) -> LogTrial:
     """One measurement counted as two receipts, each with a good signature."""
     world = world.copy()

@@ -48,7 +48,7 @@ def test_a_rule_of_ones_own_starts_from_a_printed_one(command: Callable[..., Don
     (tmp_path / "mine.toml").write_text(
         text.replace('credit.anchor = "off"', 'credit.anchor = "on"').replace('credit.cap = "1"', 'credit.cap = "3"')
     )
-    assert command("rules", "lint", "house-5.decode").code == 0
+    assert command("rules", "lint", "house-6.decode").code == 0
     assert command("rules", "lint", "house-2.decode").code == 1
     done = command("rules", "lint", "mine.toml")
     assert done.code == 1
@@ -86,7 +86,7 @@ def test_lint_of_everything_separates_rules(command: Callable[..., Done]) -> Non
     done = command("rules", "lint")
     assert done.code == 1
     assert done.out.count("\n\n") == len(RULES) - 1
-    assert "house-5.prefill: no findings" in done.out
+    assert "house-6.prefill: no findings" in done.out
     reports = command("rules", "lint", "--json").json
     assert [report["rule"] for report in reports] == list(RULES)
 
@@ -222,4 +222,4 @@ def test_a_value_that_no_rule_asks_for_is_refused(
 
 def test_a_value_that_some_rule_asks_for_is_taken(command: Callable[..., Done]) -> None:
     assert command("rules", "lint", "v0.2.1", "v0.2.2", "--measured", "prefill@32768=500").code == 1
-    assert command("rules", "lint", "house-5.prefill", "--measured", "decode@131072=56.8").code == 0
+    assert command("rules", "lint", "house-6.prefill", "--measured", "decode@131072=56.8").code == 0

@@ -22,7 +22,7 @@ from k3_ledger.rescore.spans import HEAD, Asked, ForgottenError, Gone, Spans
 from k3_ledger.schemas.findings import Code
 from tests.ledgers import JUDGE, LOG, RUNNER, Builder, key_body
 from tests.reference import naive_verdicts
-from tests.rescore.receipts import DECODE, PREFILL, house_ledger, pin_body, receipt, verified
+from tests.rescore.receipts import DECODE, MODEL, PREFILL, house_ledger, pin_body, receipt, verified
 from tests.rescore.test_sweep import bodies
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ OPEN = replace(
 )  # fmt: skip
 BORNE_OUT = replace(OPEN, name="borne-out", arithmetic="measured-gain/5", clock=HOUSE.clock)
 """One whose frontier is the greatest of all that stood."""
-RULES = {rule.sha256: rule for rule in (HOUSE, OPEN, BORNE_OUT)}
+WEIGHED = replace(OPEN, name="weighed", arithmetic="measured-gain/6", ratchet=HOUSE.ratchet)
+"""One whose frontier is that of a run's own weights."""
+RULES = {rule.sha256: rule for rule in (HOUSE, OPEN, BORNE_OUT, WEIGHED)}
 
 
 def take_back(builder: Builder, identity: str) -> None:
@@ -97,16 +99,18 @@ def histories(draw: st.DrawFn) -> Builder:
     builder = Builder().open()
     builder.add("rule", rule_body(OPEN), JUDGE)
     builder.add("rule", rule_body(BORNE_OUT), JUDGE)
+    builder.add("rule", rule_body(WEIGHED), JUDGE)
     named: list[str] = []
     for _ in range(draw(st.integers(3, 12))):
         what = draw(st.integers(0, 9))
         if what == 0 and named:
             slot = draw(st.sampled_from([f"frontier:{DECODE}", f"reference:{DECODE}", f"guard:{PREFILL}"]))
-            named.append(builder.add("pin", pin_body(slot, draw(st.sampled_from(["50", "450"])), named[0]), JUDGE))
+            source = draw(st.sampled_from(named))
+            named.append(builder.add("pin", pin_body(slot, draw(st.sampled_from(["50", "450"])), source), JUDGE))
         elif what <= 2 and named:
             take_back(builder, draw(st.sampled_from(named)))
         elif what <= 4 and named:
-            rule = draw(st.sampled_from([HOUSE, OPEN, BORNE_OUT]))
+            rule = draw(st.sampled_from([HOUSE, OPEN, BORNE_OUT, WEIGHED]))
             for body in list(new_verdicts(rescore(gather(verified(builder)).candidates, rule)))[-3:]:
                 change = draw(st.sampled_from([{}, {}, {}, {"tier": "L"}, {"metric": "other"}, {"target": named[0]}]))
                 named.append(builder.add("verdict", {**body, **change}, JUDGE))
@@ -116,6 +120,7 @@ def histories(draw: st.DrawFn) -> Builder:
             speed = draw(st.sampled_from([49.0, 50.0, 60.0, 70.0, 125.0]))
             role = draw(st.sampled_from(["candidate", "candidate", "frontier"]))
             body = receipt(speed, 460.0, role=role, round_=draw(st.sampled_from(["r1", None])))
+            body["model"] = draw(st.sampled_from([MODEL, MODEL, {**MODEL, "sha256": "f" * 64}]))
             named.append(builder.add("run", body, RUNNER))
         else:
             named.append(builder.add("run", draw(bodies()), RUNNER))

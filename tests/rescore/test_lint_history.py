@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
 from k3_ledger.rescore.exact import format_exact
-from k3_ledger.rescore.inputs import Figure
+from k3_ledger.rescore.inputs import Figure, Mixed
 from k3_ledger.rescore.lint.findings import Fault, LintFinding, Reach, Settings
 from k3_ledger.rescore.lint.rule import lint
 from k3_ledger.rescore.rules.registry import RULES, find_rule
 from k3_ledger.rescore.rules.score import apply_arithmetic
-from k3_ledger.rescore.rules.verdict import Verdict
+from k3_ledger.rescore.rules.verdict import NotScorable, Verdict
 from k3_ledger.schemas.outcomes import ExitCode, Outcome, Severity
 from tests.rescore.runs import clock, gate, native, run, verdict
 
@@ -117,7 +118,7 @@ def test_the_ceiling_expires_at_the_very_frontier_that_is_named(frontier: str, t
 
 
 def test_the_house_rules_have_no_finding_at_all() -> None:
-    for name in ("house-5.decode", "house-5.prefill"):
+    for name in ("house-6.decode", "house-6.prefill"):
         report = lint(find_rule(name))
         assert report.findings == ()
         assert report.exit_code is ExitCode.VERIFIED
@@ -152,14 +153,16 @@ def test_a_clock_that_refuses_what_it_cannot_prove_was_fixed_in_the_fourth(name:
     assert lint(find_rule(f"house-3.{metric}")).faults == {Fault.CLOCK_REFUSES_UNPROVED, *FOURTH}
 
 
-FOURTH = {Fault.CLOCK_WIDER_THAN_TIERS, Fault.GUARD_WITHOUT_CLOCK, Fault.FRONTIER_FALLS}
+FIFTH = {Fault.WEIGHTS_BY_NAME}
+FIXED = {Fault.CLOCK_WIDER_THAN_TIERS, Fault.GUARD_WITHOUT_CLOCK, Fault.FRONTIER_FALLS}
+FOURTH = FIXED | FIFTH
 
 
 @pytest.mark.parametrize("metric", ["decode", "prefill"])
 def test_what_the_fifth_fixed_is_found_in_the_fourth_and_its_witnesses_show_it(metric: str) -> None:
     name, fixed = f"house-4.{metric}", f"house-5.{metric}"
     assert lint(find_rule(name)).faults == FOURTH
-    given = {fault: {key: Fraction(text) for key, text in finding(name, fault).witness} for fault in FOURTH}
+    given = {fault: {key: Fraction(text) for key, text in finding(name, fault).witness} for fault in FIXED}
     wide = given[Fault.CLOCK_WIDER_THAN_TIERS]
     inputs = native(
         str(wide["claim"]), frontier=str(wide["frontier"]), reference=None, metric=metric,
@@ -178,6 +181,20 @@ def test_what_the_fifth_fixed_is_found_in_the_fourth_and_its_witnesses_show_it(m
     slow = given[Fault.FRONTIER_FALLS]
     assert verdict(name, native(str(slow["claim"]), frontier=str(slow["measured"]), metric=metric)).tier == "XL"
     assert verdict(fixed, native(str(slow["claim"]), frontier=str(slow["pin"]), metric=metric)).tier == "none"
+
+
+@pytest.mark.parametrize("metric", ["decode", "prefill"])
+def test_what_the_sixth_fixed_is_found_in_the_fifth_and_its_witness_shows_it(metric: str) -> None:
+    name, fixed = f"house-5.{metric}", f"house-6.{metric}"
+    assert lint(find_rule(name)).faults == FIFTH
+    found = finding(name, Fault.WEIGHTS_BY_NAME)
+    assert (found.reach, str(found.region)) == (Reach.LIVE, "any frontier")
+    given = dict(found.witness)
+    light = replace(native(given["claim"], frontier=given["frontier"], metric=metric), weights="f" * 64)
+    mixed = replace(light, mixed=Mixed("the frontier run of its round", "a" * 64))
+    assert verdict(name, mixed).tier == "XL"
+    assert isinstance(apply_arithmetic(find_rule(fixed), mixed), NotScorable)
+    assert verdict(fixed, light).tier == "XL"
 
 
 def test_every_release_has_something_live() -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.rules.parameters import Rule
 
 F = Fraction
-CLEAN = find_rule("house-5.decode")
+CLEAN = find_rule("house-6.decode")
 REFERENCE = ("reference:decode@131072/m/q/n", F(20))
 FRONTIER = ("frontier:decode@131072/m/q/n", F(30))
 GUARD = ("guard:prefill@32768/m/q/n", F(100))
@@ -38,7 +38,9 @@ def fixed_clock(**fields: Any) -> Clock:
     return replace(Clock(("decode", "prefill"), "claim", 10_000, F("1.5"), F("1.5"), F(1)), **fields)
 
 
-EARLIER = {Fault.CLOCK_WIDER_THAN_TIERS, Fault.GUARD_WITHOUT_CLOCK, Fault.FRONTIER_FALLS}
+EARLIER = {
+    Fault.CLOCK_WIDER_THAN_TIERS, Fault.GUARD_WITHOUT_CLOCK, Fault.FRONTIER_FALLS, Fault.WEIGHTS_BY_NAME,
+}  # fmt: skip
 """What every arithmetic before the newest has."""
 
 MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
@@ -107,6 +109,12 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
         EARLIER - {Fault.CLOCK_WIDER_THAN_TIERS},
     ),
     ("the fourth", replace(CLEAN, arithmetic="measured-gain/4"), EARLIER),
+    ("the fifth", replace(CLEAN, arithmetic="measured-gain/5"), {Fault.WEIGHTS_BY_NAME}),
+    (
+        "the fifth, with pins",
+        replace(CLEAN, arithmetic="measured-gain/5", pins=(FRONTIER, GUARD, REFERENCE)),
+        {Fault.WEIGHTS_BY_NAME},
+    ),
     (
         "any gain is significant, anchored",
         changed(tiers={"significance": F(0)}, credit=Credit(F(1)), pins=(REFERENCE, FRONTIER)),
@@ -287,7 +295,7 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     (
         "no clock for the scored metric",
         replace(changed(clock={"metrics": ("prefill",)}), arithmetic="measured-gain/3"),
-        {Fault.NO_CLOCK, Fault.GUARD_WITHOUT_CLOCK, Fault.FRONTIER_FALLS},
+        EARLIER - {Fault.CLOCK_WIDER_THAN_TIERS} | {Fault.NO_CLOCK},
     ),
     (
         "gates that do not grade",
@@ -357,7 +365,7 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     (
         "no guard to reconcile",
         replace(CLEAN, arithmetic="measured-gain/2", guard=None),
-        {Fault.CLOCK_REFUSES_UNPROVED, Fault.CLOCK_WIDER_THAN_TIERS, Fault.FRONTIER_FALLS},
+        EARLIER - {Fault.GUARD_WITHOUT_CLOCK} | {Fault.CLOCK_REFUSES_UNPROVED},
     ),
 ]
 

@@ -32,7 +32,7 @@ from k3_ledger.verify.log import Options, verify_log
 from k3_ledger.verify.report import VerificationError
 from k3_ledger.verify.source import MemorySource
 from tests.ledgers import JUDGE, RUNNER, Builder, canonical, key_body
-from tests.rescore.receipts import DECODE, PREFILL, house_ledger, parity, pin_body, receipt, series, verified
+from tests.rescore.receipts import DECODE, MODEL, PREFILL, house_ledger, parity, pin_body, receipt, series, verified
 from tests.schemas import examples
 
 if TYPE_CHECKING:
@@ -57,6 +57,21 @@ RULES: dict[str, Rule] = {
     "house, borne out, of prefill": replace(find_rule("house-5.prefill"), sampling=HOUSE.sampling, ratchet=None),
     "house, borne out without a guard": replace(find_rule("house-5.decode"), sampling=None, guard=None, ratchet=None),
     "house, borne out without a clock": replace(find_rule("house-5.decode"), sampling=None, clock=None, ratchet=None),
+    "house, weighed": replace(find_rule("house-6.decode"), sampling=HOUSE.sampling),
+    "house, weighed in coarse figures": replace(
+        find_rule("house-6.decode"), sampling=HOUSE.sampling, precision=Precision(2, 1, 9), ratchet=None
+    ),
+    "house, weighed, of prefill": replace(find_rule("house-6.prefill"), sampling=HOUSE.sampling, ratchet=None),
+    "house, weighed without a guard": replace(find_rule("house-6.decode"), sampling=None, guard=None, ratchet=None),
+    "house, weighed and anchored": replace(
+        find_rule("house-6.decode"), sampling=None, credit=Credit(Fraction(2)), clock=None, ratchet=None, guard=None
+    ),
+    "house, weighed with a fixed guard": replace(
+        find_rule("house-6.decode"),
+        sampling=None,
+        clock=None,
+        guard=replace(HOUSE.guard, pin="fixed"),  # type: ignore[type-var]
+    ),
     "house, coarse": replace(HOUSE, precision=Precision(2, 1, 9)),
     "house, anchored": replace(HOUSE, credit=Credit(Fraction(2))),
     "house, open": replace(HOUSE, ratchet=None, guard=None, sampling=None, clock=None, ceiling=None),
@@ -117,6 +132,7 @@ def bodies(draw: st.DrawFn) -> dict[str, Any]:
     if draw(st.integers(0, 9)) == 0:
         graded["depths"] = graded["depths"][1:]
     body["parity"] = draw(st.sampled_from([graded, graded, graded, None]))
+    body["model"] = draw(st.sampled_from([MODEL, MODEL, {**MODEL, "sha256": "f" * 64}] * 4 + [None]))
     _disturb(draw, body)
     return body
 
@@ -163,7 +179,8 @@ def histories(draw: st.DrawFn) -> Builder:
                     [f"frontier:{DECODE}", f"frontier:{PREFILL}", f"reference:{DECODE}", f"guard:{PREFILL}"]
                 )
             )
-            builder.add("pin", pin_body(slot, draw(st.sampled_from(["50", "450", "40.5"])), runs[-1]), JUDGE)
+            value, source = draw(st.sampled_from(["50", "450", "40.5"])), draw(st.sampled_from([runs[0], runs[-1]]))
+            builder.add("pin", pin_body(slot, value, source), JUDGE)
         elif what == 1 and runs:
             target = draw(st.sampled_from(runs))
             builder.add("supersede", {"target": target, "reason": "bad build", "replacement": None}, JUDGE)

@@ -198,6 +198,8 @@ FROZEN = {
     "house-4.prefill": "18c19a737932b776",
     "house-5.decode": "f3b024a6798b762c",
     "house-5.prefill": "2bd20fbde23f8367",
+    "house-6.decode": "8230a861815104be",
+    "house-6.prefill": "7ad2fc7aff956dd4",
 }
 
 

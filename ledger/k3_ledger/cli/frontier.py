@@ -21,8 +21,9 @@ PICTURES = (".svg", ".png")
 
 HELP = """Derive the frontier of every track from receipts, and draw its climb against the other engine.
 
-Only receipts that were neither refused, left unproved by their clock, nor superseded move a frontier. --picture writes
-the same climbs as SVG or PNG (needs the extra k3-ledger[report]).
+Only receipts that were neither refused, left unproved by their clock, nor superseded move a frontier. What was
+measured on other weights under one name is another frontier, and that is said. --picture writes the same climbs as SVG
+or PNG (needs the extra k3-ledger[report]).
 """
 
 
@@ -74,7 +75,7 @@ def _print(climb: Climb) -> None:
     from k3_ledger.rescore.exact import format_rounded
 
     steps = f"{len(climb.steps)} step{'s' if len(climb.steps) != 1 else ''} in {climb.attempts} receipts"
-    say(f"{climb.track}: {format_rounded(climb.value, 2)}, {steps}")
+    say(f"{climb.label}: {format_rounded(climb.value, 2)}, {steps}")
     most = max(climb.value, climb.reference.value) if climb.reference else climb.value
     width = max(len(format_rounded(item.value, 2)) for item in climb.steps)
     for item in climb.steps:
@@ -93,6 +94,8 @@ def _document(climb: Climb) -> dict[str, Any]:
 
     return {
         "track": str(climb.track),
+        "weights": climb.weights,
+        "weights_under_name": climb.namesakes,
         "frontier": format_exact(climb.value),
         "attempts": climb.attempts,
         "steps": [

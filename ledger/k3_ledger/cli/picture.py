@@ -39,7 +39,7 @@ def draw(climbs: Sequence[Climb], path: Path, *, replace: bool) -> None:
         if climb.reference is not None:
             axes.axhline(float(climb.reference.value), linestyle="--", color="tab:gray", label=climb.reference.says)
         axes.set_ylim(bottom=0)
-        axes.set_title(str(climb.track), fontsize=9)
+        axes.set_title(climb.label, fontsize=9)
         axes.set_ylabel("units/s")
         axes.set_xticks(places, [_name(climb, place) for place in places], rotation=60, fontsize=7)
         axes.legend(loc="upper left", fontsize=7)

@@ -143,6 +143,7 @@ class _Asked:
 
 def _judge(path: Path, processes: int, asked: _Asked) -> tuple[Material, VerifiedLog | None, RescoreReport]:
     """Verify, gather and judge; the log is None for a foreign one."""
+    from k3_ledger.rescore.pins import weigh_pins
     from k3_ledger.rescore.rescore import rescore as judge
 
     material, log = load_with_log(path, processes)
@@ -151,7 +152,8 @@ def _judge(path: Path, processes: int, asked: _Asked) -> tuple[Material, Verifie
     if asked.rule != "in-force":
         _check_name(asked.rule, material, sealing=asked.sealing)
     _check_selection(asked.selection, material)
-    report = judge(material.candidates, asked.rule, pins=asked.pins, against=asked.against, selection=asked.selection)
+    pins = asked.pins if isinstance(asked.pins, str) else weigh_pins(asked.pins, material.weights)
+    report = judge(material.candidates, asked.rule, pins=pins, against=asked.against, selection=asked.selection)
     return material, log, report
 
 

@@ -164,6 +164,8 @@ class _Pass:
         gathering.references = Spans(asked)  # type: ignore[assignment]
         gathering.frontiers = Spans(asked)  # type: ignore[assignment]
         gathering.greatest = Spans(asked)  # type: ignore[assignment]
+        gathering.greatest_alike = Spans(asked)  # type: ignore[assignment]
+        gathering.keeps = frozenset()
         gathering.round_frontier = Spans(asked, kept)  # type: ignore[assignment]
         gathering.round_parity = Spans(asked, kept)  # type: ignore[assignment]
         gathering.figures = Pins(asked)  # type: ignore[assignment]
@@ -172,6 +174,7 @@ class _Pass:
             if digest in survey.turns:
                 self.judges[digest] = judge = Judge(rule, "own")
                 judge.best = Spans(asked)  # type: ignore[assignment]
+                judge.best_alike = Spans(asked)  # type: ignore[assignment]
         self.facts = gathering.material.facts[:]
         self.candidates: list[Candidate] = []
 
@@ -194,9 +197,10 @@ class _Pass:
                     until = self.asked.after
 
     def _keep(self, entry: VerifiedEntry) -> None:
-        """Keep what the source of a pin measured; what it was held against does not matter."""
+        """Keep what the source of a pin measured, and on which weights; what it was held against does not matter."""
         apart = Gathering(Material("the source of a pin"))
         apart.take(entry)
+        self.gathering.material.weights |= apart.material.weights
         self.facts += apart.material.facts
         self.candidates += [one for one in apart.material.candidates if not one.native]
 

@@ -4,6 +4,10 @@ A receipt moves the frontier of its track when it is faster than all before it a
 nor superseded. A run that gained too little for a tier was measured all the same, and moves it too.
 Figures that no receipt holds never do, and what is noted beside a run (``load``, ``ping``) has no frontier. Order is
 that of the history: the chain's, or the source's of foreign runs.
+
+A name is no evidence that two files are one: what was measured on other weights is another frontier, under the same
+name, and is compared with the other engine on those weights alone. Weights that no receipt names are one file, as far
+as anybody knows.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from k3_ledger.rescore.claims.evidence import Evidence, list_evidence
+from k3_ledger.rescore.inputs import short_weights
 from k3_ledger.rescore.native import BESIDE
 
 if TYPE_CHECKING:
@@ -29,13 +34,25 @@ class Climb:
     Attributes:
         steps: receipts that moved it, in order; never empty.
         attempts: how many receipts measured the track and could have.
-        reference: newest value of the other engine, sealed if there is one; None when nobody recorded any.
+        reference: newest value of the other engine on these weights, sealed if there is one; None when nobody recorded
+            any.
+        weights: digest of the weights; None where the receipts name none.
+        namesakes: how many files of weights were measured under the track's name.
     """
 
     track: Track
     steps: tuple[Evidence, ...]
     attempts: int
     reference: Evidence | None
+    weights: str | None = None
+    namesakes: int = 1
+
+    @property
+    def label(self) -> str:
+        """The track, and which weights where there are several under its name."""
+        if self.namesakes == 1:
+            return str(self.track)
+        return f"{self.track} of {short_weights(self.weights)} ({self.namesakes} weights under one name)"
 
     @property
     def value(self) -> Fraction:
@@ -49,18 +66,32 @@ class Climb:
 
 
 def derive_climbs(material: Material, *, metric: str | None = None) -> list[Climb]:
-    """The climb of each track that a receipt measured, in the order the tracks first appear."""
+    """The climb of each track that a receipt measured, on each file of weights, in the order these first appear."""
     evidence = [item for item in list_evidence(material) if metric in {None, item.track.metric}]
-    attempts: dict[Track, int] = {}
-    steps: dict[Track, list[Evidence]] = {}
+    attempts: dict[tuple[Track, str | None], int] = {}
+    steps: dict[tuple[Track, str | None], list[Evidence]] = {}
     for item in _counting(evidence):
-        attempts[item.track] = attempts.get(item.track, 0) + 1
-        climbed = steps.setdefault(item.track, [])
+        key = item.track, item.weights
+        attempts[key] = attempts.get(key, 0) + 1
+        climbed = steps.setdefault(key, [])
         if not climbed or item.value > climbed[-1].value:
             climbed.append(item)
+    names = count_weights(evidence)
     return [
-        Climb(track, tuple(climbed), attempts[track], _reference(track, evidence)) for track, climbed in steps.items()
+        Climb(
+            track, tuple(climbed), attempts[track, weights], _reference(track, weights, evidence), weights, names[track]
+        )
+        for (track, weights), climbed in steps.items()
     ]
+
+
+def count_weights(evidence: Iterable[Evidence]) -> dict[Track, int]:
+    """How many files of weights receipts that count measured under the name of each track, whoever measured."""
+    found: dict[Track, set[str | None]] = {}
+    for item in evidence:
+        if item.sealed and item.accepted:
+            found.setdefault(item.track, set()).add(item.weights)
+    return {track: len(weights) for track, weights in found.items()}
 
 
 def list_metrics(material: Material) -> list[str]:
@@ -80,11 +111,14 @@ def _counting(evidence: Iterable[Evidence]) -> Iterable[Evidence]:
     )
 
 
-def _reference(track: Track, evidence: list[Evidence]) -> Evidence | None:
+def _reference(track: Track, weights: str | None, evidence: list[Evidence]) -> Evidence | None:
     found = [
         item
         for item in evidence
-        if item.track == track and item.actor == "reference" and item.primary and item.accepted
+        if (item.track, item.weights) == (track, weights)
+        and item.actor == "reference"
+        and item.primary
+        and item.accepted
     ]
     sealed = [item for item in found if item.sealed]
     return (sealed or found)[-1] if found else None

@@ -28,12 +28,42 @@ class Figure:
     Attributes:
         inferred: True when no record of the run carries it.
         source: what to look up: a field, a commit, a file and line, the identity of an entry.
+        weights: digest of the weights that it was measured on; None when no record says.
     """
 
     value: Fraction
     origin: Origin
     inferred: bool = False
     source: str = ""
+    weights: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """What a run would be held against although it was not measured on the run's weights, as far as anybody knows.
+
+    Attributes:
+        what: in words, such as ``the frontier run of its round``.
+        weights: digest of the weights that it was measured on; None when no record says.
+    """
+
+    what: str
+    weights: str | None
+
+    def describe(self, own: str | None) -> str:
+        """Why a run of the weights ``own`` is not scored, and what to do about it."""
+        if own is None:
+            return "not scorable: weights unknown: the run does not name its own"
+        cure = "measure the frontier on these weights, and pin it"
+        if self.weights is None:
+            return f"not scorable: weights unknown: {self.what} names none, the run {short_weights(own)}: {cure}"
+        theirs, mine = short_weights(self.weights), short_weights(own)
+        return f"not scorable: other weights: {self.what} is of {theirs}, the run of {mine}: {cure}"
+
+
+def short_weights(digest: str | None) -> str:
+    """The start of a digest of weights, for people."""
+    return "unknown weights" if digest is None else f"{digest[:12]}…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +94,7 @@ class Parity:
         path: path that was graded; None when no record says.
         independent: False when the reference is the project's own code; None when no record says.
         source: where it was taken from, when not from a receipt.
+        weights: digest of the weights that were graded; None when no record says.
     """
 
     kl: Fraction | None
@@ -72,6 +103,7 @@ class Parity:
     path: Literal["prefill", "decode", "both"] | None = None
     independent: bool | None = None
     source: str = ""
+    weights: str | None = None
 
     def worst_kl(self) -> Fraction | None:
         """Greatest divergence of everything recorded."""
@@ -127,6 +159,8 @@ class RunInputs:
         pull_request: number of the pull request, if known.
         published: tier that was published for it.
         inferred: names of fields among ``metric`` and ``context`` that no record carries.
+        weights: digest of its weights; None when no record says.
+        mixed: what it would be held against and is not of those weights; None where all is, or nobody asks.
     """
 
     run: str
@@ -150,6 +184,8 @@ class RunInputs:
     pull_request: int | None = None
     published: str | None = None
     inferred: tuple[str, ...] = ()
+    weights: str | None = None
+    mixed: Mixed | None = None
 
     def with_pins(
         self,

@@ -223,7 +223,7 @@ def check_verdicts(
             digest = body.rule_sha256
             message = f"no rule has the digest {digest[:12]}…, which the verdict calls {body.rule}"
             yield Finding(Code.VERDICT_UNKNOWN_RULE, message, _at(index, "rule_sha256"), found=digest)
-    survey = Survey(material.standing, known, at, {pin.source for pin in material.pin_entries if pin.source})
+    survey = Survey(material.standing, known, at, material.sources)
     if at or survey.sources:
         derivable = lambda: (  # noqa: E731 - read once more, in the same order
             (index, body)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from sys import intern
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from k3_ledger.rescore.exact import quantize
@@ -197,7 +198,12 @@ def read_parity(body: Any) -> Parity | None:
         Depth(depth.depth, Fraction(depth.kl_max), Fraction(depth.top1_agree, depth.rows), depth.rows)
         for depth in parity.depths
     )
-    return Parity(None, None, depths, parity.path, independent=parity.reference.independent)
+    return Parity(None, None, depths, parity.path, independent=parity.reference.independent, weights=read_weights(body))
+
+
+def read_weights(body: Any) -> str | None:
+    """Digest of the weights that a ``run`` body measured; None where it names no model. Most runs share one."""
+    return None if body.model is None else intern(body.model.sha256)
 
 
 def _measured(track: Track, series: list[Any]) -> Measured:

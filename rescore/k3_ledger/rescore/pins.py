@@ -8,7 +8,7 @@ the ledger win over them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.rescore.exact import format_exact
@@ -43,6 +43,7 @@ class PinRecord:
         time: when it was measured, if named.
         entry: True when it is a ``pin`` entry of the ledger rather than a line of a file.
         identity: identity of that entry.
+        weights: digest of the weights that its source measured; None when nobody says.
     """
 
     role: Role
@@ -55,6 +56,7 @@ class PinRecord:
     position: Position = NOWHERE
     entry: bool = False
     identity: str | None = None
+    weights: str | None = None
 
     @property
     def slot(self) -> str:
@@ -142,6 +144,11 @@ def read_pins(data: bytes, *, source: str) -> list[PinRecord]:
             )
         )
     return pins
+
+
+def weigh_pins(pins: Iterable[PinRecord], weights: Mapping[str, str | None]) -> list[PinRecord]:
+    """Pins with the weights of the receipts that they name as sources, by identity; unknown where those are unknown."""
+    return [replace(pin, weights=weights.get(pin.source or "")) for pin in pins]
 
 
 def read_merges(data: bytes, *, source: str, receipts: Mapping[str, Fraction]) -> list[Merge]:

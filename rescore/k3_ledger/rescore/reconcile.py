@@ -13,8 +13,10 @@
 7. A ``reference`` pin is held against receipts of role reference alone, and every other pin against all others: the
    other engine's value and this project's own never explain, raise or source one another.
 8. An alarm needs evidence newer than the pin: what was read before the pin's source was measured says nothing of it.
-9. What is newest, and what landed in between, is decided by position (:mod:`k3_ledger.rescore.standing`); a claimed
-   time decides only for what has none, such as a line of merges.toml.
+9. A pin is held against what was measured on the weights of its source. What its slot measured since on others, under
+   the same name, is said and neither raises the pin nor alarms; of a pin without a source nobody knows the weights.
+10. What is newest, and what landed in between, is decided by position (:mod:`k3_ledger.rescore.standing`); a claimed
+    time decides only for what has none, such as a line of merges.toml.
 
 :func:`reconcile_lock` is pure: it decides and proposes, and writes nothing.
 """
@@ -26,6 +28,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded
+from k3_ledger.rescore.inputs import short_weights
 from k3_ledger.rescore.pins import Merge, PinRecord, check_pin, distinct_merges, list_lowered, lowered_finding
 from k3_ledger.rescore.standing import Moment
 from k3_ledger.schemas.findings import Code, Finding
@@ -61,6 +64,7 @@ class Measurement:
         current: False for what says nothing of the build that others are scored against: a candidate of this ledger.
         counts: False when it was refused, left unproved or superseded: it is neither newest nor anybody's source.
         entry: identity of the entry that its receipt was imported in, where that is another.
+        weights: digest of the weights that were measured; None when no receipt says.
     """
 
     track: Track
@@ -74,6 +78,7 @@ class Measurement:
     current: bool = True
     counts: bool = True
     entry: str | None = None
+    weights: str | None = None
 
     def is_of(self, source: str) -> bool:
         """Whether it stands in the receipt, or the entry, that a pin names as its source."""
@@ -237,8 +242,9 @@ def _row(
     threshold: Fraction,
 ) -> Row:
     own = [item for item in measured if item.measures(pin) and item.current and item.counts]
+    own, findings = _alike(pin, own, measured)
     newest = own[-1] if own else None
-    findings = [*_provenance(pin, measured)]
+    findings = [*_provenance(pin, measured), *findings]
     predates = _predates(pin, measured, merges)
     if predates:
         message = f"{pin.slot}: {predates} merged since it was measured"
@@ -267,6 +273,32 @@ def _row(
         else None
     )
     return Row(pin, newest, drift, explained, predates, tuple(findings), proposal)
+
+
+def _alike(
+    pin: PinRecord, own: list[Measurement], measured: list[Measurement]
+) -> tuple[list[Measurement], list[Finding]]:
+    """What of a slot's measurements is of the pin's weights, and what is to be said of the others."""
+    source = _source(pin, measured)
+    if source is None:
+        files = list(dict.fromkeys(item.weights for item in own))
+        if len(files) < 2:
+            return own, []
+        said = f"{pin.slot}: {len(files)} weights under one name: {', '.join(short_weights(one) for one in files)}"
+        return own, [Finding(Code.PIN_WEIGHTS, said, pin.position)]
+    alike = [item for item in own if item.weights == source.weights]
+    younger = measured[measured.index(source) + 1 :]
+    others = [
+        item.weights
+        for item in younger
+        if item.measures(pin) and item.current and item.counts and item.weights != source.weights
+    ]
+    if not others:
+        return alike, []
+    files = list(dict.fromkeys(others))
+    mine, theirs = short_weights(source.weights), ", ".join(short_weights(one) for one in files)
+    said = f"{pin.slot}: {len(files) + 1} weights under one name: pinned on {mine}, measured since on {theirs}"
+    return alike, [Finding(Code.PIN_WEIGHTS, said, pin.position, source.weights, others[-1])]
 
 
 def _provenance(pin: PinRecord, measured: list[Measurement]) -> list[Finding]:

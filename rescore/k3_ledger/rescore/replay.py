@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from k3_ledger.rescore.imported import list_unreadable, read_frontier, read_import
 from k3_ledger.rescore.inputs import Figure, RunInputs
-from k3_ledger.rescore.native import list_left_out, read_actors, read_parity, read_run
+from k3_ledger.rescore.native import list_left_out, read_actors, read_parity, read_run, read_weights
 from k3_ledger.rescore.pins import Merge, PinRecord, check_pin, check_unit, check_winner
 from k3_ledger.rescore.reconcile import Measurement
 from k3_ledger.rescore.rules.clock import check_clock_or_excuse
@@ -90,6 +90,8 @@ class Candidate:
         measured: newest measurement of the frontier build by track: that of the run's own round, else the last one.
         rules: rules that the ledger itself had published by then, oldest first.
         built: greatest measurement of the frontier build on its track by then, in whatever round.
+        built_alike: the same of those on the run's own weights.
+        newest: newest measurement of the frontier build on its track by then, in whatever round, on whatever weights.
         clocks: readings of the wall clock for every other metric of the same build.
         index: position of its entry; None for a log that was never imported.
         known: what the rules whose verdicts count score, by digest: those that are registered, and those of the ledger
@@ -107,6 +109,8 @@ class Candidate:
     measured: Mapping[Track, Figure] = field(default_factory=dict)
     rules: tuple[Rule, ...] = ()
     built: Figure | None = None
+    built_alike: Figure | None = None
+    newest: Figure | None = None
     clocks: Mapping[Track, ClockReading] = field(default_factory=dict)
     index: int | None = None
     known: Mapping[str, Scope] = field(default_factory=lambda: REGISTERED)
@@ -169,6 +173,7 @@ class Fact:
         index: position of the receipt.
         stands: whether the receipt counts.
         clock: what another process saw of the program's own number; None for any other.
+        weights: digest of the weights; None where the receipt names none.
     """
 
     identity: str
@@ -178,6 +183,7 @@ class Fact:
     speed: ActorSpeed
     stands: bool = True
     clock: ClockReading | None = None
+    weights: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +222,8 @@ class Material:
         standing: what was superseded, and when.
         left_out: metrics of candidates that are no measurement, in order.
         unread: what could not be read of imported runs: a record that is none, or a copy of a figure that is none.
+        weights: digest of the weights that runs measured, by identity; None of one that names none.
+        sources: identities that ``pin`` entries name as their source, also of those that no longer stand.
     """
 
     source: str
@@ -233,6 +241,8 @@ class Material:
     standing: Standing = field(default_factory=Standing)
     left_out: list[LeftOut] = field(default_factory=list)
     unread: list[Finding] = field(default_factory=list)
+    weights: dict[str, str | None] = field(default_factory=dict)
+    sources: set[str] = field(default_factory=set)
 
 
 def gather(log: VerifiedLog, *, at: int | None = None) -> Material:
@@ -341,6 +351,7 @@ class Gathering:
     Attributes:
         gone: identities of entries that do not count.
         void: identities of entries that never need to be readable: those that are superseded by now.
+        keeps: identities of runs whose weights are kept for pins to be looked up by; None keeps those of all.
     """
 
     def __init__(self, material: Material, gone: Container[str] = frozenset()) -> None:
@@ -351,14 +362,18 @@ class Gathering:
         self.references: dict[Track, Figure] = {}
         self.frontiers: dict[Track, Figure] = {}
         self.greatest: dict[Track, Figure] = {}
+        self.greatest_alike: dict[tuple[Track, str | None], Figure] = {}
         self.round_frontier: dict[tuple[str, Track], Figure] = {}
         self.round_parity: dict[str, Parity] = {}
         self.figures: dict[str, Figure] = {}
         self.published: tuple[Rule, ...] = ()
+        self.keeps: Container[str] | None = None
 
     def take(self, entry: VerifiedEntry) -> None:
         """Note what one entry adds."""
         taken, stands = entry.entry, entry.identity not in self.gone
+        if taken.kind == "pin":
+            self.material.sources.add(taken.body.source)
         if taken.kind == "run":
             self._run(entry.identity, entry.index, taken.body, _time(taken.time), stands=stands)
         elif taken.kind == "import":
@@ -418,17 +433,22 @@ class Gathering:
         self.by_identity[identity] = self.material.candidates[before:]
 
     def _run(self, identity: str, index: int, body: Any, at: datetime, *, stands: bool) -> None:
-        parity = read_parity(body)
+        parity, weights = read_parity(body), read_weights(body)
+        if self.keeps is None or identity in self.keeps:
+            self.material.weights[identity] = weights
         measured = read_run(body)
         read = {item.track: item.clock for item in measured}
         self.material.facts += [
-            Fact(identity, index, at, body.role, one, stands, read.get(one.track) if one.actor == "subject" else None)
+            Fact(
+                identity, index, at, body.role, one, stands,
+                read.get(one.track) if one.actor == "subject" else None, weights,
+            )
             for one in read_actors(body)
-        ]
+        ]  # fmt: skip
         self.material.measurements += [
             Measurement(
                 item.track, item.speed, at, identity, reference=body.role == "reference", position=index,
-                current=body.role != "candidate", counts=stands,
+                current=body.role != "candidate", counts=stands, weights=weights,
             )
             for item in measured
             if item.speed is not None
@@ -436,21 +456,12 @@ class Gathering:
         if body.role != "candidate" and not stands:
             return
         values = {item.track: item.speed for item in measured if item.speed is not None}
-        for item in measured:
-            if item.speed is None:
-                continue
-            figure = Figure(item.speed, "receipt", source=identity)
+        for track, speed in values.items():
+            figure = Figure(speed, "receipt", source=identity, weights=weights)
             if body.role == "reference":
-                self.references[item.track] = figure
+                self.references[track] = figure
             elif body.role == "frontier":
-                self.frontiers[item.track] = figure
-                known = self.greatest.get(item.track)
-                if known is None or figure.value > known.value:
-                    self.greatest[item.track] = figure
-                if body.round is not None:
-                    self.round_frontier[body.round, item.track] = figure
-                    if parity is not None:
-                        self.round_parity[body.round] = parity
+                self._built(track, figure, body.round, parity)
         if body.role != "candidate":
             return
         self.material.left_out += [
@@ -472,6 +483,7 @@ class Gathering:
                 samples=item.samples,
                 filled=item.filled,
                 at=at,
+                weights=weights,
             )
             others = {track: value for track, value in values.items() if track != item.track}
             clocks = {one.track: one.clock for one in measured if one.clock is not None and one.track in others}
@@ -486,6 +498,8 @@ class Gathering:
                     measured=self._measured(body.round, others),
                     rules=self.published,
                     built=self.greatest.get(item.track),
+                    built_alike=self.greatest_alike.get((item.track, weights)),
+                    newest=self.frontiers.get(item.track),
                     clocks=clocks,
                     index=index,
                     known=self.material.known,
@@ -493,6 +507,20 @@ class Gathering:
             )
         self.by_identity[identity] = found
         self.material.candidates += found
+
+    def _built(self, track: Track, figure: Figure, round_: str | None, parity: Parity | None) -> None:
+        """Note what a frontier build measured."""
+        self.frontiers[track] = figure
+        known = self.greatest.get(track)
+        if known is None or figure.value > known.value:
+            self.greatest[track] = figure
+        alike = self.greatest_alike.get((track, figure.weights))
+        if alike is None or figure.value > alike.value:
+            self.greatest_alike[track, figure.weights] = figure
+        if round_ is not None:
+            self.round_frontier[round_, track] = figure
+            if parity is not None:
+                self.round_parity[round_] = parity
 
     def newest(self, round_: str | None, track: Track) -> Figure | None:
         """What the frontier build measured last: in a run's own round, else in any."""
@@ -511,9 +539,11 @@ class Gathering:
         role, track = parse_slot(body.slot, position=where)
         value = check_pin(Fraction(body.value), slot=body.slot, position=Position(index=index, field="body.value"))
         check_unit(body.unit, track, position=Position(index=index, field="body.unit"))
-        pin = PinRecord(role, track, value, body.unit, body.source, body.commit, at, where, True, identity)
+        weights = self.material.weights.get(body.source)
+        pin = PinRecord(role, track, value, body.unit, body.source, body.commit, at, where, True, identity, weights)
         self.material.pins[body.slot] = pin
-        self.figures = self.figures | {body.slot: Figure(value, "pin", source=identity)}  # candidates keep their own
+        figure = Figure(value, "pin", source=identity, weights=weights)
+        self.figures = self.figures | {body.slot: figure}  # candidates keep their own
         self.material.pin_entries.append(pin)
 
     def _merge(self, body: Any, index: int, at: datetime) -> None:

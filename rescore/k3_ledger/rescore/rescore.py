@@ -10,10 +10,10 @@ import dataclasses
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from k3_ledger.rescore.exact import format_percent
-from k3_ledger.rescore.inputs import Figure
+from k3_ledger.rescore.inputs import Figure, Mixed
 from k3_ledger.rescore.rules.guards import DRIFT
 from k3_ledger.rescore.rules.judging import count_claims
 from k3_ledger.rescore.rules.registry import in_force
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from k3_ledger.rescore.inputs import RunInputs
+    from k3_ledger.rescore.inputs import Parity, RunInputs
     from k3_ledger.rescore.pins import PinRecord
     from k3_ledger.rescore.replay import Candidate
     from k3_ledger.rescore.rules.parameters import Rule
@@ -149,6 +149,8 @@ class Judge:
         self.rule = rule
         self.pins = pins
         self.best: dict[Track, Figure] = {}
+        self.best_alike: dict[tuple[Track, str | None], Figure] = {}
+        self._weighs = isinstance(rule, str) or rule.weighs
 
     def __call__(self, candidate: Candidate) -> tuple[Rule | None, Scored]:
         """Judge the next run in order, and let it move the frontier of its track."""
@@ -161,8 +163,15 @@ class Judge:
         speed = candidate.run.speed
         if not candidate.native or candidate.superseded or speed is None:
             return False
-        known = self.best.get(candidate.run.track)
-        return known is None or speed > known.value
+        return bool(self._lower(candidate.run, speed))
+
+    def _lower(self, run: RunInputs, speed: Fraction) -> list[tuple[Any, Any]]:
+        """What a speed is above of the frontier of its track, and of the same on its weights where the rule asks."""
+        books: list[tuple[Any, Any]] = [(self.best, run.track)]
+        if self._weighs:
+            books.append((self.best_alike, (run.track, run.weights)))
+        known = [(book, key, book.get(key)) for book, key in books]
+        return [(book, key) for book, key, held in known if held is None or speed > held.value]
 
     def move(self, candidate: Candidate, result: Scored) -> None:
         """Let a run that no gate refused or left open move the frontier of its track."""
@@ -173,9 +182,8 @@ class Judge:
         assert not isinstance(rule, NotScorable), "it gave a verdict"
         speed = count_claims(rule, run).speed
         assert speed is not None, "may_move() asks"
-        known = self.best.get(run.track)
-        if known is None or speed > known.value:
-            self.best[run.track] = Figure(speed, "receipt", source=run.run)
+        for book, key in self._lower(run, speed):
+            book[key] = Figure(speed, "receipt", source=run.run, weights=run.weights)
 
     def peek(self, candidate: Candidate, stated: Mapping[str, Figure] | None = None) -> Scored:
         """Judge a run at this point of the order and leave everything as it is.
@@ -224,13 +232,17 @@ class Judge:
 
     def _held(self, rule: Rule, candidate: Candidate) -> RunInputs:
         """The run with the pins it is to be held against, and the guarded metric the rule names."""
-        run = _raised(candidate) if candidate.native and rule.bears_out else candidate.run
+        run = candidate.run
+        if candidate.native and rule.bears_out:
+            run = _raised(candidate, candidate.built_alike if rule.weighs else candidate.built)
         if candidate.native and run.frontier is None:
-            first = Figure(Fraction(0), "receipt", source="no earlier run of this track")
-            run = dataclasses.replace(run, frontier=self.best.get(run.track, first))
+            best = self.best_alike.get((run.track, run.weights)) if rule.weighs else self.best.get(run.track)
+            run = dataclasses.replace(run, frontier=best or _FIRST)
+        if rule.weighs:
+            run = self._weighed(rule, candidate, run)
         if rule.guard:
             track = run.track.at(rule.guard.metric, rule.guard.context)
-            pin = candidate.pins.get(track.slot("guard")) or candidate.pins.get(track.slot("frontier"))
+            pin = _guard_pin(candidate, track)
             run = dataclasses.replace(
                 run,
                 guarded=candidate.others.get(track),
@@ -238,11 +250,38 @@ class Judge:
                 guard_measured=candidate.measured.get(track),
                 guarded_clock=candidate.clocks.get(track),
             )
-        return run.with_pins(
-            frontier=self._pin(rule, run.track.slot("frontier"), tag=False),
-            reference=self._pin(rule, run.track.slot("reference"), tag=True),
-            guard_pin=self._pin(rule, self._guard_slot(rule, run), tag=True),
-        )
+        others = {
+            "frontier": self._pin(rule, run.track.slot("frontier"), tag=False),
+            "reference": self._pin(rule, run.track.slot("reference"), tag=True),
+            "guard_pin": self._pin(rule, self._guard_slot(rule, run), tag=True),
+        }
+        if rule.weighs and run.mixed is None:
+            asked = [(f"the {figure.origin}'s pin", figure) for figure in others.values() if figure is not None]
+            run = dataclasses.replace(run, mixed=_find_mixed(run.weights, asked))
+        return run.with_pins(**others)
+
+    def _weighed(self, rule: Rule, candidate: Candidate, run: RunInputs) -> RunInputs:
+        """The run, with what it would be held against and is not of its weights.
+
+        The other engine's value is no frontier of anybody's: one of other weights is as good as none.
+        """
+        track, own = run.track, candidate.run
+        held: list[tuple[str, Figure | Parity | None]] = [
+            ("the frontier run of its round", own.frontier if own.frontier and own.frontier.origin != "pin" else None),
+            (f"the pin of {track.short}", candidate.pins.get(track.slot("frontier"))),
+        ]
+        if run.frontier is _FIRST:
+            held.append(("the newest frontier run", candidate.newest))
+            held.append(("the best run before it", self.best.get(track)))
+        if rule.ratchet:
+            held.append(("the divergence of its round's frontier run", own.frontier_parity))
+        if rule.guard:
+            guarded = track.at(rule.guard.metric, rule.guard.context)
+            held.append((f"the pin of {guarded.short}", _guard_pin(candidate, guarded)))
+            if rule.reconciles:
+                held.append((f"the newest frontier run of {guarded.short}", candidate.measured.get(guarded)))
+        reference = run.reference if run.reference and run.reference.weights == run.weights else None
+        return dataclasses.replace(run, reference=reference, mixed=_find_mixed(run.weights, held))
 
     def _guard_slot(self, rule: Rule, run: RunInputs, role: Role = "guard") -> str:
         guard = rule.guard
@@ -256,16 +295,36 @@ class Judge:
             value = rule.pin(slot) if tag else None
             return None if value is None else Figure(value, "rule", source=rule.name)
         record = next((pin for pin in self.pins if pin.slot == slot), None)
-        return None if record is None else Figure(record.value, "file", source=str(record.position))
+        if record is None:
+            return None
+        return Figure(record.value, "file", source=str(record.position), weights=record.weights)
 
 
-def _raised(candidate: Candidate) -> RunInputs:
+NO_RUN: Final = "no earlier run of this track"
+"""Source of the figure of a first run."""
+_FIRST: Final = Figure(Fraction(0), "receipt", source=NO_RUN)
+"""What a run is held against where nothing was measured before."""
+
+
+def _guard_pin(candidate: Candidate, track: Track) -> Figure | None:
+    """The pin in force that a guarded metric is held against."""
+    return candidate.pins.get(track.slot("guard")) or candidate.pins.get(track.slot("frontier"))
+
+
+def _find_mixed(own: str | None, held: Iterable[tuple[str, Figure | Parity | None]]) -> Mixed | None:
+    """The first of what a run is held against that is not known to be of its weights; None where all is."""
+    if own is None:
+        return Mixed("the run", None)
+    return next((Mixed(what, one.weights) for what, one in held if one is not None and one.weights != own), None)
+
+
+def _raised(candidate: Candidate, built: Figure | None) -> RunInputs:
     """The run with a frontier that never falls: the greatest of its round's, its pin and any frontier build's before.
 
     Where the round's own is more than :data:`DRIFT` below the others, that is an alarm: equality is none.
     """
     run, own = candidate.run, candidate.run.frontier
-    figures = [candidate.pins.get(run.track.slot("frontier")), candidate.built]
+    figures = [candidate.pins.get(run.track.slot("frontier")), built]
     held = max([figure for figure in figures if figure], key=lambda figure: figure.value, default=None)
     if held is None:
         return run

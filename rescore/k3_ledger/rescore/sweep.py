@@ -11,7 +11,7 @@ frontier as it climbs) is settled here, chunk by chunk.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from k3_ledger.rescore.replay import read_known
 from k3_ledger.rescore.standing import read_standing
@@ -19,16 +19,18 @@ from k3_ledger.rescore.sweeping.grading import NOT_SCORABLE
 from k3_ledger.rescore.sweeping.prepare import Preparer, prepare
 from k3_ledger.rescore.sweeping.rounds import KEPT_ROUNDS, ForgottenError
 from k3_ledger.rescore.sweeping.settle import Settling, Sweep
+from k3_ledger.rescore.sweeping.sources import UnweighedError, weigh_sources
 from k3_ledger.schemas.errors import LedgerError, RescoreError
 from k3_ledger.verify.log import VerifiedLog
 from k3_ledger.verify.parallel import in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.rescore.sweeping.items import Prepared
 
+_Work: TypeAlias = "Callable[[VerifiedLog, int, Settling], Sweep]"
 PARALLEL_BYTES: Final = 256 << 20
 """Logs smaller than this are swept in one process: that takes about a second, and starting others half of one."""
 
@@ -50,20 +52,31 @@ def sweep(log: VerifiedLog, rule: Rule, *, processes: int = 1) -> Sweep:
     """
     if not isinstance(log, VerifiedLog):
         raise TypeError("only a verified log can be judged: pass what verify_log() returns")
-    try:
-        return _sweep(log, rule, processes, kept=KEPT_ROUNDS)
-    except ForgottenError:
-        return _sweep(log, rule, processes, kept=None)
+    return _insisting(_sweep, rule, log, processes)
 
 
-def _sweep(log: VerifiedLog, rule: Rule, processes: int, *, kept: int | None) -> Sweep:
+def _insisting(work: _Work, rule: Rule, log: VerifiedLog, processes: int) -> Sweep:
+    """Do what keeps little of what lies behind; where that is too little, once more with what it was about."""
+    kept: int | None = KEPT_ROUNDS
+    weights: Mapping[str, str | None] | None = None
+    while True:
+        try:
+            return work(log, processes, Settling(rule, log.disowned, kept=kept, weights=weights))
+        except ForgottenError:
+            kept = None
+        except UnweighedError:
+            weights = weigh_sources(log)
+
+
+def _sweep(log: VerifiedLog, processes: int, settling: Settling) -> Sweep:
+    again = settling.anew()
     try:
-        settling = _run(Settling(rule, log.disowned, kept=kept), log, processes)
+        _run(settling, log, processes)
     except RescoreError:
         if not read_standing(log).since:
             raise
-        return _knowing(rule, log, processes, kept)  # what cannot be read may be superseded by now
-    return _knowing(rule, log, processes, kept) if settling.judged_before else settling.result
+        return _knowing(log, processes, again)  # what cannot be read may be superseded by now
+    return _knowing(log, processes, again) if settling.judged_before else settling.result
 
 
 class Along:
@@ -78,15 +91,15 @@ class Along:
         self.start = Preparer(rule).start
         self._settling = Settling(rule, kept=KEPT_ROUNDS)
         self._log: VerifiedLog | None = None
-        self._error: LedgerError | ForgottenError | None = None
+        self._error: LedgerError | ForgottenError | UnweighedError | None = None
 
     def take(self, first_line: int, chunk: bytes, read: Prepared) -> None:
         """Settle the next chunk; see :class:`k3_ledger.verify.along.Companion`."""
         if self._error is None:
             try:
                 self._settling.settle(first_line, chunk, read)
-            except (LedgerError, ForgottenError) as error:  # the verification says first what it has to say
-                self._error = error
+            except (LedgerError, ForgottenError, UnweighedError) as error:
+                self._error = error  # the verification says first what it has to say
 
     def verified(self, log: VerifiedLog) -> None:
         """The log holds."""
@@ -96,7 +109,8 @@ class Along:
         """The same as :func:`sweep` of the log that was verified.
 
         Where entries were taken back, or say something of runs in front of them, that was known too late, and where
-        something is said of a round that ended long ago, that was kept no longer: the log is swept once more.
+        something is said of a round that ended long ago, or a pin is of what was measured long before it, that was kept
+        no longer: the log is swept once more.
 
         Args:
             processes: how many work on it then.
@@ -107,21 +121,17 @@ class Along:
         """
         if self._log is None:
             raise ValueError("no log has verified with this sweep along")
-        if self._log.disowned or isinstance(self._error, RescoreError | ForgottenError):
+        if self._log.disowned or isinstance(self._error, RescoreError | ForgottenError | UnweighedError):
             return sweep(self._log, self.rule, processes=processes)
         if self._error is not None:
             raise self._error
         if not self._settling.judged_before:
             return self._settling.result
-        try:
-            return _knowing(self.rule, self._log, processes, KEPT_ROUNDS)
-        except ForgottenError:
-            return _knowing(self.rule, self._log, processes, None)
+        return _insisting(_knowing, self.rule, self._log, processes)
 
 
-def _knowing(rule: Rule, log: VerifiedLog, processes: int, kept: int | None) -> Sweep:
+def _knowing(log: VerifiedLog, processes: int, settling: Settling) -> Sweep:
     """Once more, knowing from the start what is said of a run behind it."""
-    settling = Settling(rule, log.disowned, kept=kept)
     standing, known = read_standing(log), read_known(log)
     for entry in log.select(b'"kind":"verdict"', b'"kind":"supersede"'):
         noted = entry.entry

@@ -9,20 +9,23 @@
 6. ``contradicted``: the evidence says something else.
 
 Ratios are never taken on trust: they are computed again from the evidence of both sides. What is newest, and what a
-climb began at, is decided by position in the log.
+climb began at, is decided by position in the log. A name is no evidence that two files are one: sides that were
+measured on different weights are not compared but ambiguous, and a value of a track under whose name there are several
+says which it was measured on.
 """
 
 from __future__ import annotations
 
 import difflib
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.rescore.claims.evidence import Evidence, list_evidence, list_pins
 from k3_ledger.rescore.claims.runs import decide_about_runs
 from k3_ledger.rescore.claims.status import Part, Status, near
 from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded
+from k3_ledger.rescore.inputs import short_weights
 from k3_ledger.rescore.reconcile import compare
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import ExitCode
@@ -121,7 +124,7 @@ class _Side(enum.Enum):
 
 def _speed(claim: Claim, evidence: list[Evidence]) -> tuple[Part, ...]:
     assert claim.value is not None
-    value = _held(claim, claim.value, evidence, _Side.VALUE)
+    value = _naming(claim, _held(claim, claim.value, evidence, _Side.VALUE), evidence)
     parts = [value]
     start = None
     if claim.start is not None:
@@ -130,8 +133,26 @@ def _speed(claim: Claim, evidence: list[Evidence]) -> tuple[Part, ...]:
     if claim.ratio is not None:
         parts.append(_ratio(claim, claim.ratio, value, start, evidence))
     if claim.current:
-        parts.append(_current(claim, claim.value, evidence))
+        parts.append(_naming(claim, _current(claim, claim.value, evidence), evidence))
     return tuple(parts)
+
+
+def _naming(claim: Claim, part: Part, evidence: list[Evidence]) -> Part:
+    """The part, with the weights it is about where receipts of several stand under the name of its track."""
+    assert claim.track is not None
+    files = {item.weights for item in evidence if item.track == claim.track and item.sealed and item.accepted}
+    if len(files) < 2 or not part.evidence:
+        return part
+    of = ", ".join(dict.fromkeys(short_weights(item.weights) for item in part.evidence))
+    return replace(part, why=f"{part.why}, on {of} ({len(files)} weights under one name)")
+
+
+def _of_other_weights(sides: Sequence[Evidence]) -> str:
+    """What is to be said of sides in receipts that measured different weights; empty where nothing is."""
+    files = list(dict.fromkeys(item.weights for item in sides if item.sealed))
+    if len(files) < 2:
+        return ""
+    return f"its sides are of different weights: {' and '.join(short_weights(one) for one in files)}"
 
 
 def _start(claim: Claim, amount: Amount, evidence: list[Evidence], value: Part) -> Part:
@@ -204,7 +225,9 @@ def _nothing(claim: Claim, amount: Amount, pool: list[Evidence], evidence: list[
     return f"nothing holds it; nearest is {format_rounded(nearest.value, 2)}, {nearest.says}"
 
 
-def _ratio(claim: Claim, ratio: Amount, value: Part, start: Part | None, evidence: list[Evidence]) -> Part:
+def _ratio(  # noqa: PLR0911 - one a status
+    claim: Claim, ratio: Amount, value: Part, start: Part | None, evidence: list[Evidence]
+) -> Part:
     """Compute a published multiple again from the evidence of both sides, or from the claim where there is none."""
     assert claim.value is not None
     upper, lower = (value.evidence[0] if value.evidence else None), None
@@ -227,6 +250,8 @@ def _ratio(claim: Claim, ratio: Amount, value: Part, start: Part | None, evidenc
         return Part("ratio", Status.CONTRADICTED, f"{shown}, not {format_exact(ratio.value)}", sides)
     if len(sides) < 2:
         return Part("ratio", Status.NO_RECEIPT, f"{shown}, from figures that nothing holds", sides)
+    if mixed := _of_other_weights(sides):
+        return Part("ratio", Status.AMBIGUOUS, f"{shown}, but {mixed}", sides)
     if any(part is not None and part.status is Status.CONTRADICTED for part in (value, start)):
         return Part("ratio", Status.CONTRADICTED, f"{shown}, from a side that is contradicted", sides)
     if all(item.sealed for item in sides):
@@ -249,6 +274,8 @@ def _multiple(claim: Claim, evidence: list[Evidence]) -> Part:
     found = [1 / multiple if claim.inverse else multiple for multiple in multiples]
     newest = pairs[-1]
     shown = f"{newest[0].says} measured {format_rounded(found[-1], claim.ratio.places + 2)}"
+    if mixed := _of_other_weights(newest):
+        return Part("ratio", Status.AMBIGUOUS, f"{shown}, but {mixed}", newest)
     if near(found[-1], claim.ratio, claim.tolerance):
         if newest[1].sealed:
             return Part("ratio", Status.SUPPORTED, shown, newest)
@@ -266,7 +293,7 @@ def _repeated(upper: Evidence, lower: Evidence) -> Fraction:
 
 
 def _other_side(claim: Claim, upper: Evidence | None, evidence: list[Evidence]) -> Evidence | None:
-    """What a value is compared with: the same receipt's other actor, else the newest by then."""
+    """What a value is compared with: the same receipt's other actor, else the newest by then, on its weights if any."""
     pool = [
         item
         for item in evidence
@@ -280,7 +307,8 @@ def _other_side(claim: Claim, upper: Evidence | None, evidence: list[Evidence]) 
         return None
     by_then = [item for item in pool if upper is None or not item.moment.is_after(upper.moment)]
     sealed = [item for item in by_then if item.sealed]
-    return (sealed or by_then or [None])[-1]  # type: ignore[list-item]
+    alike = [item for item in sealed if upper is not None and item.weights == upper.weights]
+    return (alike or sealed or by_then or [None])[-1]  # type: ignore[list-item]
 
 
 def _current(claim: Claim, amount: Amount, evidence: list[Evidence]) -> Part:
@@ -302,6 +330,9 @@ def _pin(claim: Claim, evidence: list[Evidence], pins: list[Evidence]) -> tuple[
         _pinned(claim, claim.value, pins),
         Part("measured", measured.status, measured.why, measured.evidence),
     ]
+    sides = [*parts[0].evidence, *measured.evidence]
+    if mixed := _of_other_weights(sides):
+        parts.append(Part("weights", Status.AMBIGUOUS, mixed, tuple(sides)))
     drift = compare(claim.value.value, claim.measured.value)
     if drift.decision in {"stale", "alarm"} and drift.drift is not None:
         why = f"the pin was {format_percent(abs(drift.drift))} % off: stale"

@@ -36,6 +36,7 @@ class Evidence:
         primary: False for a second clock beside the one that the actor is known by.
         run: the log's own id of an imported run.
         beside: (actor of the same receipt, multiple of its speed), repetition by repetition.
+        weights: digest of the weights that were measured; None where nothing says.
     """
 
     track: Track
@@ -52,6 +53,7 @@ class Evidence:
     run: str | None = None
     beside: tuple[tuple[str, Fraction], ...] = ()
     moment: Moment = field(default_factory=Moment)
+    weights: str | None = None
 
     @property
     def sealed(self) -> bool:
@@ -97,6 +99,7 @@ def _receipts(material: Material) -> Iterator[Evidence]:
             one.track, _actor(fact), one.speed, fact.time, fact.identity, fact.index, not state,
             f"receipt {fact.identity[:8]}{state}, entry {fact.index}",
             observer=one.observer, primary=one.primary, beside=one.beside, moment=Moment(fact.index, fact.time),
+            weights=fact.weights,
         )  # fmt: skip
 
 
@@ -139,7 +142,7 @@ def of_run(candidate: Candidate, speed: Fraction, number: int = 0) -> Evidence:
     return Evidence(
         run.track, "subject", speed, run.at, candidate.identity, candidate.index, not voided,
         f"receipt {candidate.label}{pull_request}{state}{entry}", run.pull_request, run=run.run,
-        moment=Moment(number if candidate.index is None else candidate.index, run.at),
+        moment=Moment(number if candidate.index is None else candidate.index, run.at), weights=run.weights,
     )  # fmt: skip
 
 
@@ -169,7 +172,7 @@ def list_pins(material: Material) -> list[Evidence]:
     entries = [
         Evidence(
             pin.track, "subject", pin.value, pin.time, pin.identity, pin.position.index, True,
-            f"the pin entry {pin.position.index}", moment=Moment(pin.position.index, pin.time),
+            f"the pin entry {pin.position.index}", moment=Moment(pin.position.index, pin.time), weights=pin.weights,
         )
         for pin in material.pin_entries
         if pin.role != "reference"

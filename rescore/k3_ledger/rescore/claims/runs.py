@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from k3_ledger.rescore.claims.evidence import of_run
 from k3_ledger.rescore.claims.status import Part, Status, near
 from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded
-from k3_ledger.rescore.rescore import IN_FORCE, rescore
+from k3_ledger.rescore.inputs import short_weights
+from k3_ledger.rescore.rescore import IN_FORCE, NO_RUN, rescore
 from k3_ledger.rescore.rules.registry import find_rule, in_force
 from k3_ledger.rescore.rules.verdict import NONE, REJECT, Verdict
 from k3_ledger.schemas.errors import RescoreError
@@ -120,6 +121,12 @@ def _gain(claim: Claim, about: list[Candidate]) -> Part:
     agree = [near(gain * 100, claim.value, claim.tolerance) for _, gain in gains]
     count = [_counts(candidate) for candidate, _ in gains]
     held = _evidence(*(candidate for candidate, _ in gains))
+    mixed = next((one.run for one, _ in gains if _beats_other_weights(one)), None)
+    if mixed is not None:
+        assert mixed.frontier is not None, "it gained something"
+        theirs, mine = short_weights(mixed.frontier.weights), short_weights(mixed.weights)
+        why = f"{shown}, but over a frontier of other weights: {theirs}, and the run of {mine}"
+        return Part("gain", Status.AMBIGUOUS, why, held)
     if not any(counts and agrees for counts, agrees in zip(count, agree, strict=True)):
         return Part("gain", Status.CONTRADICTED, shown, held)
     return Part("gain", Status.SUPPORTED if all(agree) else Status.AMBIGUOUS, shown, held)
@@ -137,6 +144,12 @@ def _gain_of(candidate: Candidate) -> Fraction | None:
     return (run.speed - run.frontier.value) / run.frontier.value
 
 
+def _beats_other_weights(candidate: Candidate) -> bool:
+    """Whether what a run gained is over what other weights had measured, under the same name."""
+    run = candidate.run
+    return candidate.native and run.frontier is not None and run.frontier.weights != run.weights
+
+
 def _credit(claim: Claim, about: list[Candidate]) -> tuple[Part, ...]:
     """What a run gained, and what the rule of its moment credited it with."""
     assert claim.gain is not None
@@ -151,6 +164,11 @@ def _credit(claim: Claim, about: list[Candidate]) -> tuple[Part, ...]:
     row = next((row for row in rows if isinstance(row.result, Verdict)), rows[0])
     if not isinstance(row.result, Verdict):
         return (Part("run", Status.NO_RECEIPT, row.result.message),)
+    pin = next((pin.figure for pin in row.result.pins if pin.slot == row.candidate.run.track.slot("frontier")), None)
+    mine = row.candidate.run.weights
+    if row.candidate.native and pin is not None and pin.source != NO_RUN and pin.weights != mine:
+        why = f"{_name(row.candidate)} of {short_weights(mine)} was held against {short_weights(pin.weights)}"
+        return (Part("weights", Status.AMBIGUOUS, why, _evidence(row.candidate)),)
     parts = []
     for name, amount, found in (
         ("gained", claim.gain, row.result.gain),

@@ -61,6 +61,7 @@ class Fault(enum.StrEnum):
     GUARD_INERT = "guard-inert"
     GUARD_WITHOUT_CLOCK = "guard-without-clock"
     FRONTIER_FALLS = "frontier-falls"
+    WEIGHTS_BY_NAME = "weights-by-name"
     COUNTEREXAMPLE = "counterexample"
 
 
@@ -103,6 +104,7 @@ MEANINGS: Final[Mapping[Fault, str]] = {
     Fault.GUARD_INERT: "the guard passes whatever is measured",
     Fault.GUARD_WITHOUT_CLOCK: "the guarded metric is what the program says of itself: no clock bears it out",
     Fault.FRONTIER_FALLS: "a slow frontier run of the round lowers the frontier, and a run as slow earns a tier",
+    Fault.WEIGHTS_BY_NAME: "a lighter file under the model's name is held against the frontier of the heavier one",
     Fault.COUNTEREXAMPLE: "a search found an input that no other finding accounts for",
 }
 """One line of explanation for each fault."""

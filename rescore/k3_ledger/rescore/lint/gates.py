@@ -164,6 +164,19 @@ def check_frontier(context: Context) -> Iterator[LintFinding]:
     yield LintFinding(Fault.FRONTIER_FALLS, Reach.LIVE, context.region("frontier"), message, witness, shows)
 
 
+def check_weights(context: Context) -> Iterator[LintFinding]:
+    """Whether what other weights measured under one name is a frontier; asked of rules whose gates grade alone."""
+    rule = context.rule
+    if rule.arithmetic not in GRADING or rule.weighs:
+        return
+    known = context.frontier or Fraction(100)
+    claim = 2 * known
+    message = f"{rule.arithmetic} takes a model's name for its weights: half the layers are twice the speed"
+    witness = (("frontier", format_exact(known)), ("claim", format_exact(claim)))
+    shows = f"gains {format_percent((claim - known) / known)} %, whatever file it is of"
+    yield LintFinding(Fault.WEIGHTS_BY_NAME, Reach.LIVE, context.region("frontier"), message, witness, shows)
+
+
 def _without_clock(context: Context, rule: Guard) -> Iterator[LintFinding]:
     """A guarded metric whose claim no gate holds against a clock; asked of rules whose gates grade alone."""
     clock, arithmetic = context.rule.clock, context.rule.arithmetic

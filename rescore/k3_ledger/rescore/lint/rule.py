@@ -8,7 +8,7 @@ from k3_ledger.rescore.lint.clock import check_clock_and_ceiling
 from k3_ledger.rescore.lint.context import Context
 from k3_ledger.rescore.lint.credit import check_credit
 from k3_ledger.rescore.lint.findings import LintFinding, LintReport, Reach, Settings
-from k3_ledger.rescore.lint.gates import check_agreement, check_frontier, check_guard, check_ratchet
+from k3_ledger.rescore.lint.gates import check_agreement, check_frontier, check_guard, check_ratchet, check_weights
 from k3_ledger.rescore.lint.search import search
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def lint(rule: Rule, settings: Settings | None = None) -> LintReport:
         *check_ratchet(context),
         *check_guard(context),
         *check_frontier(context),
+        *check_weights(context),
     ]
     findings += search(context, findings)
     return LintReport(rule, tuple(sorted(findings, key=lambda finding: (finding.note, _ORDER.index(finding.reach)))))

@@ -4,8 +4,9 @@ Credit is the measured gain and is anchored to nothing; the clock bounds both me
 is sized from the jitter measured beside it; the ceiling rises with the frontier; the guard's pin must agree with what
 was measured last; the agreement bar is over enough rows to tell one bar from another. ``rules lint`` finds nothing in
 the newest of them; up to the second, any pin entry passed for a reconciled one, up to the third a run that was too
-short to prove its speed was refused like one that lies, and up to the fourth a claim counted for up to a quarter more
-than its clock showed, the guarded metric was taken at its word, and a slow frontier run of the round lowered the bar.
+short to prove its speed was refused like one that lies, up to the fourth a claim counted for up to a quarter more
+than its clock showed, the guarded metric was taken at its word, and a slow frontier run of the round lowered the bar,
+and up to the fifth a lighter file under the model's name was held against what the heavier one had measured.
 """
 
 from __future__ import annotations
@@ -86,6 +87,11 @@ def fifth_house_rule(name: str, metric: str, context: int, guarded: str, guarded
     return replace(fourth_house_rule(name, metric, context, guarded, guarded_context), arithmetic="measured-gain/5")
 
 
+def sixth_house_rule(name: str, metric: str, context: int, guarded: str, guarded_context: int) -> Rule:
+    """The same on one and the same weights: what another file under the model's name measured is no frontier of it."""
+    return replace(fifth_house_rule(name, metric, context, guarded, guarded_context), arithmetic="measured-gain/6")
+
+
 HOUSE_RULES: Final = (
     house_rule("house-1.decode", "decode", 131_072, "prefill", 32_768),
     house_rule("house-1.prefill", "prefill", 32_768, "decode", 131_072),
@@ -97,4 +103,6 @@ HOUSE_RULES: Final = (
     fourth_house_rule("house-4.prefill", "prefill", 32_768, "decode", 131_072),
     fifth_house_rule("house-5.decode", "decode", 131_072, "prefill", 32_768),
     fifth_house_rule("house-5.prefill", "prefill", 32_768, "decode", 131_072),
+    sixth_house_rule("house-6.decode", "decode", 131_072, "prefill", 32_768),
+    sixth_house_rule("house-6.prefill", "prefill", 32_768, "decode", 131_072),
 )

@@ -1,4 +1,4 @@
-"""Arithmetics ``measured-gain/1`` to ``/5``: what was measured is what is credited, and every gate grades.
+"""Arithmetics ``measured-gain/1`` to ``/6``: what was measured is what is credited, and every gate grades.
 
 Tier and credit come from the gain over the frontier, with ``anchored-gain/1``'s formulas for what the parameters turn
 on. Unlike there, a run that any gate refuses is REJECT, and a run for which the evidence of any gate is absent earns
@@ -17,6 +17,9 @@ over too little: up to the third it refuses, from the fourth on it leaves the ga
 In the fifth no claim counts for more than its clock bears out, of the guarded metric neither, which has a gate of its
 own for that; and no run of a round is scored whose frontier run fell further below the frontier than drifts may
 (:mod:`k3_ledger.rescore.rescore` says which frontier that is).
+
+In the sixth a run is scored only where all that it is held against was measured on its own weights: a name is no
+evidence that two files are one.
 """
 
 from __future__ import annotations
@@ -100,6 +103,13 @@ def judge_borne_out(rule: Rule, run: RunInputs) -> Scored:
         return NotScorable(run.run, rule.name, "alarm", message, "frontier")
     clock = run.guarded_clock and replace(run.guarded_clock, jitter=run.guarded_clock.middle)
     return judge_by_middle(rule, replace(run, guarded_clock=clock))
+
+
+def judge_on_weights(rule: Rule, run: RunInputs) -> Scored:
+    """The same, of a run that is held against nothing that other weights measured, or weights that nobody names."""
+    if run.mixed is not None:
+        return NotScorable(run.run, rule.name, "weights", run.mixed.describe(run.weights), "weights")
+    return judge_borne_out(rule, run)
 
 
 def _gates(rule: Rule, run: RunInputs, counted: RunInputs, *, first: bool) -> tuple[Gate, ...]:

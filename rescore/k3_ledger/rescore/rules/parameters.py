@@ -20,24 +20,23 @@ from k3_ledger.rescore.exact import format_exact
 from k3_ledger.schemas import canonical
 
 Arithmetic: TypeAlias = Literal[
-    "anchored-gain/1", "measured-gain/1", "measured-gain/2", "measured-gain/3", "measured-gain/4", "measured-gain/5"
-]
+    "anchored-gain/1", "measured-gain/1", "measured-gain/2", "measured-gain/3", "measured-gain/4", "measured-gain/5",
+    "measured-gain/6",
+]  # fmt: skip
 """Identifiers of the arithmetics. A changed formula is a new identifier, never a new meaning of an old one."""
-GRADING: Final[frozenset[Arithmetic]] = frozenset(
-    {"measured-gain/1", "measured-gain/2", "measured-gain/3", "measured-gain/4", "measured-gain/5"}
-)
-"""Those whose every gate grades: what one refuses is REJECT, what one has no evidence for earns nothing."""
-BY_MIDDLE: Final[frozenset[Arithmetic]] = frozenset(
-    {"measured-gain/2", "measured-gain/3", "measured-gain/4", "measured-gain/5"}
-)
-"""Those whose jitter is that of the middle half of the repetitions."""
-RECONCILING: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/3", "measured-gain/4", "measured-gain/5"})
-"""Those that hold a reconciled pin against the newest measurement of its slot; the others take its word for it."""
-PROVING: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/4", "measured-gain/5"})
-"""Those that tell a clock that proves nothing from one that contradicts a claim; the others refuse a run for either."""
-BEARING_OUT: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/5"})
+ON_WEIGHTS: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/6"})
+"""Those that hold a run against nothing that was measured on other weights; to the others one name is one model."""
+BEARING_OUT: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/5", *ON_WEIGHTS})
 """Those that count a claim for no more than its clock bears out, hold the guarded metric against its clock too, and
 hold a run against no frontier that is below one known before; the others take the subject's and the round's word."""
+PROVING: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/4", *BEARING_OUT})
+"""Those that tell a clock that proves nothing from one that contradicts a claim; the others refuse a run for either."""
+RECONCILING: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/3", *PROVING})
+"""Those that hold a reconciled pin against the newest measurement of its slot; the others take its word for it."""
+BY_MIDDLE: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/2", *RECONCILING})
+"""Those whose jitter is that of the middle half of the repetitions."""
+GRADING: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/1", *BY_MIDDLE})
+"""Those whose every gate grades: what one refuses is REJECT, what one has no evidence for earns nothing."""
 
 _MOST_DECIMALS: Final = 40
 
@@ -271,6 +270,11 @@ class Rule:
     def bears_out(self) -> bool:
         """Whether nothing counts beyond what a clock bears out, and no frontier falls."""
         return self.arithmetic in BEARING_OUT
+
+    @property
+    def weighs(self) -> bool:
+        """Whether a run is held against what was measured on its own weights alone."""
+        return self.arithmetic in ON_WEIGHTS
 
     @property
     def policy_sha256(self) -> str:

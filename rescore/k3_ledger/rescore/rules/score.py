@@ -49,4 +49,5 @@ _ARITHMETICS: dict[Arithmetic, Callable[[Rule, RunInputs], Scored]] = {
     "measured-gain/3": measured_gain.judge_by_middle,
     "measured-gain/4": measured_gain.judge_by_middle,
     "measured-gain/5": measured_gain.judge_borne_out,
+    "measured-gain/6": measured_gain.judge_on_weights,
 }

@@ -124,14 +124,15 @@ class NotScorable:
 
     Attributes:
         reason: ``scope`` when the rule scores another metric or context; ``missing`` when a field is absent;
-            ``alarm`` when the frontier run of its round fell too far below the frontier.
-        field: the field that is missing, or sounded the alarm; None for ``scope``.
+            ``alarm`` when the frontier run of its round fell too far below the frontier; ``weights`` when it would be
+            held against what was measured on other weights, or on nobody knows which.
+        field: the field that is missing, sounded the alarm, or differs; None for ``scope``.
         message: one lower-case sentence.
     """
 
     run: str
     rule: str
-    reason: Literal["scope", "missing", "alarm"]
+    reason: Literal["scope", "missing", "alarm", "weights"]
     message: str
     field: str | None = field(default=None)
 

@@ -65,6 +65,7 @@ class Model(msgspec.Struct, gc=False):
 
     name: str
     quant: str
+    sha256: str
 
 
 class Node(msgspec.Struct, gc=False):

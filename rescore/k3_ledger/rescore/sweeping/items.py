@@ -13,8 +13,9 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Place: TypeAlias = tuple[str, str, str]
-"""Model, quantisation and node of a run."""
+Place: TypeAlias = tuple[str, str, str, str]
+"""Model, quantisation and node of a run, and the digest of its weights: ``-`` where it names none, and empty under a
+rule that does not ask."""
 Depths: TypeAlias = tuple[int, ...]
 
 

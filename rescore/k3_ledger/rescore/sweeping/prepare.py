@@ -98,6 +98,7 @@ class Preparing:
 
     def __init__(self, preparer: Preparer) -> None:
         self._preparer = preparer
+        self._weighs = preparer.rule.weighs
         self._candidate = self._read_candidate if preparer.usable else _out_of_the_ordinary
         self._prepared = Prepared([], [])
         self._add = self._prepared.items.append
@@ -219,11 +220,14 @@ class Preparing:
         model = body.model
         assert body.machine is not None, "a run that verified says where it ran"
         node = body.machine.node.name
-        place = (model.name, model.quant, node) if model else (ABSENT, ABSENT, node)
+        if model is None:
+            place = (ABSENT, ABSENT, node, ABSENT if self._weighs else "")
+        else:
+            place = (model.name, model.quant, node, model.sha256 if self._weighs else "")
         number = self._places.get(place)
         if number is None:
             number = self._places[place] = len(self._places)
-            self._spellable.append(Track(*self._preparer.scope, *place).spellable)
+            self._spellable.append(Track(*self._preparer.scope, *place[:3]).spellable)
         return number
 
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.rescore.inputs import Depth, Figure, Parity
-from k3_ledger.rescore.slots import Track
+from k3_ledger.rescore.slots import ABSENT, Track
 from k3_ledger.rescore.sweeping.numbers import SCALE
 
 if TYPE_CHECKING:
@@ -37,15 +37,19 @@ class Measured:
         newest: by the frontier build, in ``10**-6`` units per second.
         greatest: by any frontier build, likewise.
         reference: by the other engine, likewise.
+        newest_on, reference_on: weights of these, as a place has them.
+        alike: greatest by the weights, where the rule asks for them.
     """
 
-    __slots__ = ("greatest", "newest", "reference", "track")
+    __slots__ = ("alike", "greatest", "newest", "newest_on", "reference", "reference_on", "track")
 
     def __init__(self, track: Track) -> None:
         self.track = track
         self.newest: int | None = None
         self.greatest: int | None = None
         self.reference: int | None = None
+        self.newest_on = self.reference_on = ""
+        self.alike: dict[str, int] = {}
 
 
 class Round:
@@ -54,13 +58,17 @@ class Round:
     Attributes:
         agreement: None when it was not graded, or the explaining path has read it.
         speeds: by what was measured, in ``10**-6`` units per second.
+        agreement_on: weights that were graded, as a place has them.
+        speeds_on: weights by what was measured, where the rule asks for them.
     """
 
-    __slots__ = ("agreement", "speeds")
+    __slots__ = ("agreement", "agreement_on", "speeds", "speeds_on")
 
     def __init__(self) -> None:
         self.agreement: Agreement | None = None
         self.speeds: dict[Measured, int] = {}
+        self.agreement_on = ""
+        self.speeds_on: dict[Measured, str] = {}
 
 
 NO_ROUND: Final = Round()
@@ -84,14 +92,14 @@ class Rounds:
         self._kept = kept
         self._rounds: dict[str, Round] = {}
         self._over: set[int] = set()
-        self._measured: dict[tuple[str, int | None, Place], Measured] = {}
+        self._measured: dict[tuple[str, int | None, tuple[str, str, str]], Measured] = {}
 
     def measured(self, metric: str, context: int | None, place: Place) -> Measured:
-        """What is measured of a metric at a place, now and from now on."""
-        key = metric, context, place
+        """What is measured of a metric at a place, on whatever weights, now and from now on."""
+        key = metric, context, place[:3]
         found = self._measured.get(key)
         if found is None:
-            found = self._measured[key] = Measured(Track(metric, context, *place))
+            found = self._measured[key] = Measured(Track(metric, context, *place[:3]))
         return found
 
     def round(self, name: str) -> Round:
@@ -109,22 +117,27 @@ class Rounds:
 
     def take(self, item: Standing, place: Place) -> None:
         """A frontier build's run, or one of the other engine."""
-        one = None
+        one, weights = None, place[3]
         for metric, context, speed in item.speeds:
             if item.role == "frontier" and item.round is not None:
                 one = one or self._open(item.round)
-                one.agreement = item.agreement or one.agreement
+                if item.agreement is not None:
+                    one.agreement, one.agreement_on = item.agreement, weights
             if (metric, context) not in self._read:
                 continue  # the rule judges nothing by it
             measured = self.measured(metric, context, place)
             if item.role == "reference":
-                measured.reference = speed
+                measured.reference, measured.reference_on = speed, weights
                 continue
-            measured.newest = speed
+            measured.newest, measured.newest_on = speed, weights
             if measured.greatest is None or speed > measured.greatest:
                 measured.greatest = speed
+            if weights and speed > measured.alike.get(weights, -1):
+                measured.alike[weights] = speed
             if one is not None:
                 one.speeds[measured] = speed
+                if weights:
+                    one.speeds_on[measured] = weights
 
     def _open(self, name: str) -> Round:
         found = self.round(name)
@@ -142,29 +155,42 @@ class Rounds:
         gathering = self._gathering
         for measured in self._measured.values():
             if measured.reference is not None:
-                gathering.references[measured.track] = _figure(measured.reference)
+                gathering.references[measured.track] = _figure(measured.reference, measured.reference_on)
             if measured.newest is not None:
-                gathering.frontiers[measured.track] = _figure(measured.newest)
+                gathering.frontiers[measured.track] = _figure(measured.newest, measured.newest_on)
             if measured.greatest is not None:
                 known = gathering.greatest.get(measured.track)
                 if known is None or measured.greatest > known.value * SCALE:
-                    gathering.greatest[measured.track] = _figure(measured.greatest)
+                    gathering.greatest[measured.track] = _figure(measured.greatest, "")
+            for weights, speed in measured.alike.items():
+                figure = _figure(speed, weights)
+                known = gathering.greatest_alike.get((measured.track, figure.weights))
+                if known is None or figure.value > known.value:
+                    gathering.greatest_alike[measured.track, figure.weights] = figure
             measured.reference = measured.newest = measured.greatest = None
+            measured.reference_on = measured.newest_on = ""
+            measured.alike.clear()
         if name is None or (kept := self.round(name)) is NO_ROUND:
             return
         for measured, speed in kept.speeds.items():
-            gathering.round_frontier[name, measured.track] = _figure(speed)
+            gathering.round_frontier[name, measured.track] = _figure(speed, kept.speeds_on.get(measured, ""))
         kept.speeds.clear()
+        kept.speeds_on.clear()
         if kept.agreement is not None:
-            gathering.round_parity[name] = _parity(kept.agreement)
-            kept.agreement = None
+            gathering.round_parity[name] = _parity(kept.agreement, kept.agreement_on)
+            kept.agreement, kept.agreement_on = None, ""
 
 
-def _figure(speed: int) -> Figure:
-    return Figure(Fraction(speed, SCALE), "receipt")
+def _figure(speed: int, weights: str) -> Figure:
+    return Figure(Fraction(speed, SCALE), "receipt", weights=digest_of(weights))
 
 
-def _parity(kept: Agreement) -> Parity:
+def digest_of(weights: str) -> str | None:
+    """The digest that a place's word for weights stands for; None where there is none, or nobody asks."""
+    return None if weights in {"", ABSENT} else weights
+
+
+def _parity(kept: Agreement, weights: str) -> Parity:
     return Parity(
         None,
         None,
@@ -174,4 +200,5 @@ def _parity(kept: Agreement) -> Parity:
         ),
         kept.path,  # type: ignore[arg-type]
         independent=kept.independent,
+        weights=digest_of(weights),
     )

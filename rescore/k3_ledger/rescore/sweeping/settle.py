@@ -10,16 +10,19 @@ from sys import intern
 from typing import TYPE_CHECKING, TypeAlias
 
 from k3_ledger.rescore.inputs import Figure
+from k3_ledger.rescore.native import read_weights
 from k3_ledger.rescore.replay import Gathering, Material
 from k3_ledger.rescore.rescore import Judge, order_change
 from k3_ledger.rescore.rules.guards import DRIFT
 from k3_ledger.rescore.rules.verdict import Verdict
+from k3_ledger.rescore.slots import ABSENT
 from k3_ledger.rescore.standing import is_supposed
 from k3_ledger.rescore.sweeping.agreement import Ratchet
 from k3_ledger.rescore.sweeping.grading import NOT_SCORABLE, Grading
 from k3_ledger.rescore.sweeping.items import Scored, Standing, Unscored
 from k3_ledger.rescore.sweeping.numbers import SCALE
-from k3_ledger.rescore.sweeping.rounds import NO_ROUND, Rounds
+from k3_ledger.rescore.sweeping.rounds import NO_ROUND, Rounds, digest_of
+from k3_ledger.rescore.sweeping.sources import UnweighedError, find_weights
 from k3_ledger.verify.log import entries_of, read_entry
 
 if TYPE_CHECKING:
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
 
     from k3_ledger.rescore.inputs import Parity
     from k3_ledger.rescore.rules.parameters import Rule, Scope
-    from k3_ledger.rescore.slots import Track
     from k3_ledger.rescore.sweeping.agreement import Beside
     from k3_ledger.rescore.sweeping.grading import Held, Known
     from k3_ledger.rescore.sweeping.items import Agreement, Item, Place, Prepared
@@ -60,12 +62,17 @@ class Sweep:
 
 
 class _Lane:
-    """One track, with everything about it that is looked up for each of its runs."""
+    """One track on one file of weights, with everything about it that is looked up for each of its runs.
 
-    __slots__ = ("best", "frontier_slot", "guard", "guard_slots", "held", "own", "reference_slot", "speed", "track")
+    Under a rule that does not ask for weights they are all one.
+    """
 
-    def __init__(self, own: Measured, guard: Measured | None) -> None:
-        self.own, self.guard = own, guard
+    __slots__ = (
+        "best", "frontier_slot", "guard", "guard_slots", "held", "own", "reference_slot", "speed", "track", "weights",
+    )  # fmt: skip
+
+    def __init__(self, own: Measured, guard: Measured | None, weights: str) -> None:
+        self.own, self.guard, self.weights = own, guard, weights
         self.track = own.track
         self.frontier_slot, self.reference_slot = self.track.slot("frontier"), self.track.slot("reference")
         self.guard_slots = (guard.track.slot("guard"), guard.track.slot("frontier")) if guard else ("", "")
@@ -73,9 +80,12 @@ class _Lane:
         self.speed = 0
         self.held: Held | None = None
 
-    def take(self, best: Mapping[Track, Figure]) -> None:
+    def take(self, judge: Judge) -> None:
         """The frontier as it has climbed, and in ``10**-6`` units per second: measured speeds have no more decimals."""
-        self.best = best.get(self.track)
+        if self.weights:
+            self.best = judge.best_alike.get((self.track, digest_of(self.weights)))
+        else:
+            self.best = judge.best.get(self.track)
         self.speed = 0 if self.best is None else int(self.best.value * SCALE)
 
 
@@ -86,15 +96,28 @@ class Settling:
         rule: the rule.
         disowned: positions of entries that a revocation took back.
         kept: how many rounds are kept; None keeps all.
+        weights: digest of the weights of each source of a pin, by identity, where the rule asks for them; None where
+            nobody has looked, so that sources are looked for in the chunk of their pin and the one in front of it.
     """
 
-    def __init__(self, rule: Rule, disowned: frozenset[int] = frozenset(), *, kept: int | None = None) -> None:
+    def __init__(
+        self,
+        rule: Rule,
+        disowned: frozenset[int] = frozenset(),
+        *,
+        kept: int | None = None,
+        weights: Mapping[str, str | None] | None = None,
+    ) -> None:
         self.rule = rule
         self.disowned = disowned
+        self._kept, self._known_weights = kept, weights
         self.result = Sweep()
         self.judged_before = False
         self._superseded: set[str] = set()
         self._gathering = Gathering(Material("verified ledger"), self._superseded)
+        self._gathering.keeps = frozenset()
+        self._gathering.material.weights |= weights or {}
+        self._searches = rule.weighs and weights is None
         self._judge = Judge(rule, "own")
         self._before: dict[bytes, str] = {}
         self._unknown: set[bytes] = set()
@@ -103,9 +126,15 @@ class Settling:
         self._grading = Grading(rule)
         self._ratchet = Ratchet(rule)
         self._beside: tuple[Agreement | Parity, Beside] | None = None
-        self._chunk = b""
+        self._chunk, self._first = b"", 0
+        self._previous = b""
+        self._files: set[str] = set()
         self._entries: list[bytes] = []
         self._places: list[Place] = []
+
+    def anew(self) -> Settling:
+        """The same, before anything was settled."""
+        return Settling(self.rule, self.disowned, kept=self._kept, weights=self._known_weights)
 
     @property
     def all_stand(self) -> bool:
@@ -138,8 +167,11 @@ class Settling:
         Raises:
             LedgerError: a pin or a rule entry is none.
             ForgottenError: it says something of a round that is no longer kept.
+            UnweighedError: it pins what was measured long ago.
         """
-        self._chunk, self._entries, self._places = chunk, [], prepared.places
+        self._previous = self._chunk if self._searches else b""
+        self._chunk, self._first, self._entries, self._places = chunk, first, [], prepared.places
+        self._files.update([place[3] for place in prepared.places])
         self.judged_before = self.judged_before or prepared.judged
         disowned = self.disowned
         self.result.imports += sum(first + offset not in disowned for offset in prepared.imports)
@@ -168,7 +200,10 @@ class Settling:
             if not self._superseded or sha256(self._data(offset)).hexdigest() not in self._superseded:
                 self._rounds.take(item, self._places[item.place])
         elif not candidate:
-            self._take(read_entry(first + offset, self._data(offset)))
+            entry = read_entry(first + offset, self._data(offset))
+            if self.rule.weighs and entry.entry.kind == "pin":
+                self._weigh(entry.entry.body.source)
+            self._take(entry)
             self._forget()
         else:
             found = self._found(first, offset, item)
@@ -176,10 +211,21 @@ class Settling:
             if self._before or self._unknown:
                 self._compare(first + offset, offset, found)
 
+    def _weigh(self, source: str) -> None:
+        """Find out which weights the source of a pin measured."""
+        weights = self._gathering.material.weights
+        if self._searches and source not in weights:
+            before = self._first - self._previous.count(b"\n")
+            weights |= find_weights(((before, self._previous), (self._first, self._chunk)), {source}, self.disowned)
+            if source not in weights:
+                raise UnweighedError(source)
+        self._files.add(weights.get(source) or ABSENT)
+
     def _take(self, entry: VerifiedEntry) -> None:
         """Have an entry gathered, by the explaining path, beside what it would have gathered before."""
         if entry.entry.kind == "run":
             self._rounds.spell_out(entry.entry.body.round)
+            self._files.add(read_weights(entry.entry.body) or ABSENT)
         self._gathering.take(entry)
 
     def _forget(self) -> None:
@@ -236,14 +282,14 @@ class Settling:
         material.left_out.clear()
         self._forget()
         for lane in self._lanes.values():
-            lane.take(self._judge.best)
+            lane.take(self._judge)
         return found
 
     def _lane(self, place: Place) -> _Lane:
         scope, guard = self.rule.scope, self.rule.guard
         own = self._rounds.measured(scope.metric, scope.context, place)
-        lane = _Lane(own, self._rounds.measured(guard.metric, guard.context, place) if guard else None)
-        lane.take(self._judge.best)
+        lane = _Lane(own, self._rounds.measured(guard.metric, guard.context, place) if guard else None, place[3])
+        lane.take(self._judge)
         self._lanes[place] = lane
         return lane
 
@@ -254,7 +300,8 @@ class Settling:
         name = item.round
         round_ = NO_ROUND if name is None else self._rounds.round(name)
         ratchet = self._hold(item, name or "", round_) if item.kls else item.ratchet
-        figures = self._figures(lane, name, round_)
+        mixed = lane.weights and self._is_mixed(item, lane, name, round_)
+        figures = None if mixed else self._figures(lane, name, round_)
         if figures is None:
             return NOT_SCORABLE
         held = lane.held
@@ -284,30 +331,71 @@ class Settling:
         """
         gathering, own = self._gathering, lane.own
         frontier: Known = round_.speeds.get(own)
-        reference: Known = own.reference
+        reference: Known = own.reference if not lane.weights else self._reference(lane)
         if gathering.round_frontier and frontier is None and name is not None:
             frontier = gathering.round_frontier.get((name, lane.track))
         if self.rule.bears_out and (held := self._greatest(lane)) is not None:
             if frontier is not None and _is_alarm(frontier, held):
                 return None
             frontier = held if frontier is None or _value(held) > _value(frontier) else frontier
-        if gathering.references and reference is None:
+        if gathering.references and reference is None and not lane.weights:
             reference = gathering.references.get(lane.track)
         guard: Figure | None = None
         newest: Known = None
         if pins := gathering.figures:
             frontier = pins.get(lane.frontier_slot) if frontier is None else frontier
-            reference = pins.get(lane.reference_slot) if reference is None else reference
+            if reference is None and not lane.weights:
+                reference = pins.get(lane.reference_slot)
             guard = pins.get(lane.guard_slots[0]) or pins.get(lane.guard_slots[1])
             if lane.guard is not None:
                 newest = self._newest(lane.guard, name, round_)
         return lane.best if frontier is None else frontier, reference, guard, newest
 
+    def _is_mixed(self, item: Scored, lane: _Lane, name: str | None, round_: Round) -> bool:
+        """Whether a run would be held against what is not known to be of its weights: as ``Judge`` has it."""
+        own, guard, weights, gathering = lane.own, lane.guard, lane.weights, self._gathering
+        if len(self._files) < 2 or weights == ABSENT:
+            return weights == ABSENT  # all that was ever measured is of one file
+        pins = gathering.figures
+        held = [self._round_on(own, name, round_), _weights(pins.get(lane.frontier_slot))]
+        if not any(held) and self._greatest(lane) is None and lane.best is None:
+            held.append(own.newest_on or _weights(gathering.frontiers.get(lane.track)))
+            held.append(_weights(self._judge.best.get(lane.track)))
+        if self.rule.ratchet is not None and name is not None:
+            held.append(round_.agreement_on or _weights(gathering.round_parity.get(name)))
+        if guard is not None:
+            held.append(_weights(pins.get(lane.guard_slots[0]) or pins.get(lane.guard_slots[1])))
+            if item.guarded is not None and self.rule.reconciles:
+                newest = self._round_on(guard, name, round_) or guard.newest_on
+                held.append(newest or _weights(gathering.frontiers.get(guard.track)))
+        return any(each and each != weights for each in held)
+
+    def _round_on(self, measured: Measured, name: str | None, round_: Round) -> str:
+        """Weights of what the frontier build of a run's own round measured; empty where it measured nothing."""
+        found = round_.speeds_on.get(measured, "")
+        if found or name is None:
+            return found
+        return _weights(self._gathering.round_frontier.get((name, measured.track)))
+
+    def _reference(self, lane: _Lane) -> Known:
+        """What the other engine measured last, or is pinned at, where that is of a run's weights."""
+        own, gathering = lane.own, self._gathering
+        if own.reference is not None:
+            return own.reference if own.reference_on == lane.weights else None
+        figure = gathering.references.get(lane.track) if gathering.references else None
+        figure = figure or gathering.figures.get(lane.reference_slot)
+        return figure if _weights(figure) == lane.weights else None
+
     def _greatest(self, lane: _Lane) -> Known:
-        """The greatest that is pinned as frontier, or that any frontier build measured."""
+        """The greatest that is pinned as frontier, or that any frontier build measured, on a run's weights if asked."""
         gathering = self._gathering
-        known: Known = lane.own.greatest
-        gathered = gathering.greatest.get(lane.track) if gathering.greatest else None
+        if lane.weights:
+            known: Known = lane.own.alike.get(lane.weights)
+            alike = gathering.greatest_alike
+            gathered = alike.get((lane.track, lane.weights)) if alike else None
+        else:
+            known = lane.own.greatest
+            gathered = gathering.greatest.get(lane.track) if gathering.greatest else None
         pin = gathering.figures.get(lane.frontier_slot) if gathering.figures else None
         for figure in (gathered, pin):
             if figure is not None and (known is None or _value(figure) > _value(known)):
@@ -328,8 +416,19 @@ class Settling:
         """A run that no gate refused or left open moves the frontier of its track."""
         identity = sha256(self._data(item.offset)).hexdigest()
         if identity not in self._superseded:
-            self._judge.best[lane.track] = Figure(Fraction(item.speed, SCALE), "receipt", source=identity)
-            lane.take(self._judge.best)
+            judge, speed = self._judge, Fraction(item.speed, SCALE)
+            figure = Figure(speed, "receipt", source=identity, weights=digest_of(lane.weights))
+            if lane.weights:
+                judge.best_alike[lane.track, figure.weights] = figure
+            known = judge.best.get(lane.track)
+            if known is None or speed > known.value:
+                judge.best[lane.track] = figure
+            lane.take(judge)
+
+
+def _weights(known: Figure | Parity | None) -> str:
+    """Weights of what the explaining path has read, as a place has them; empty where there is nothing."""
+    return "" if known is None else known.weights or ABSENT
 
 
 def _value(known: int | Figure) -> int | Fraction:

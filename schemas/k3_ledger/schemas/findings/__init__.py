@@ -374,6 +374,7 @@ class Code(enum.Enum):
     PIN_PROPOSAL = enum.auto()
     PIN_LOWERED = enum.auto()
     PIN_UNWRITTEN = enum.auto()
+    PIN_WEIGHTS = enum.auto()
     # -- verdicts, said in numbers ---
     VERDICT_MISMATCH = enum.auto()
     VERDICT_PIN = enum.auto()

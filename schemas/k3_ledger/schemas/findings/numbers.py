@@ -107,6 +107,13 @@ ROWS: Final = {
         "write pins as [[pin]] tables, all headers alike, with one field a line; or change it by hand",
         ExitCode.UNREADABLE,
     ),
+    "PIN_WEIGHTS": CodeInfo(
+        Area.PINS, W, "several weights under one name",
+        "The pin's slot was measured on other weights than the pin was: one name stands for several files, whose "
+        "speeds are no evidence about one another.",
+        "find out which file is meant; where weights have changed for good, supersede the pin, measure the frontier on "
+        "the new ones and pin that",
+    ),
     # -- verdicts --------------------------------------------------------------------------------------------
     "VERDICT_MISMATCH": CodeInfo(
         Area.VERDICTS, E, "verdict does not follow",
