@@ -324,12 +324,16 @@ def test_demands_on_attestations_are_added_to_a_table(run, mine, tmp_path):
     done = run(*WORDS, "--kind", "tdx", "--at", "now", "--trust-dir", "certs", "--pin", f"mrtd={PIN}")
     assert (done.code, done.err) == (0, "")
     assert run(*WORDS, "--kind", "nvidia", "--kind", "tdx", "--pin", f"mrtd={'cd' * 48}", "--allow", "smt").code == 0
-    assert run(*WORDS, "--tcb-status", "OutOfDate", "--refuse-advisory", "INTEL-SA-1").code == 0
+    assert run(*WORDS, "--tcb-status", "OutOfDate", "--refuse-advisory", "INTEL-SA-00001").code == 0
     said = policy(mine).attestation
     assert said is not None
     assert (said.kinds, said.at, said.trust_dir) == ({"tdx", "nvidia"}, "now", "certs")
     assert said.measurements == (("mrtd", frozenset({PIN, "cd" * 48})),)
-    assert (said.allow, said.tcb_status, said.refuse_advisories) == ({"smt"}, {"UpToDate", "OutOfDate"}, {"INTEL-SA-1"})
+    assert (said.allow, said.tcb_status, said.refuse_advisories) == (
+        {"smt"},
+        {"UpToDate", "OutOfDate"},
+        {"INTEL-SA-00001"},
+    )
     for line in MINE.splitlines():
         assert line in mine.read_text().splitlines()
 

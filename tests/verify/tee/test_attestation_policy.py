@@ -99,7 +99,7 @@ def test_what_a_policy_says_is_in_its_digest_and_what_the_reader_fills_in_is_not
         AttestationPolicy(at=7),
         AttestationPolicy(allow=frozenset({"smt"})),
         AttestationPolicy(tcb_status=frozenset({"OutOfDate"})),
-        AttestationPolicy(refuse_advisories=frozenset({"x"})),
+        AttestationPolicy(refuse_advisories=frozenset({"INTEL-SA-00002"})),
         AttestationPolicy(measurements=(("mrtd", frozenset({MRTD})),)),
         AttestationPolicy(trust_dir="intel"),
     ]
@@ -130,3 +130,55 @@ def test_the_digest_of_a_trust_directory_covers_names_and_contents() -> None:
     assert one == digest(("b.pem", b"2"), ("a.pem", b"1"))
     assert len({one, digest(("a.pem", b"2"), ("b.pem", b"1")), digest(("a.pem", b"1"))}) == 3
     assert f"trust directory {one[:16]}…" in AttestationPolicy(anchors=(("a.pem", b"1"), ("b.pem", b"2"))).sentence
+
+
+NOTHING = {
+    "kinds": "kinds = []",
+    "tcb_status": "tcb_status = []",
+    "measurements: mrtd": "[attestation.measurements]\nmrtd = []",
+    "measurements: rtmr2": f"[attestation.measurements]\nmrtd = ['{MRTD}']\nrtmr2 = []",
+    "trust_dir": "trust_dir = ''",
+}
+
+
+@pytest.mark.parametrize("key", NOTHING)
+def test_what_accepts_nothing_is_refused_and_never_read_as_something_else(key: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        parse_policy(f"[attestation]\n{NOTHING[key]}\n".encode())
+    error = caught.value
+    assert (error.code, error.finding.message.startswith(f"attestation.{key}: an empty ")) == (
+        Code.POLICY_MALFORMED,
+        True,
+    )
+
+
+def test_the_same_holds_for_a_policy_that_a_program_makes() -> None:
+    for changes in ({"kinds": frozenset()}, {"tcb_status": frozenset()}, {"measurements": (("mrtd", frozenset()),)}):
+        with pytest.raises(ValueError, match="an empty list accepts nothing"):
+            AttestationPolicy(**changes)  # type: ignore[arg-type]
+
+
+def test_lists_that_may_be_empty_say_what_their_absence_says() -> None:
+    text = "[attestation]\nallow = []\nrefuse_advisories = []\n[attestation.measurements]\n"
+    assert parse_policy(text.encode()).attestation == AttestationPolicy()
+
+
+SPELLED = ("INTEL-SA-00837", "INTEL-SA-01036", "INTEL-DOC-00001")
+MISSPELLED = (
+    "intel-sa-00837", "Intel-SA-00837", "INTEL-SA-0837", "INTEL-SA-000837", "INTEL-SA-00837 ", " INTEL-SA-00837",
+    "INTEL SA 00837", "INTEL_SA_00837", "INTEL-SA00837", "INTEL-00837", "SA-00837", "00837", "", "-", "A-",
+    "INTEL-SA-\uff10\uff10\uff18\uff13\uff17", "INTEL-SA-00837\n", "CVE-2026-12345",
+    "INTEL\u2010SA\u201000837", "INTEL-SA-00837,INTEL-SA-00838",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("advisory", SPELLED)
+def test_an_advisory_that_is_spelled_as_collateral_spells_it_is_taken(advisory: str) -> None:
+    assert read_table({"refuse_advisories": [advisory]}).refuse_advisories == {advisory}
+
+
+@pytest.mark.parametrize("advisory", MISSPELLED)
+def test_an_advisory_in_any_other_spelling_would_refuse_nothing_and_is_refused(advisory: str) -> None:
+    for given in ([advisory], ["INTEL-SA-00001", advisory]):
+        with pytest.raises(ValueError, match=r"refuse_advisories: .* is not spelled like INTEL-SA-00837"):
+            read_table({"refuse_advisories": given})

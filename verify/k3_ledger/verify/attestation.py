@@ -5,6 +5,7 @@ Data only, so that a policy costs nothing where no receipt is attested; :mod:`k3
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
@@ -31,6 +32,8 @@ TCB_STATUSES: Final = (
 )
 """Statuses that a policy can accept; ``Revoked`` is not among them."""
 _HEX: Final = frozenset("0123456789abcdef")
+_ADVISORY: Final = re.compile(r"INTEL-[A-Z]+-[0-9]{5}")
+"""How collateral spells an advisory: any other spelling would refuse nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,14 @@ class AttestationPolicy:
             unknown = sorted(set(given) - set(known))
             if unknown:
                 raise ValueError(f"{name}: {unknown[0]!r} is none of {', '.join(known)}")
+        wanted = (("kinds", self.kinds), ("tcb_status", self.tcb_status), *self.measurements)
+        for name, accepted in wanted:
+            if accepted is not None and not accepted:
+                place = f"measurements: {name}" if name in REGISTERS else name
+                raise ValueError(f"{place}: an empty list accepts nothing; name what you accept, or leave the key out")
+        for advisory in sorted(self.refuse_advisories):
+            if not _ADVISORY.fullmatch(advisory):
+                raise ValueError(f"refuse_advisories: {advisory!r} is not spelled like INTEL-SA-00837"[:200])
         for register, values in self.measurements:
             for value in values:
                 if len(value) != 96 or not set(value) <= _HEX:
@@ -181,6 +192,8 @@ def read_table(table: Mapping[str, object]) -> AttestationPolicy:
     trust_dir, at = table.get("trust_dir"), table.get("at", "receipt")
     if not isinstance(trust_dir, str | None) or not isinstance(at, str):
         raise ValueError("trust_dir, at: expected texts")  # noqa: TRY004 - about the data
+    if trust_dir == "":
+        raise ValueError("trust_dir: an empty text names no folder; leave the key out, or name the folder")
     try:
         moment = read_at(at)
     except ValueError as error:
@@ -189,7 +202,7 @@ def read_table(table: Mapping[str, object]) -> AttestationPolicy:
         kinds=_names(table, "kinds") if "kinds" in table else None,
         at=moment,
         allow=_names(table, "allow"),
-        tcb_status=_names(table, "tcb_status") or frozenset({"UpToDate"}),
+        tcb_status=_names(table, "tcb_status") if "tcb_status" in table else frozenset({"UpToDate"}),
         refuse_advisories=_names(table, "refuse_advisories"),
         measurements=tuple((register, _names(pins, register, "measurements.")) for register in sorted(pins)),
         trust_dir=trust_dir,
