@@ -8,8 +8,10 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fractions import Fraction
 from math import ceil
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -155,6 +157,61 @@ def test_the_accuracy_of_the_clock_counts_against_the_bound(authority: Authority
     assert root is not None
     said = int(parse_token(data).tst_info.gen_time.timestamp())
     assert read_token(data, [root]).latest == said + 3, "2.5 seconds, rounded up"
+
+
+ACCURACIES = {
+    "none": ("", 0),
+    "a microsecond": ("accuracy = microsecs:1\n", 1),
+    "a day": ("accuracy = secs:86400\n", 86_400),
+    "a day and more": ("accuracy = secs:86400, millisecs:1\n", None),
+    "two days": ("accuracy = secs:172800\n", None),
+    "68 years": ("accuracy = secs:2147483647\n", None),
+}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "vague"),
+    [(None, False), (0, False), (86_400, False)]
+    + [(seconds, True) for seconds in (86_401, 10**12, 2**80, -1, -(2**80))],
+)
+def test_no_accuracy_that_a_token_can_spell_gives_a_time_that_is_none(seconds: int | None, vague: bool) -> None:
+    from k3_ledger.cli.tokens import _latest
+
+    moment = datetime(2026, 6, 1, tzinfo=UTC)
+    accuracy = SimpleNamespace(seconds=seconds, millis=None, micros=None)
+    info = SimpleNamespace(gen_time=moment, accuracy=accuracy)
+    if vague:
+        with pytest.raises(LedgerError) as caught:
+            _latest(info, b"")
+        assert caught.value.code is Code.TIMESTAMP_VAGUE
+    else:
+        assert _latest(info, b"") == int(moment.timestamp()) + (seconds or 0)
+    last = SimpleNamespace(gen_time=datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC), accuracy=accuracy)
+    if seconds != 0 and seconds is not None:
+        with pytest.raises(LedgerError):
+            _latest(last, b"")
+
+
+@pytest.mark.parametrize("name", ACCURACIES)
+def test_a_stamp_whose_clock_may_be_anywhere_bounds_nothing_and_meets_no_demand(
+    folder: Path, authority: Authority, trust: Path, name: str
+) -> None:
+    line, later = ACCURACIES[name]
+    usual = (authority.folder / "config").read_text()
+    (authority.folder / "config").write_text(usual.replace("accuracy = secs:2, millisecs:500\n", line))
+    try:
+        query, answer = folder.parent / "query.tsq", folder.parent / "answer.tsr"
+        assert k3("timestamp", "request", folder, "--out", query).exit_code == 0
+        (folder / "timestamps").mkdir()
+        authority.answer(query, answer).rename(folder / "timestamps" / "000000000010.tsr")
+    finally:
+        (authority.folder / "config").write_text(usual)
+    plain, demanded = verified(folder, "--trust", trust), verified(folder, "--trust", trust, "--require", "timestamps")
+    if later is None:
+        assert (plain["exit_code"], demanded["exit_code"], plain["timestamped"]) == (0, 4, [])
+        assert [found["code"] for found in plain["findings"]] == ["K3L-TIMESTAMP-VAGUE"]
+    else:
+        assert (plain["exit_code"], demanded["exit_code"], len(plain["timestamped"])) == (0, 0, 1)
 
 
 @pytest.mark.parametrize("fraction", ["1", "5", "500001", "999999999"])

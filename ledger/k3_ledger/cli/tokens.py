@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from k3_ledger.cli.token_sets import with_sorted_sets
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.moments import LAST_SECOND
 from k3_ledger.schemas.panics import panics_as_errors
-from k3_ledger.verify.timestamps import MAX_TOKEN, Token
+from k3_ledger.verify.timestamps import MAX_ACCURACY_S, MAX_TOKEN, Token
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,15 +104,27 @@ def _latest(info: Any, data: bytes) -> int:
 
     The library reads whole seconds: the fraction is looked for in the token's own bytes. Where several spell that
     second, the latest counts.
+
+    Raises:
+        LedgerError: with ``TIMESTAMP_VAGUE``.
     """
     second: datetime = info.gen_time
     spelled = re.escape(second.strftime("%Y%m%d%H%M%S").encode())
     fractions = re.findall(rb"\x18[\x11-\x7f]" + spelled + rb"[.,]([0-9]{1,90})Z", data)
     latest = int(second.timestamp()) + max((Fraction(int(text), 10 ** len(text)) for text in fractions), default=0)
-    accuracy = info.accuracy
+    accuracy, off = info.accuracy, Fraction(0)
     if accuracy is not None:
-        latest += accuracy.seconds + Fraction(accuracy.millis or 0, 1000) + Fraction(accuracy.micros or 0, 1_000_000)
-    return ceil(latest)
+        off += (
+            (accuracy.seconds or 0) + Fraction(accuracy.millis or 0, 1000) + Fraction(accuracy.micros or 0, 1_000_000)
+        )
+    if not 0 <= off <= MAX_ACCURACY_S or latest + off > LAST_SECOND:
+        raise LedgerError(
+            Code.TIMESTAMP_VAGUE,
+            "the authority's clock says no usable time",
+            expected=f"an accuracy of at most {MAX_ACCURACY_S} s, before the year 10000",
+            found=f"an accuracy of {ceil(off)} s"[:100],
+        )
+    return ceil(latest + off)
 
 
 def parse_token(data: bytes) -> Any:

@@ -38,10 +38,12 @@ if TYPE_CHECKING:
     from k3_ledger.verify.scan import Scan
     from k3_ledger.verify.source import LogSource
 
-NOT_HELD_AGAINST_THE_LOG = frozenset({Code.TIMESTAMP_UNREADABLE, Code.TIMESTAMP_UNTRUSTED})
+NOT_HELD_AGAINST_THE_LOG = frozenset({Code.TIMESTAMP_UNREADABLE, Code.TIMESTAMP_UNTRUSTED, Code.TIMESTAMP_VAGUE})
 """What a token may be without saying anything false."""
 
 
+MAX_ACCURACY_S = 86_400
+"""Largest accuracy of a token, in seconds, that is taken for a bound: an authority that is a day off says no time."""
 REPLY_TYPE = "application/timestamp-reply"
 """Media type of an artifact that is a timestamp response."""
 MAX_TOKEN = 1 << 20
@@ -101,7 +103,8 @@ class TokenReader(Protocol):
 
         Raises:
             LedgerError: with ``TIMESTAMP_UNREADABLE`` (no token that can be read), ``TIMESTAMP_UNTRUSTED`` (its
-                certificate leads to none of the roots) or ``TIMESTAMP_BAD`` (it does, and the token does not hold).
+                certificate leads to none of the roots), ``TIMESTAMP_BAD`` (it does, and the token does not hold) or
+                ``TIMESTAMP_VAGUE`` (it holds, and its accuracy is more than :data:`MAX_ACCURACY_S`).
         """
         ...
 

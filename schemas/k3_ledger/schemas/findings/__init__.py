@@ -133,6 +133,7 @@ class Code(enum.Enum):
     TIMESTAMP_UNTRUSTED = enum.auto()
     TIMESTAMP_BAD = enum.auto()
     TIMESTAMP_ELSEWHERE = enum.auto()
+    TIMESTAMP_VAGUE = enum.auto()
     # -- checkpoint, said in heads ---
     NOTE_MALFORMED = enum.auto()
     NOTE_SIGNATURE = enum.auto()
@@ -400,6 +401,7 @@ class Code(enum.Enum):
     QUOTE_ENCLAVE = enum.auto()
     QUOTE_TCB = enum.auto()
     QUOTE_DEBUG = enum.auto()
+    QUOTE_ATTRIBUTES = enum.auto()
     QUOTE_PLATFORM = enum.auto()
     QUOTE_PLATFORM_UNSAID = enum.auto()
     QUOTE_MEASUREMENT = enum.auto()

@@ -64,6 +64,13 @@ ROWS: Final = {
         "everything in it.",
         "have the workload run again without debugging",
     ),
+    "QUOTE_ATTRIBUTES": CodeInfo(
+        Area.ATTESTATION, E, "unsafe attributes of the trust domain",
+        "The trust domain was started with attributes that let the host do to it what the quote does not show, or with "
+        "reserved ones.",
+        "have the workload run again in a domain that cannot be migrated, is bound to no service domain and gets no "
+        "exceptions for missing pages",
+    ),
     "QUOTE_PLATFORM": CodeInfo(
         Area.ATTESTATION, E, "platform property not allowed",
         "The platform has a property (packages can be added, keys are cached, SMT is on) that the policy does "

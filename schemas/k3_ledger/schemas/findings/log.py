@@ -312,5 +312,11 @@ ROWS: Final = {
         "A timestamp holds, and is of a digest that is none of the signed heads that are here. It bounds nothing.",
         "keep the signed head that it is of in checkpoints/",
     ),
+    "TIMESTAMP_VAGUE": CodeInfo(
+        Area.TIMESTAMP, N, "timestamp without a usable time",
+        "The authority signed the timestamp and states that its clock may be more than a day off, or gives a time "
+        "behind the year 9999. It bounds nothing.",
+        "ask an authority that states a better accuracy",
+    ),
 }
 # fmt: on
