@@ -20,8 +20,10 @@ from k3_ledger.verify.attestation import AttestationPolicy
 from k3_ledger.verify.tee import check as checking
 from k3_ledger.verify.tee.certificates import load_anchors
 from k3_ledger.verify.tee.check import check_quote
+from k3_ledger.verify.tee.differences import ATTRIBUTES, STRICTER
 from k3_ledger.verify.tee.outcome import ORIGIN, QuoteReport, Step, worst
 from k3_ledger.verify.tee.second import Opinion
+from tests.support import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -221,6 +223,93 @@ def test_what_only_this_checker_looks_at_shows_as_a_disagreement(step: Step, cha
     assert Code.QUOTE_CHECKERS_DISAGREE in codes(report)
 
 
+ATTRIBUTES_AT = 168
+USUAL = bytes.fromhex("0000001000000000")
+"""TD attributes of a domain without debugging, whose pages the host cannot take away unseen."""
+
+
+def attributed(bits: int) -> QuoteReport:
+    return checked(World(body={ATTRIBUTES_AT: (int.from_bytes(USUAL, "little") ^ bits).to_bytes(8, "little")}))
+
+
+@pytest.mark.parametrize("bit", range(64))
+def test_no_attribute_of_a_trust_domain_makes_the_checkers_disagree_about_its_origin(bit: int) -> None:
+    """Whatever the second checker refuses by the attributes, this one refuses as well, as a matter of policy."""
+    report = attributed(1 << bit)
+    harmless = {16, 18, 19, 20, 21, 22, 27, 30, 31, 62, 63}
+    if bit in harmless:
+        assert (report.outcome(), report.findings) == (Outcome.PASS, ())
+        return
+    assert codes(report) == {Code.QUOTE_DEBUG if bit in (0, 4, 5, 6) else Code.QUOTE_ATTRIBUTES}
+    assert (failed(report), open_steps(report)) == ({Step.PLATFORM}, {Step.SECOND})
+    (second,) = (result for result in report.results if result.step is Step.SECOND)
+    assert "dcap-qvl found everything else in order" in second.detail
+
+
+@pytest.mark.parametrize("bits", [0xFF, 0x11, 1 << 29 | 1 << 17, 1 << 28 | 1, 2**64 - 1])
+def test_several_attributes_at_once_are_no_disagreement_either(bits: int) -> None:
+    report = attributed(bits)
+    assert codes(report) <= {Code.QUOTE_DEBUG, Code.QUOTE_ATTRIBUTES}
+    assert failed(report) == {Step.PLATFORM}
+
+
+def test_a_debugged_domain_hides_no_other_disagreement() -> None:
+    debugged = {"body": {ATTRIBUTES_AT: bytes.fromhex("0100001000000000")}}
+    report = checked(World(**debugged, tcb={"pceId": "0001"}))
+    assert Code.QUOTE_CHECKERS_DISAGREE in codes(report), "all but the attributes is in order for the second checker"
+    report = checked(World(**debugged), at=days(30))
+    assert codes(report) == {Code.QUOTE_EXPIRED, Code.QUOTE_DEBUG}
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "Verification failed: Debug mode is enabled",
+        "Verification failed: TD migration is enabled",
+        "Verification failed: Debug mode is enabled in part",
+        "Debug mode is enabled",
+    ],
+)
+def test_a_refusal_for_attributes_that_this_checker_does_not_find_is_a_disagreement(
+    says: Callable[[Opinion | None], None], reason: str
+) -> None:
+    says(Opinion(accepted=False, reason=reason))
+    assert codes(checked()) == {Code.QUOTE_CHECKERS_DISAGREE}
+    debugged = checked(World(body={ATTRIBUTES_AT: bytes.fromhex("0100001000000000")}))
+    found = {Code.QUOTE_DEBUG} if reason == "Verification failed: Debug mode is enabled" else None
+    assert codes(debugged) == (found or {Code.QUOTE_DEBUG, Code.QUOTE_CHECKERS_DISAGREE})
+
+
+def test_a_second_checker_that_takes_a_debugged_domain_leaves_it_refused(
+    says: Callable[[Opinion | None], None],
+) -> None:
+    says(
+        Opinion(
+            accepted=True,
+            status="UpToDate",
+            flags=(False, False, False),
+            report=(("mr_td", "c1" * 48), ("report_data", "00" * 64)),
+        )
+    )
+    report = checked(World(body={ATTRIBUTES_AT: bytes.fromhex("0100001000000000")}))
+    assert (codes(report), failed(report)) == ({Code.QUOTE_DEBUG}, {Step.PLATFORM})
+
+
+@pytest.mark.parametrize("at", range(12, 28))
+def test_a_quote_by_another_vendors_enclave_is_none_for_both_checkers(at: int) -> None:
+    report = checked(World(body={at: b"\x00"}))
+    assert (failed(report), codes(report)) == ({Step.STRUCTURE}, {Code.QUOTE_MALFORMED})
+
+
+def test_every_known_difference_stands_in_the_document() -> None:
+    page = (ROOT / "docs" / "attestation.md").read_text(encoding="utf-8")
+    table = page.partition("## Two checkers")[2].partition("## Collateral")[0]
+    rows = [row.strip("| ").split(" | ") for row in table.splitlines() if row.startswith("| ")][2:]
+    known = {row[0].partition(" (")[0]: row[3] for row in rows}
+    wanted = {fault.name: fault.code.id.removeprefix("K3L-") for fault in ATTRIBUTES}
+    assert known == wanted | dict.fromkeys(STRICTER, "a disagreement")
+
+
 def test_an_authority_need_not_say_how_deep_it_may_sign_but_a_signer_must_say_that_it_may() -> None:
     assert checked(World(authority={"depth": None})).outcome() is Outcome.PASS
     report = checked(World(signer={"usage": False}))
@@ -390,7 +479,7 @@ def test_outcomes_of_nothing_are_not_checked() -> None:
 
 def test_what_a_policy_allows_by_name_is_accepted() -> None:
     flags: dict[str, bytes] = dict.fromkeys(FLAGS, b"\xff")
-    world = World(flags=flags, levels=[level("OutOfDate", "MADE-UP-1", "MADE-UP-2")])
+    world = World(flags=flags, levels=[level("OutOfDate", "MADE-UP-1", "INTEL-SA-99992")])
     generous = replace(
         PINNED,
         allow=frozenset({"dynamic-platform", "cached-keys", "smt"}),
@@ -399,11 +488,11 @@ def test_what_a_policy_allows_by_name_is_accepted() -> None:
     report = checked(world, generous)
     assert report.outcome() is Outcome.PASS
     assert codes(report) == {Code.QUOTE_ADVISORIES}
-    picky = replace(generous, refuse_advisories=frozenset({"MADE-UP-2", "MADE-UP-3"}))
+    picky = replace(generous, refuse_advisories=frozenset({"INTEL-SA-99992", "INTEL-SA-99993"}))
     refused = checked(world, picky)
     assert failed(refused) == {Step.PLATFORM}
     assert refused.findings[-1].code is Code.QUOTE_ADVISORIES
-    assert refused.findings[-2].found == "MADE-UP-2"
+    assert refused.findings[-2].found == "INTEL-SA-99992"
 
 
 @pytest.mark.parametrize(

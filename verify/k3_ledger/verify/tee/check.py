@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cryptography.hazmat.primitives.serialization import Encoding
 
@@ -24,6 +24,7 @@ from k3_ledger.schemas.outcomes import NOWHERE, Outcome, Position, Severity
 from k3_ledger.verify.attestation import FLAGS
 from k3_ledger.verify.tee import certificates, levels, pck
 from k3_ledger.verify.tee.collateral import Collateral, parse_collateral, read_json
+from k3_ledger.verify.tee.differences import faults_of, named_by
 from k3_ledger.verify.tee.outcome import QuoteReport, Result, Step
 from k3_ledger.verify.tee.quote import Quote, SignatureData, parse_quote, parse_signature
 from k3_ledger.verify.tee.second import Opinion, Question, ask
@@ -36,8 +37,13 @@ if TYPE_CHECKING:
 
     from k3_ledger.verify.attestation import AttestationPolicy
     from k3_ledger.verify.tee.certificates import Anchors, Lists
+    from k3_ledger.verify.tee.differences import Attribute
     from k3_ledger.verify.tee.levels import Level
     from k3_ledger.verify.tee.pck import Platform
+
+
+INTEL: Final = bytes.fromhex("939a7233f79c4ca9940a0db3957f0607")
+"""Vendor id of Intel's quoting enclaves."""
 
 
 def check_quote(
@@ -171,6 +177,14 @@ class _Run:
 
     def _structure(self) -> None:
         self.quote = parse_quote(self.data)
+        vendor = self.quote.field("header.qe_vendor_id")
+        if vendor != INTEL:
+            raise AttestationError(
+                Code.QUOTE_MALFORMED,
+                "quote by another vendor's quoting enclave",
+                expected=INTEL.hex(),
+                found=vendor.hex(),
+            )
         self._signature = parse_signature(self.quote)
 
     def _certificates(self) -> None:
@@ -274,7 +288,11 @@ class _Run:
             self._report(Code.QUOTE_ONE_CHECKER, "the second checker is not installed, so nothing confirms the first")
             raise _Open("dcap-qvl is not installed")
         own = [result for result in self.results if result.outcome is not Outcome.PASS]
-        if bool(own) is opinion.accepted:
+        unwanted = None if opinion.accepted else named_by(opinion.reason)
+        genuine = opinion.accepted or unwanted in self._attribute_faults()
+        if genuine and not opinion.accepted and not own:
+            raise _Open(f"dcap-qvl found everything else in order, and stopped at the attributes: {opinion.reason}")
+        if bool(own) is genuine:
             message = "one checker takes the quote for genuine and the other does not"
             mine = f"this one: {own[0].step.title}: {own[0].detail}" if own else "this one: genuine"
             other = f"dcap-qvl: {opinion.reason or 'genuine'}"
@@ -325,9 +343,13 @@ class _Run:
             self._report(Code.QUOTE_TCB, "the policy refuses an advisory that applies", None, ", ".join(refused))
         if level.advisories:
             self._report(Code.QUOTE_ADVISORIES, f"advisories apply: {', '.join(level.advisories)}")
-        if self.quote.field("body.td_attributes")[0]:
-            self._report(Code.QUOTE_DEBUG, "the trust domain can be debugged: nothing it says is confidential or safe")
+        for code, message in dict.fromkeys((fault.code, fault.message) for fault in self._attribute_faults()):
+            self._report(code, message, found=self.quote.field("body.td_attributes").hex())
         self._properties(self.platform)
+
+    def _attribute_faults(self) -> tuple[Attribute, ...]:
+        assert self.quote is not None
+        return faults_of(self.quote.field("body.td_attributes"))
 
     def _properties(self, platform: Platform) -> None:
         """What the policy does not allow must be denied by the certificate: silence is no word for it."""
