@@ -176,6 +176,7 @@ def cosigned(size: int, branch: Branch = A, time: int = NOW) -> bytes:
 
 def test_a_lost_log_file_signs_nothing_and_is_no_unknown_log(witness):
     path = log_file(witness)
+    witness.state.check_nothing_lost()
     path.unlink()
     for attempt in (
         lambda: witness.add_checkpoint(B.request(0, 8)),
