@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import sys
@@ -159,6 +160,31 @@ def test_receipt_that_verify_would_refuse_is_not_sealed(run, ledger, tmp_path):
     assert done.code == 1
     assert "K3L-RECEIPT-CLOCK" in done.err
     assert len(read_entries(ledger / "ledger.jsonl")) == 4
+
+
+def test_a_bundle_is_held_to_the_id_that_was_printed(run, ledger, tmp_path):
+    """Edited between run and seal, it is sound by itself: only the id tells."""
+    from tests.ledger.writer.support import bundle_body
+
+    write_bundle(tmp_path / "bundle", {})
+    printed = hashlib.sha256((tmp_path / "bundle" / "bundle.json").read_bytes()).hexdigest()
+    body = bundle_body([])
+    body["timing"][0]["samples"][0]["duration_ns"] -= 1
+    write_bundle(tmp_path / "edited", {}, body=body)
+    before = (ledger / "ledger.jsonl").read_bytes()
+    words = ("-k", "runner.pem", "-l", "ledger")
+    done = run("seal", "edited", "--expect", printed, *words)
+    assert (done.code, done.out) == (1, "")
+    assert "K3L-BUNDLE-MISMATCH" in done.err
+    assert printed in done.err
+    for given in (("--expect", printed[:-1]), ("--expect", printed.upper()), ("--expect", printed) * 2):
+        assert run("seal", "edited", *given, *words).code == 2
+    assert (ledger / "ledger.jsonl").read_bytes() == before
+    assert not (ledger / "blobs").exists() or not any((ledger / "blobs").rglob("*/*"))
+    done = run("seal", "bundle", "edited", "--expect", printed, "--expect", printed, *words)
+    assert (done.code, len(read_entries(ledger / "ledger.jsonl"))) == (1, 5), "the first one is, the second is not"
+    assert run("seal", "bundle", "--expect", printed, *words).code == 0
+    assert run("seal", "edited", *words).code == 0, "the control: nothing else is wrong with it"
 
 
 def test_sealing_twice_says_so_and_adds_nothing(run, ledger, tmp_path):

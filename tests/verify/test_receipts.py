@@ -61,10 +61,17 @@ def load(**changes: int) -> dict[str, Any]:
     return run_body(expert_load={"experts": 896, "distinct": 800, "max_load": 40, "tokens": 512, **changes})
 
 
+def outputs(value: str, name: str = "run.outputs-decode") -> dict[str, Any]:
+    other = {"name": "chunk", "value": "64", "origin": "default"}
+    return run_body(flags=[other, {"name": name, "value": value, "origin": "default"}])
+
+
 def test_sound_receipts_have_no_findings() -> None:
     assert found(run_body()) == {}
     assert found(parity()) == {}
     assert found(load()) == {}
+    assert found(outputs("240 looked at, 6 missed, 6 may")) == {}
+    assert found(outputs("240 missed", name="outputs-decode")) == {}, "a flag of an engine's own"
     assert found(timing(context=None, context_filled=None)) == {}
     assert found(timing(samples=samples((0, 10, 1), (10, 5, 1)))) == {}
 
@@ -88,6 +95,13 @@ def test_sound_receipts_have_no_findings() -> None:
         (parity(kl_mean="0.0200000000001"), Code.RECEIPT_PARITY, "body.parity.depths[1].kl_mean"),
         (load(distinct=897), Code.RECEIPT_COUNTS, "body.expert_load"),
         (load(max_load=513), Code.RECEIPT_COUNTS, "body.expert_load"),
+        (outputs("240 looked at, 240 missed, 6 may"), Code.RECEIPT_COUNTS, "body.flags[1]"),
+        (outputs("240 looked at, 7 missed, 6 may"), Code.RECEIPT_COUNTS, "body.flags[1]"),
+        (outputs("9 looked at, 2 missed, 1 may", "run.outputs-prefill"), Code.RECEIPT_COUNTS, "body.flags[1]"),
+        (outputs("5 looked at, 6 missed, 6 may"), Code.RECEIPT_COUNTS, "body.flags[1]"),
+        (outputs("240 looked at, 240 missed"), Code.RECEIPT_COUNTS, "body.flags[1]"),
+        (outputs("none"), Code.RECEIPT_COUNTS, "body.flags[1]"),
+        (outputs("9" * 400 + " looked at, 0 missed, 0 may"), Code.RECEIPT_COUNTS, "body.flags[1]"),
         (load(distinct=12), Code.RECEIPT_COUNTS, "body.expert_load"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,6 +45,9 @@ SEAL_HELP = """Seal measurement bundles: store their artifacts, append their rec
 
 A bundle is a directory (or an uncompressed tar of it) with bundle.json and blobs/SHA256. Everything in it is read and
 re-hashed first. Sealing a bundle twice adds nothing and names the entry that holds it.
+
+A bundle carries no signature. Whoever may have touched it since it was measured could have edited its figures: --expect
+takes the id that was printed then, and refuses every other bundle before anything is stored.
 """
 CHECKPOINT_HELP = """Sign the head of the ledger as it is now, and keep it.
 
@@ -218,6 +222,10 @@ def seal(
     key: KeyOption,
     ledger: LedgerOption = Path(),
     passphrase_file: PassphraseOption = None,
+    expect: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="The id that `run` printed; one for each bundle, in their order."),
+    ] = None,
     time: TimeOption = None,
     wait: WaitOption = 30.0,
     as_json: JsonOption = False,
@@ -229,13 +237,14 @@ def seal(
     from k3_ledger.ledger.writer.seal import seal as seal_bundle
     from k3_ledger.ledger.writer.store import Ledger
 
+    expected = _expected(expect, len(bundles))
     opened = Ledger.open(ledger)
     every = []
     with opened.writer(load_key(key, passphrase_file), lock_timeout_s=wait, check=faults) as writer:
-        for path in bundles:
+        for path, wanted in zip(bundles, expected, strict=True):
             with given(path, BUNDLE):
                 try:
-                    sealed = seal_bundle(opened, path, writer, time=time)
+                    sealed = seal_bundle(opened, path, writer, time=time, expect=wanted)
                 except OSError as error:  # what is not the ledger's: the medium under the bundle
                     raise unreadable(path, error) from None
             every.append(
@@ -255,6 +264,22 @@ def seal(
     if as_json:
         with done("what was to be sealed is sealed"):
             print_json({"sealed": every})
+
+
+def _expected(expect: list[str] | None, bundles: int) -> list[str | None]:
+    """What each bundle must be called; None where nothing was said.
+
+    Raises:
+        BadParameter: there are more or fewer of them than bundles, or one is no digest.
+    """
+    if not expect:
+        return [None] * bundles
+    if len(expect) != bundles:
+        raise typer.BadParameter(f"{len(expect)} ids for {bundles} bundles: give one for each", param_hint="--expect")
+    for one in expect:
+        if re.fullmatch("[0-9a-f]{64}", one) is None:
+            raise typer.BadParameter(f"{one!r} is not 64 lower-case hex digits", param_hint="--expect")
+    return list(expect)
 
 
 def checkpoint(

@@ -6,6 +6,7 @@ pydantic models alike, since both carry the same attribute names.
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,6 +38,7 @@ class MostPerNanosecond(NamedTuple):
 
 
 MOST_PER_NANOSECOND = MostPerNanosecond()
+_SHOWN = 80
 _MOST = MOST_PER_NANOSECOND._asdict()
 
 
@@ -95,6 +97,7 @@ def check_run(body: Any) -> Iterator[Fault]:
         yield from _check_series(series, f"body.timing[{number}]")
     if body.parity is not None:
         yield from _check_parity(body.parity)
+    yield from _check_outputs(body.flags)
     load = body.expert_load
     if load is not None and not (
         load.distinct <= load.experts and load.max_load <= load.tokens <= load.distinct * load.max_load
@@ -106,6 +109,25 @@ def check_run(body: Any) -> Iterator[Fault]:
             f"distinct at most {load.experts}, max_load at most {load.tokens}, every token somewhere",
             f"distinct {load.distinct}, max_load {load.max_load}",
         )
+
+
+_OUTPUTS = re.compile(r"([0-9]{1,9}) looked at, ([0-9]{1,9}) missed, ([0-9]{1,9}) may")
+
+
+def _check_outputs(flags: Any) -> Iterator[Fault]:
+    """What the runner says of the outputs that it looked at is nothing for which it must have refused the run."""
+    for number, flag in enumerate(flags):
+        if flag.name.startswith("run.outputs-"):
+            said = _OUTPUTS.fullmatch(flag.value)
+            looked, missed, may = map(int, said.groups()) if said else (0, 1, 0)
+            if missed > min(looked, may):
+                yield Fault(
+                    Code.RECEIPT_COUNTS,
+                    f"body.flags[{number}]",
+                    "more outputs missed than may: such a run is a failed one",
+                    "N looked at, at most as many missed, and no more than may",
+                    flag.value[:_SHOWN],
+                )
 
 
 def _check_series(series: Any, field: str) -> Iterator[Fault]:

@@ -270,7 +270,7 @@ def _mismatch(source: str, name: str, expected: str, found: str) -> BundleError:
     )
 
 
-def seal(ledger: Ledger, path: Path, writer: Writer, *, time: str | None = None) -> Sealed:
+def seal(ledger: Ledger, path: Path, writer: Writer, *, time: str | None = None, expect: str | None = None) -> Sealed:
     """Seal the bundle at ``path``: store its artifacts, append its receipt.
 
     Args:
@@ -278,6 +278,8 @@ def seal(ledger: Ledger, path: Path, writer: Writer, *, time: str | None = None)
         path: directory or tar.
         writer: signs with a runner key.
         time: claimed time of the receipt; None takes the writer's clock.
+        expect: the id that whoever measured it was told, lower-case hexadecimal: a bundle that was edited since has
+            another. None takes the bundle as it is.
 
     Raises:
         BundleError, MalformedError, SchemaError: the bundle cannot be sealed as it stands; nothing was stored.
@@ -285,6 +287,14 @@ def seal(ledger: Ledger, path: Path, writer: Writer, *, time: str | None = None)
         StoreError: the storage refused; no receipt was appended.
     """
     files, bundle = _open(path)
+    if expect is not None and bundle.sha256 != expect:
+        raise BundleError(
+            Code.BUNDLE_MISMATCH,
+            "this is not the bundle that was expected: it was edited since, or is of another run",
+            position=Position(source=f"{files.source}/{BUNDLE_NAME}"),
+            expected=expect,
+            found=bundle.sha256,
+        )
     writer.check_may_sign(bundle.kind)
     _check_files(files, bundle)
     draft = Draft(bundle.kind, bundle.body, time)

@@ -20,7 +20,7 @@ ROWS: Final = {
     ),
     "RECEIPT_COUNTS": CodeInfo(
         Area.RECEIPT, E, "counts contradict each other",
-        "A receipt counts more of something than there was.",
+        "A receipt counts more of something than there was, or than a run may have.",
         "measure again; the position names the field",
     ),
     "RECEIPT_IMPOSSIBLE": CodeInfo(

@@ -118,7 +118,7 @@ ROWS: Final = {
     ),
     "BUNDLE_MISMATCH": CodeInfo(
         Area.ARTIFACT, E, "artifact is not what the bundle says",
-        "An artifact's size or digest is not the one that bundle.json names.",
+        "An artifact's size or digest is not the one that bundle.json names, or the bundle is not the expected one.",
         "copy the bundle again from the machine that made it",
     ),
     "ARTIFACT_MISSING": CodeInfo(
