@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from k3_ledger.kernels.dispatch import select
 from k3_ledger.kernels.kda_chunk.naive import kda_chunk
 from k3_ledger.kernels.kda_step.naive import kda_step, l2_norm, log_decay
 from tests.kernels.comparison import MARGIN, TOLERANCE, distance, kernel, naive, place, widen
@@ -207,3 +208,25 @@ def test_halves_see_what_comes_a_token_late(name, device):
     right, _ = walked(inputs)
     late = {**inputs, name: inputs[name].roll(1, dims=1), "state": inputs["state"].clone()}
     assert distance(kernel("kda_chunk", **late), right) > MARGIN * TOLERANCE[BF16]
+
+
+@pytest.mark.parametrize("way", ["naive", "triton"])
+@pytest.mark.parametrize("gate", [20.0, 88.0, 700.0, 709.0, 710.0, 1e4, 1e30])
+def test_no_finite_gate_overflows_in_either_form(way, gate):
+    """The softplus of a large number is that number: its exponential is infinite from 710 on in float64."""
+    inputs = kda_inputs("cpu", torch.float32, lower_bound=None, tokens=20, width=16, values=16)
+    inputs["f"].fill_(gate)
+    expected, state = walked(inputs)
+    assert log_decay(inputs["f"], inputs["a"], inputs["dt_bias"], None).isfinite().all()
+    result = select("kda_chunk", way)(**inputs)
+    assert result.isfinite().all()
+    assert inputs["state"].isfinite().all()
+    assert distance(result, expected) < TOLERANCE[torch.float32]
+    assert distance(inputs["state"] + 1, state + 1) < TOLERANCE[torch.float32]
+
+
+@pytest.mark.parametrize("gate", [-1e30, -800.0, -40.0, -1.0, 0.0, 1e-9, 1.0, 20.0, 40.0])
+def test_the_softplus_gate_is_the_logarithm_it_says(gate):
+    f = torch.full((1, 1), gate, dtype=torch.float64)
+    found = log_decay(f, torch.tensor([-1.0]), torch.zeros(1, 1), None)
+    assert torch.allclose(found, -torch.nn.functional.softplus(f, threshold=1e9), rtol=1e-15, atol=0)

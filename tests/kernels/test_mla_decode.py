@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from k3_ledger.kernels.dispatch import select
+from k3_ledger.kernels.mla_decode import triton_
 from tests.kernels.comparison import MARGIN, TOLERANCE, distance, draw, kernel, naive, place
 
 SMALL = {"value_dim": 48, "scale": 0.2, "slice_rows": 16}
@@ -129,3 +131,26 @@ def test_lengths_that_are_no_integers_are_refused(device):
     query, cache, lengths = inputs(device, torch.float32)
     with pytest.raises(TypeError, match="lengths has type float32"):
         kernel("mla_decode", query, cache, lengths.float(), **SMALL)
+
+
+@pytest.mark.parametrize("name", ["mla_decode", "mla_slices"])
+@pytest.mark.parametrize("backend", ["naive", "triton"])
+@pytest.mark.parametrize("wrong", [5, 100, 2**31, -1])
+def test_lengths_beyond_the_cache_are_refused_with_one_error_where_they_can_be_seen(name, backend, wrong):
+    query, cache = torch.randn(1, 2, 1, 20), torch.randn(1, 4, 20)
+    keywords = {"value_dim": 16, "scale": 0.1, "slice_rows": 16}
+    run = select(name, backend=backend)
+    run(query, cache, torch.tensor([[0, 4]]), **keywords)
+    with pytest.raises(ValueError, match=f"lengths from {min(wrong, 4)} to {max(wrong, 4)} of a cache of 4 rows"):
+        run(query, cache, torch.tensor([[4, wrong]]), **keywords)
+
+
+@pytest.mark.parametrize("length", [63, 64, 1000, 2**40])
+def test_a_kernel_reads_no_row_past_the_cache_whatever_a_length_says(length, device, dtype):
+    """On an accelerator nothing is looked at before: rows of the next sequence, and beyond the last, are poison."""
+    query, cache, _ = inputs(device, dtype, lengths=((63,),))
+    store = torch.full((2, 200, cache.shape[-1]), torch.nan, device=cache.device, dtype=cache.dtype)
+    store[:1, :63] = cache
+    within = store[:1, :63]
+    result = triton_.mla_decode(query, within, torch.full((1, 1), length, device=query.device), **SMALL)
+    assert distance(result, naive("mla_decode", query, cache, torch.full((1, 1), 63), **SMALL)) < TOLERANCE[dtype]

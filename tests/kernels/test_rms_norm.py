@@ -53,3 +53,10 @@ def test_rows_wider_than_a_program_holds_are_refused(device):
     x = torch.zeros((1, 16385), device=device)
     with pytest.raises(ValueError, match="1 to 16384"):
         kernel("rms_norm", x, torch.ones(16385, device=device), eps=1e-5)
+
+
+@pytest.mark.parametrize("size", [1e-15, 1.0, 1e9, 1e18])
+def test_rows_of_any_size_that_float32_can_square_are_normed(size, device):
+    x, weight, _ = inputs((5, 60), device, torch.float32)
+    x = x / x.square().mean(-1, keepdim=True).sqrt() * size
+    assert distance(kernel("rms_norm", x, weight, eps=1e-38), naive("rms_norm", x, weight, eps=1e-38)) < 2e-5

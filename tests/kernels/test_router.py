@@ -88,3 +88,21 @@ def test_more_choices_than_experts_are_refused(top_k, device):
     logits, bias = inputs(device, 2, 60)
     with pytest.raises(ValueError, match="top_k"):
         kernel("router", logits, bias, **{**K3, "top_k": top_k})
+
+
+@pytest.mark.parametrize("centre", [-20.0, 0.0, 8.0, 16.0, 20.0, 40.0])
+@pytest.mark.parametrize("step", [1e-3, 1e-6])
+def test_where_float32_cannot_tell_scores_apart_the_choice_is_as_good_to_its_rounding(centre, step, device):
+    """Sigmoids near 1 lie closer together than float32 resolves: another choice, but no worse one."""
+    logits = place(centre + torch.arange(64.0)[None] * step, device)
+    bias = torch.zeros(64, device=device)
+    keywords = {**K3, "top_k": 4}
+    ids, weights = kernel("router", logits, bias, **keywords)
+    expected_ids, expected = naive("router", logits, bias, **keywords)
+    score = logits.cpu().double().sigmoid()
+    least = score.gather(1, expected_ids).amin()
+    assert (least - score.gather(1, ids.cpu())).amax() < 2.0**-22
+    assert distance(weights, expected) < 10 * TOLERANCE[torch.float32]
+    far = 63 - expected_ids  # the control: of the worst four, where there is a difference to see
+    if centre == 0 and step == 1e-3:
+        assert (least - score.gather(1, far)).amax() > 2.0**-22

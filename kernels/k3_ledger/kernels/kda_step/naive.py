@@ -18,7 +18,8 @@ def log_decay(f: Tensor, a: Tensor, dt_bias: Tensor, lower_bound: float | None) 
     pre = f.double() + dt_bias.double()
     slope = -a.double()[:, None]
     if lower_bound is None:
-        return -slope * torch.nn.functional.softplus(pre, threshold=1e9)
+        # Not log(1 + e^x), which is infinite from 710 on.
+        return -slope * (pre.clamp(min=0) + torch.log1p((-pre.abs()).exp()))
     return lower_bound * (slope * pre).sigmoid()
 
 

@@ -25,6 +25,8 @@ def check(query: Tensor, cache: Tensor, lengths: Tensor, *, value_dim: int, scal
     check_positive("slice_rows", slice_rows)
     if min(dims["B"], dims["T"], dims["H"], dims["S"]) < 1:
         raise ValueError("batch, tokens, heads and cache rows must be at least 1")
+    if lengths.device.type == "cpu" and not 0 <= int(lengths.min()) <= int(lengths.max()) <= dims["S"]:
+        raise ValueError(f"lengths from {int(lengths.min())} to {int(lengths.max())} of a cache of {dims['S']} rows")
     if not 1 <= value_dim < dims["R"] or value_dim > MAX_VALUES:
         raise ValueError(
             f"value_dim {value_dim} of rows of {dims['R']}; 1 to {MAX_VALUES}, below the row, is supported"

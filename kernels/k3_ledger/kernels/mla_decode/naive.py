@@ -74,7 +74,8 @@ def mla_decode(
         cache: ``[B, S, R]`` rows ``[normed latent | k_pe]`` shared by all heads, type of ``query``. Rows may be
             strided. Rows at or past a token's length are never used and may hold NaN.
         lengths: ``[B, T]`` integers: rows each token sees, itself included. A tensor, so that a captured graph does
-            not freeze it. Length 0 gives exact zeros.
+            not freeze it. 0 to S; length 0 gives exact zeros. Others are refused where they lie in host memory; on
+            an accelerator, where to look would be to wait for it, one above S counts as S.
         value_dim: ``V``, leading values of a row that are summed (K3: 512).
         scale: K3: ``1 / sqrt(192)``, by the unabsorbed key width.
         slice_rows: rows a slice. Part of the result's bits, never of its meaning.

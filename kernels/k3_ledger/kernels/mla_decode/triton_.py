@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @triton.jit
 def _mla_slices(
-    query, cache, lengths, peaks, totals, latents, tokens, items, slices, slice_rows, stride_b, stride_s, scale,
+    query, cache, lengths, peaks, totals, latents, rows, tokens, items, slices, slice_rows, stride_b, stride_s, scale,
     H: tl.constexpr, R: tl.constexpr, V: tl.constexpr, BH: tl.constexpr, BV: tl.constexpr, BP: tl.constexpr,
     BN: tl.constexpr,
 ):  # fmt: skip
@@ -34,7 +34,8 @@ def _mla_slices(
     column = tl.arange(0, BV)
     rest = V + tl.arange(0, BP)
     begin = part * slice_rows
-    end = tl.minimum(begin + slice_rows, tl.load(lengths + item).to(tl.int64))
+    # Whatever a length says, no row past the cache is read: there is no time to look at it before.
+    end = tl.minimum(begin + slice_rows, tl.minimum(tl.load(lengths + item).to(tl.int64), rows))
     source = query + (item * H + head[:, None]) * R
     in_head = (head < H)[:, None]
     q_latent = tl.load(source + column[None, :], mask=in_head & (column < V)[None, :], other=0.0)
@@ -86,7 +87,7 @@ def mla_slices(
     latent = torch.empty((*kept, value_dim), dtype=torch.float32, device=query.device)
     shape = tiles(query.dtype, heads)
     _mla_slices[(batch * tokens * slices * triton.cdiv(heads, shape["BH"]),)](
-        query, cache, lengths, peak, total, latent,
+        query, cache, lengths, peak, total, latent, cache.shape[1],
         tokens, batch * tokens, slices, slice_rows, cache.stride(0), cache.stride(1), float(scale),
         H=heads, R=width, V=value_dim, BV=max(16, triton.next_power_of_2(value_dim)),
         BP=max(16, triton.next_power_of_2(width - value_dim)), **shape,

@@ -19,7 +19,8 @@ def residual_mix(bank: Tensor, x: Tensor, score_weight: Tensor, *, count: int, e
     Args:
         bank: ``[N, T, D]`` capacity ``N``; any strides with contiguous rows (``[T, N, D]`` storage is passed as its
             transpose). Vectors at or past ``count`` are never read and may hold NaN.
-        x: ``[T, D]`` of the type of ``bank``.
+        x: ``[T, D]`` of the type of ``bank``. Kernels sum squares in float32: to them a candidate whose root mean
+            square is over 1e18 has a score of 0.
         score_weight: ``[D]``.
         count: banked vectors in use, 0 to N; 0 returns ``x``.
         eps: one epsilon for every candidate.

@@ -12,7 +12,8 @@ def rms_norm(x: Tensor, weight: Tensor, *, eps: float, gate: Tensor | None = Non
     """``weight * x / sqrt(mean(x^2) + eps)`` over the last dimension, times ``sigmoid(gate)`` where a gate is given.
 
     Args:
-        x: ``[..., D]``, any float type, linear space.
+        x: ``[..., D]``, any float type, linear space. Kernels sum squares in float32: to them a row whose root mean
+            square is over 1e18 is one of zeros or NaN, where no model's activations are.
         weight: ``[D]``.
         eps: added to the mean of squares, inside the root.
         gate: ``[..., D]`` logits of the output gate (KDA normalises each head's values, then gates).

@@ -28,7 +28,8 @@ def router(
 
     Returns:
         ids ``[T, k]`` int64 in order of falling score, and weights ``[T, k]`` in the type of ``logits``. A token with
-        a NaN logit gets NaN weights, so that it cannot pass unseen. Computed in float64.
+        a NaN logit gets NaN weights, so that it cannot pass unseen. Computed in float64; kernels take scores in
+        float32, to which those less than 2^-22 apart can be ties: sigmoids of logits over 16 among them, all near 1.
     """
     probability = logits.double().sigmoid()
     score = probability + bias.double()
