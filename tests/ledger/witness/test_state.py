@@ -325,6 +325,7 @@ def test_a_lost_witness_file_is_written_again_beside_what_is_left(witness):
     before = path.read_bytes()
     assert code_of(WitnessState.create, path.parent, NAME, SIGNER.public_key, restore=True) == "WITNESS_EXISTS"
     path.unlink()
+    assert "--restore" in refusal(WitnessState.open, path.parent).finding.advice
     for name, key in ((NAME, STRANGER.public), ("other.example", SIGNER.public_key)):
         assert code_of(WitnessState.create, path.parent, name, key, restore=True) == "WITNESS_STATE"
         assert not path.exists()

@@ -130,7 +130,7 @@ class WitnessState:
         with storage_errors(root, "make the directory of the witness", output=True):
             make_directory(state._disk, root)
             make_directory(state._disk, root / "logs")
-            there, left = stands_there(state._witness_path), state._left()
+            there, left = stands_there(state._witness_path), _left(root)
         if there or (left and not restore):
             raise WitnessError(
                 Code.WITNESS_EXISTS,
@@ -171,10 +171,6 @@ class WitnessState:
 
     def _mark_path(self, origin: str) -> Path:
         return self.root / "cosigned" / origin_hash(origin)
-
-    def _left(self) -> list[Path]:
-        """What there is of logs: whatever tells that a witness was here."""
-        return sorted(path for name in ("logs", "cosigned", "forks") for path in (self.root / name).glob("*"))
 
     def locked(self) -> contextlib.AbstractContextManager[LogFile]:
         """The exclusive right to change what is remembered.
@@ -402,7 +398,7 @@ def _read(path: Path, schema: str, members: set[str]) -> dict[str, Any]:
             "cannot read the state of the witness",
             position=Position(source=str(path)),
             found=error.finding.message if isinstance(error, StoreError) else error.strerror,
-            hint="`k3-ledger witness init` makes a new witness" if missing else None,
+            hint=_how_to_make(path.parent) if missing else None,
         ) from (FileNotFoundError(path) if missing else error)
     try:
         document = canonical.parse(data, limits=_LIMITS)
@@ -411,6 +407,17 @@ def _read(path: Path, schema: str, members: set[str]) -> dict[str, Any]:
     if not isinstance(document, dict) or document.keys() != members or document["schema"] != schema:
         raise _damaged(path, f"not a document of the schema {schema}")
     return document
+
+
+def _left(root: Path) -> list[Path]:
+    """What there is of logs: whatever tells that a witness was here."""
+    return sorted(path for name in ("logs", "cosigned", "forks") for path in (root / name).glob("*"))
+
+
+def _how_to_make(root: Path) -> str:
+    if _left(root):
+        return "`k3-ledger witness init --restore` writes the file again, with the name and the key that it had"
+    return "`k3-ledger witness init` makes a new witness"
 
 
 def _text(document: dict[str, Any], name: str) -> str:
