@@ -251,7 +251,7 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     # heads
     "verify.heads._root_faults": ((f"{VERIFY}.heads._root_faults", _nothing),),
     "verify.heads._signature_fault": ((f"{VERIFY}.heads._signature_fault", _none),),
-    "verify.heads.head_faults": ((f"{VERIFY}.heads.head_faults", _nothing), (f"{VERIFY}.proof.head_faults", _nothing)),
+    "verify.heads.head_faults": ((f"{VERIFY}.heads.head_faults", _nothing),),
     "verify.heads.check_size": ((f"{VERIFY}.heads.check_size", _none), (f"{VERIFY}.proof.check_size", _none)),
     "verify.heads.read_heads": ((f"{VERIFY}.log.read_heads", _unread),),
     "verify.heads.foreign_head": (

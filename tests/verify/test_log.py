@@ -776,7 +776,7 @@ def test_entries_that_are_named_exist_and_stand_before() -> None:
     ledger.add("supersede", {"target": "ab" * 32, "reason": "bad clock", "replacement": target}, JUDGE)
     report = check(ledger)
     assert (report.counts, report.findings[0].position.index) == ({Code.REFERENCE_UNKNOWN: 1}, 8)
-    ledger.lines[5] = b"nonsense\n"
+    ledger.lines.append(b"nonsense\n")
     assert check(ledger).counts[Code.REFERENCE_UNKNOWN] == 1
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from k3_ledger.ledger.core.checkpoint import Checkpoint, parse_checkpoint
-from k3_ledger.ledger.core.note import Verifier, check_signature_line, open_note, parse_note
+from k3_ledger.ledger.core.note import Verifier, check_signature_line, key_hash, open_note, parse_note
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 _NOT_THIS_LOGS = frozenset({Code.CHECKPOINT_ORIGIN, Code.MEMORY_FOREIGN})
+_UNSIGNED = frozenset({Code.CHECKPOINT_SIGNATURE, Code.MEMORY_FOREIGN})
 _KEPT_NAME = re.compile(r"checkpoints/([0-9]{1,20})\.note")
 
 
@@ -148,7 +149,7 @@ def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None, clock: Clo
             continue
         tally.checked += 1
         found = list(head_faults(scan, head))
-        unsigned = scan.genesis is None and head.step == "checkpoint"
+        unsigned = head.step == "checkpoint" and (scan.genesis is None or _is_open(scan, head, found))
         if unsigned:  # that no key of this log signed it cannot be said, nor that one did
             found = [finding for finding in found if finding.code is not Code.CHECKPOINT_SIGNATURE]
             tally.not_checked += 1
@@ -208,6 +209,30 @@ def head_faults(scan: Scan, head: SignedHead) -> Iterator[Finding]:
     if head.step == "checkpoint" and (fault := _signature_fault(scan, head)) is not None:
         lost = _taken_back(scan, head)
         yield fault if lost is None else replace(fault, message=lost.message, hint=_cure(scan))
+
+
+def settled_faults(scan: Scan, head: SignedHead) -> list[Finding]:
+    """What is wrong with a head of a proof file, as far as can be told: see :func:`_is_open`."""
+    faults = list(head_faults(scan, head))
+    if not _is_open(scan, head, faults):
+        return faults
+    scan.tallies["checkpoint"].not_checked += 1
+    return [fault for fault in faults if fault.code not in _UNSIGNED]
+
+
+def _is_open(scan: Scan, head: SignedHead, faults: list[Finding]) -> bool:
+    """Whether it cannot be told who signed a head that no known log key signed.
+
+    That is so where a line that may have enrolled the signer does not count (:attr:`Scan.unsettled`), unless the head
+    says that it is of another log, or by a log key that is known.
+    """
+    unsigned = any(fault.code in _UNSIGNED for fault in faults)
+    own = scan.genesis is None or head.checkpoint.origin == scan.genesis.origin
+    if not (unsigned and own and scan.is_unsettled(head.checkpoint.size)):
+        return False
+    signers = {sig.key_hash for sig in parse_note(head.raw).sigs}
+    logs = [life.public_key for life in scan.keyring.lives.values() if life.role == "log"]
+    return not any(key_hash(head.checkpoint.origin, key) in signers for key in logs)
 
 
 def _signature_fault(scan: Scan, head: SignedHead) -> Finding | None:
@@ -279,11 +304,14 @@ def _taken_back(scan: Scan, head: SignedHead) -> Finding | None:
 def _is_passed_over(scan: Scan, head: SignedHead) -> bool:
     """Whether a head vouches for nothing and accuses nobody: a kept one was taken back, or whose it is cannot be told.
 
-    The latter is so of a remembered head where the entry that says whose log this is was damaged. Where not one entry
-    is left, such a head is held against that: there is no honest log without entries.
+    The latter is so of a remembered head where the entry that says whose log this is was damaged, or one that may have
+    enrolled its signer. Where not one entry is left, such a head is held against that: there is no honest log without
+    entries.
     """
+    if head.step == "memory" and scan.genesis is None:
+        return scan.lines > 0
     if head.step == "memory":
-        return scan.genesis is None and scan.lines > 0
+        return _is_open(scan, head, list(head_faults(scan, head)))
     lost = None if head.newest else _taken_back(scan, head)
     if lost is not None:
         scan.findings.add(lost)

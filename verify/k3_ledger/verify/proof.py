@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 from k3_ledger.ledger.core.chain import signed_message
 from k3_ledger.ledger.core.ed25519 import check_implementation, check_signature
 from k3_ledger.ledger.core.framing import parse_line
-from k3_ledger.ledger.core.note import key_hash, parse_note
 from k3_ledger.ledger.core.proof import ProofFile, check_inclusions, parse_proof
 from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.envelope import ROOT_ACTIONS
@@ -31,7 +30,7 @@ from k3_ledger.schemas.outcomes import Position, Severity
 from k3_ledger.verify.artifacts import check_artifacts
 from k3_ledger.verify.attested import is_attested, read_attested
 from k3_ledger.verify.freshness import check_freshness
-from k3_ledger.verify.heads import SignedHead, check_size, foreign_head, head_faults, signed_head
+from k3_ledger.verify.heads import SignedHead, check_size, foreign_head, settled_faults, signed_head
 from k3_ledger.verify.receipts import check_artifact_names, check_bundle, check_import, check_run
 from k3_ledger.verify.report import FindingLog, Head, Report, VerificationError
 from k3_ledger.verify.scan import Scan
@@ -155,7 +154,7 @@ def _read(scan: Scan, name: str, index: int, raw: bytes) -> tuple[Any, bytes, by
         return None
     if entry.index != index:
         schema.failed += 1
-        scan.unsettled = True
+        scan.unsettle(-1)  # where it belongs cannot be told
         scan.findings.add(
             Finding(Code.CHAIN_INDEX, "the line is not the entry it is said to be", place, str(index), str(entry.index))
         )
@@ -166,12 +165,12 @@ def _read(scan: Scan, name: str, index: int, raw: bytes) -> tuple[Any, bytes, by
 def _note_damage(scan: Scan, index: int) -> None:
     """A line that is wrong by itself; it may have been one that enrols a key."""
     scan.damaged.add(index)
-    scan.unsettled = True
+    scan.unsettle(index)
 
 
 def _check_signatures(scan: Scan, name: str, entries: dict[int, tuple[Any, bytes, bytes] | None]) -> None:
     """Step 4, and the keys it makes known: in log order, so that a key is known before what it signs."""
-    tally, keyring = scan.tallies["signatures"], scan.keyring
+    tally = scan.tallies["signatures"]
     known: dict[str, bytes] = {}
     for index, read in entries.items():
         if read is None:
@@ -182,7 +181,7 @@ def _check_signatures(scan: Scan, name: str, entries: dict[int, tuple[Any, bytes
             root = bytes.fromhex(entry.body.root_public_key)
             known[sha256(root).hexdigest()] = root
         public_key = known.get(entry.key)
-        if public_key is None and scan.unsettled:
+        if public_key is None and scan.is_unsettled(index):
             tally.not_checked += 1  # what enrols the key is there, perhaps, and does not count, as was said
             continue
         if public_key is None:
@@ -201,24 +200,31 @@ def _check_signatures(scan: Scan, name: str, entries: dict[int, tuple[Any, bytes
         except LedgerError as error:
             tally.failed += 1
             scan.damaged.add(index)
-            scan.unsettled |= entry.kind in _ENROLLING
+            if entry.kind in _ENROLLING:
+                scan.unsettle(index)
             scan.findings.add(error.finding)
             continue
-        keyring.used(entry.key, entry.kind, array("Q", [index]))
-        found: list[Finding] = []
-        identity = sha256(data).hexdigest()
-        if index == 0 and entry.kind == "genesis":
-            scan.genesis = entry.body
-            found = [*check_genesis(entry), *keyring.apply_genesis(index, identity, entry.body)]
-        elif entry.kind in ROOT_ACTIONS:
-            found = keyring.apply_action(index, identity, entry.kind, entry.key, entry.body)
-            # Kept even if it is taken back later: then its signatures still verify.
-            if entry.kind == "key" and entry.body.key_id in keyring.lives:
-                known[entry.body.key_id] = keyring.lives[entry.body.key_id].public_key
-            scan.unsettled |= any(finding.severity is Severity.ERROR for finding in found)
-        for finding in found:
+        scan.keyring.used(entry.key, entry.kind, array("Q", [index]))
+        for finding in _apply(scan, index, entry, sha256(data).hexdigest()):
             scan.tallies["keys"].failed += finding.severity is Severity.ERROR
-            scan.findings.add(finding)
+            scan.findings.add(replace(finding, position=replace(finding.position, source=name)))
+        # Kept even if it is taken back later: then its signatures still verify.
+        if entry.kind == "key" and entry.body.key_id in scan.keyring.lives:
+            known[entry.body.key_id] = scan.keyring.lives[entry.body.key_id].public_key
+
+
+def _apply(scan: Scan, index: int, entry: Any, identity: str) -> list[Finding]:
+    """Take an entry with a good signature into account, if it changes which keys count; what is wrong with it."""
+    if index == 0 and entry.kind == "genesis":
+        scan.genesis = entry.body
+        return [*check_genesis(entry), *scan.keyring.apply_genesis(index, identity, entry.body)]
+    if entry.kind not in ROOT_ACTIONS:
+        return []
+    found = scan.keyring.apply_action(index, identity, entry.kind, entry.key, entry.body)
+    said = scan.settled(found, index)
+    if any(finding.severity is Severity.ERROR for finding in found):
+        scan.unsettle(index)
+    return said
 
 
 def check_memory(scan: Scan, expected_heads: tuple[tuple[str, bytes], ...], heads: list[SignedHead]) -> None:
@@ -314,7 +320,7 @@ def check_head(scan: Scan, name: str, proof: ProofFile) -> tuple[list[SignedHead
         scan.findings.add_counted(outside[0], len(outside) - 1)
     for finding in [*(outside if within else ()), *faults]:
         scan.findings.add(finding)
-    return [] if outside else [head], [] if outside or faults or scan.unsettled else [head]
+    return [] if outside else [head], [] if outside or faults or scan.unsettled is not None else [head]
 
 
 def _outside(scan: Scan, name: str, proof: ProofFile, head: SignedHead) -> Iterator[Finding]:
@@ -326,19 +332,6 @@ def _outside(scan: Scan, name: str, proof: ProofFile, head: SignedHead) -> Itera
             check_inclusions(replace(proof, entries=(entry,)), head.checkpoint, position=Position(source=name))
         except LedgerError as error:
             yield error.finding
-
-
-def settled_faults(scan: Scan, head: SignedHead) -> list[Finding]:
-    """What is wrong with a head, as far as the file's lines are good enough to say: see :attr:`Scan.unsettled`."""
-    faults = list(head_faults(scan, head))
-    if not scan.unsettled:
-        return faults
-    signers = {sig.key_hash for sig in parse_note(head.raw).sigs}
-    logs = [life.public_key for life in scan.keyring.lives.values() if life.role == "log"]
-    if any(key_hash(head.checkpoint.origin, key) in signers for key in logs):
-        return faults
-    scan.tallies["checkpoint"].not_checked += 1
-    return [fault for fault in faults if fault.code is not Code.CHECKPOINT_SIGNATURE]
 
 
 def _check_subject(scan: Scan, name: str, index: int, read: tuple[Any, bytes, bytes] | None) -> None:

@@ -24,7 +24,7 @@ from k3_ledger.verify.report import STEPS, FindingLog, Head, Tally
 from k3_ledger.verify.work import LOG_NAME, ChunkResult, Link, check_chunk, link_faults
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from k3_ledger.ledger.core.cosignature import Cosigned
     from k3_ledger.ledger.core.lines import Tail
@@ -35,6 +35,19 @@ if TYPE_CHECKING:
     from k3_ledger.verify.timestamps import ArtifactBound
     from k3_ledger.verify.witnesses import TimeBound
 
+RESTS_ON_KEYS = frozenset(
+    {
+        Code.ENDORSER_UNKNOWN,
+        Code.ENDORSEMENT_SIGNATURE,
+        Code.ENDORSEMENT_STALE,
+        Code.THRESHOLD_NOT_MET,
+        Code.THRESHOLD_IMPOSSIBLE,
+        Code.ROOTS_TOO_FEW,
+        Code.KEY_UNKNOWN_TARGET,
+        Code.REVOCATION_CIRCULAR,
+    }
+)
+"""What is found about a sound root action as well, where another one in front of it could not be read."""
 _KEY_MARKS = (b'"kind":"genesis"', b'"kind":"key"')
 
 
@@ -86,8 +99,11 @@ class Scan:
         source: what positions call the record: the log, or a proof file.
         actions: lines of genesis and of root actions whose signature verified, by position, without their LF.
         enrolments: by the name of a remembered head, the lines that were kept with it, see :mod:`verify.vouched`.
-        unsettled: whether a line of a proof file that might have enrolled a key does not count, as a finding says: then
-            a key that nothing enrols accuses nobody.
+        unsettled: position of the first line that might have been a root action and does not count, as a finding says,
+            because it is damaged; of a proof file, for whatever reason. What keys a later entry could rest on cannot be
+            told then: it accuses nobody (:data:`RESTS_ON_KEYS`).
+        broken: position of the first line of a log that cannot be read or whose signature is not good: what a later
+            entry names may be that line.
     """
 
     findings: FindingLog = field(default_factory=FindingLog)
@@ -116,9 +132,25 @@ class Scan:
     missing: int = 0
     damaged: set[int] = field(default_factory=set)
     source: str = LOG_NAME
-    unsettled: bool = False
+    unsettled: int | None = None
+    broken: int | None = None
     actions: dict[int, bytes] = field(default_factory=dict)
     enrolments: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
+
+    def unsettle(self, position: int) -> None:
+        """Note that the line at ``position`` may have been a root action."""
+        self.unsettled = position if self.unsettled is None else min(self.unsettled, position)
+
+    def is_unsettled(self, position: int) -> bool:
+        """Whether it cannot be told which keys count at ``position``."""
+        return self.unsettled is not None and self.unsettled < position
+
+    def settled(self, found: Iterable[Finding], position: int) -> list[Finding]:
+        """What can be said of the root action at ``position``; the rest is counted as not checked, once."""
+        all_found = list(found)
+        kept = [one for one in all_found if one.code not in RESTS_ON_KEYS or not self.is_unsettled(position)]
+        self.tallies["keys"].not_checked += len(kept) < len(all_found)
+        return kept
 
     def place(self, index: int, field: str | None = None) -> Position:
         """Where an entry stands: in a log, that is also a line."""
@@ -257,6 +289,10 @@ class Joiner:
         scan.findings.merge(result.findings)
         self._join_tree(result)
         lines = chunk.data.split(b"\n") if result.special else []
+        if result.unsettled is not None:
+            scan.unsettle(result.unsettled)
+        if scan.broken is None:
+            scan.broken = result.broken
         for position, identity, kind, signer, body in result.special:
             scan.actions[position] = lines[position - chunk.first_line]
             self._apply_special(position, identity, kind, signer, body)
@@ -298,7 +334,7 @@ class Joiner:
             found = scan.keyring.apply_genesis(position, identity, body)
         else:
             found = scan.keyring.apply_action(position, identity, kind, signer, body)
-        for finding in found:
+        for finding in scan.settled(found, position):
             self.note_key_fault(
                 replace(finding, position=replace(finding.position, source=LOG_NAME, line=position + 1))
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from k3_ledger.ledger.core.keylife import FOREVER
 from k3_ledger.schemas.envelope import JUDGED_KINDS
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
@@ -31,7 +32,12 @@ def check_keys(scan: Scan, policy: TrustPolicy | None) -> None:
     open_genesis = scan.genesis is None and scan.tallies["framing"].checked > 0 and not scan.missing
     if open_genesis:
         _set_aside(scan)
-    for finding, more in scan.keyring.check_use(only_genesis=open_genesis):
+    settled = FOREVER if scan.unsettled is None else scan.unsettled
+    for finding, more in scan.keyring.check_use(only_genesis=open_genesis, settled=settled):
+        if finding is None:
+            tally.checked -= more
+            tally.not_checked += more
+            continue
         tally.failed += (more + 1) if finding.code.info.exit else 0
         place = scan.place(finding.position.index or 0, finding.position.field)
         scan.findings.add_counted(replace(finding, position=place), more)

@@ -83,6 +83,8 @@ class ChunkResult:
         attested: what later steps need of receipts that say they are attested.
         imported: how many foreign receipts say so.
         read: what a companion's reader made of the entries.
+        broken: position of the first line that could not be read or whose signature is not good.
+        unsettled: position of the first of them that may have been a genesis entry or a root action.
     """
 
     lines: int = 0
@@ -101,6 +103,8 @@ class ChunkResult:
     attested: list[Attested] = field(default_factory=list)
     imported: int = 0
     read: Any = None
+    broken: int | None = None
+    unsettled: int | None = None
 
 
 class _Worker:
@@ -173,6 +177,7 @@ class _Worker:
         parts = split_line(raw)
         if parts is None:
             self.framing[1] += 1
+            self._note_broken(position, None)
             self.result.findings.add(explain_line(raw, Position(LOG_NAME, position + 1, offset)).finding)
             return None, None
         data, sig = parts
@@ -180,6 +185,7 @@ class _Worker:
         self.schema[0] += 1
         entry = decode_entry(data) or self._read_slowly(raw, data, Position(LOG_NAME, position + 1, offset))
         if entry is None:
+            self._note_broken(position, None)
             return None, identity
         public_key = self.keys.get(entry.key)
         if public_key is None:
@@ -192,6 +198,7 @@ class _Worker:
             check_signature(public_key, SIGN_PREFIX + data, sig)
         except LedgerError as error:
             self.signatures[1] += 1
+            self._note_broken(position, entry.kind)
             place = Position(LOG_NAME, position + 1, offset, entry.index)
             self.result.findings.add(replace(error.finding, position=place))
         else:
@@ -201,6 +208,14 @@ class _Worker:
             if self.reader is not None and self.receipts[1] == wrong:
                 self.reader.take(position - self.chunk.first_line, entry)
         return entry, identity
+
+    def _note_broken(self, position: int, kind: str | None) -> None:
+        """A line that counts for nothing, of whatever kind where that cannot be told."""
+        result = self.result
+        if result.broken is None:
+            result.broken = position
+        if result.unsettled is None and (kind is None or kind in SPECIAL_KINDS):
+            result.unsettled = position
 
     def _read_slowly(self, raw: bytes, data: bytes, where: Position) -> Any:
         """Let the explaining parser decide about what the fast one refused; report what it says."""

@@ -307,18 +307,24 @@ class Keyring:
         else:
             known.extend(positions)
 
-    def check_use(self, *, only_genesis: bool = False) -> Iterator[tuple[Finding, int]]:
+    def check_use(self, *, only_genesis: bool = False, settled: int = FOREVER) -> Iterator[tuple[Finding | None, int]]:
         """(finding, further ones like it) for every use that a lifetime or role does not allow.
 
         Args:
             only_genesis: look at genesis entries and nothing else: where none is good, no key was enrolled.
+            settled: position up to which every root action was read. Behind it, that a key was never enrolled, or was
+                retired, cannot be told: (None, n) stands for n such uses.
         """
         for (key, kind), positions in self.uses.items():
             if only_genesis and kind != "genesis":
                 continue
             life = self.lives.get(key) or self.taken_back.get(key)
             if life is None:
-                yield _first(Code.KEY_UNKNOWN, positions, f"key {key[:16]}… was never enrolled", None, key)
+                unknown = [p for p in positions if p <= settled]
+                if unknown:
+                    yield _first(Code.KEY_UNKNOWN, unknown, f"key {key[:16]}… was never enrolled", None, key)
+                if len(unknown) < len(positions):
+                    yield None, len(positions) - len(unknown)
                 continue
             if life.role not in SIGNING_ROLES[kind]:
                 yield _first(
@@ -334,6 +340,9 @@ class Keyring:
             beyond = [p for p in positions if p > life.last] if positions[-1] > life.last else []
             lost = [p for p in beyond if life.lost_by(p) is not None]
             late = [p for p in beyond if p > life.enrolled and life.lost_by(p) is None]
+            if late and late[-1] > settled:
+                yield None, sum(p > settled for p in late)
+                late = [p for p in late if p <= settled]
             if late:
                 yield _first(
                     Code.KEY_RETIRED, late, f"key {key[:16]}… signed after it was retired or its enrolment taken back",
