@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
+import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -105,6 +107,64 @@ def test_nothing_is_remembered_of_a_ledger_that_does_not_verify(run, speed, tmp_
     log.write_bytes(log.read_bytes().replace(b'"count":10', b'"count":11', 1))
     assert run(*VERIFY).code == 1
     assert not (tmp_path / "memory").exists()
+
+
+def pack(run, ledger: Builder, speed: Path, name: str, *more: str) -> None:
+    """An offline bundle of a ledger as it is now."""
+    ledger.write(speed)
+    assert run("bundle", "pack", "speed", "--out", name, *more).code == 0
+
+
+def test_the_head_of_a_bundle_of_the_whole_record_is_remembered_as_that_of_a_ledger(run, speed, tmp_path):
+    """A reader of monthly bundles notices a rollback and a fork, as one who visits the ledger does."""
+    ledger, grown = small_ledger(), small_ledger(9)
+    pack(run, ledger, speed, "may.tar")
+    pack(run, fork(), speed, "fork.tar")
+    pack(run, grown, speed, "june.tar")
+    verify = lambda name: run("verify", name, "--memory", "memory", "--root-key", ROOT.public.hex())  # noqa: E731
+    assert (verify("may.tar").code, verify("june.tar").code, verify("speed").code) == (0, 0, 0)
+    assert remembered(tmp_path / "memory") == grown.head()
+    done = verify("may.tar")
+    assert (done.code, "[K3L-ROLLBACK]" in done.out) == (1, True)
+    evidence = kept_evidence(tmp_path)
+    assert (evidence["remembered.note"], evidence["shown.note"]) == (grown.head(), ledger.head())
+    done = verify("fork.tar")
+    assert (done.code, "[K3L-FORK]" in done.out) == (1, True)
+    assert remembered(tmp_path / "memory") == grown.head()
+
+
+def test_a_bundle_that_stands_still_is_frozen_by_what_was_remembered_of_it(run, speed, tmp_path):
+    pack(run, small_ledger(), speed, "may.tar")
+    policy = tmp_path / "trust.toml"
+    policy.write_text(f'root_public_key = "{ROOT.public.hex()}"\nmaximum_head_age_seconds = {WEEK}\n')
+    verify = ("verify", "may.tar", "--memory", "memory", "--trust", "trust.toml", "--now")
+    assert [run(*verify, now).code for now in (EARLY, "2026-06-07T00:00:00Z", "2026-06-09T00:00:00Z")] == [0, 0, 1]
+
+
+@pytest.mark.parametrize("form", ["proof", "consistency file", "bundle of some entries"])
+def test_of_an_extract_nothing_is_remembered_and_that_is_said(run, speed, tmp_path, form):
+    ledger = small_ledger()
+    ledger.write(speed)
+    (speed / "checkpoints").mkdir()
+    (speed / "checkpoints" / "000000000008.note").write_bytes(sign_head(ledger.lines[:8]))
+    make = {
+        "proof": ("prove", "5", "--ledger", "speed", "--out", "some"),
+        "consistency file": ("prove", "--consistency", "8", "10", "--ledger", "speed", "--out", "some"),
+        "bundle of some entries": ("bundle", "pack", "speed", "--entries", "5", "--out", "some"),
+    }
+    assert run(*make[form]).code == 0
+    done = run("verify", "some", "--memory", "memory")
+    assert (done.code, (tmp_path / "memory").exists()) == (0, False)
+    assert "note: this is an extract and not the log, so no head was remembered" in done.err
+
+
+def test_of_a_bundle_whose_list_is_none_nothing_is_remembered(run, speed, tmp_path):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        tar.addfile(tarfile.TarInfo("pack.json"))
+    (tmp_path / "none.tar").write_bytes(out.getvalue())
+    done = run("verify", "none.tar", "--memory", "memory")
+    assert (done.code, (tmp_path / "memory").exists()) == (1, False)
 
 
 def test_a_memory_of_another_log_is_not_an_accusation_of_rollback(run, speed, tmp_path):

@@ -128,7 +128,13 @@ def _digest(value: dict[str, Any]) -> str:
 
 
 def keep_head(
-    path: Path, known: Memory | None, note: bytes | None, now: int, enrolments: tuple[bytes, ...] = ()
+    path: Path,
+    known: Memory | None,
+    note: bytes | None,
+    now: int,
+    enrolments: tuple[bytes, ...] = (),
+    *,
+    whole: bool = True,
 ) -> bool:
     """Remember a verified head for the next visit, unless it is older than the one that is remembered.
 
@@ -138,6 +144,7 @@ def keep_head(
         note: the newest head that was verified, or None where the log has none.
         now: the reader's clock, in seconds since the Epoch.
         enrolments: lines that enrol the head's signer.
+        whole: False where some entries were verified: nothing shows that the log extends what is remembered.
 
     Returns:
         False where another verification was faster: this head was never held against what is remembered now, and the
@@ -147,7 +154,8 @@ def keep_head(
         StoreError: the file cannot be written.
     """
     if note is None:
-        typer.echo("note: the ledger has no checkpoint, so no head was remembered", err=True)
+        why = "the ledger has no checkpoint" if whole else "this is an extract and not the log"
+        typer.echo(f"note: {why}, so no head was remembered", err=True)
         return True
     with _alone(path):
         if _held_now(path) != known:

@@ -73,6 +73,22 @@ def is_log(named: Named) -> TypeGuard[LogSource]:
     return not isinstance(named, ProofNamed | PackNamed)
 
 
+def record_of(named: Named) -> LogSource | None:
+    """The log that a reader is shown in what was named: the log itself, or the whole record in an offline bundle.
+
+    None for an extract, and for a bundle whose list cannot be read, which its verification reports.
+    """
+    if is_log(named):
+        return named
+    if isinstance(named, PackNamed):
+        from k3_ledger.cli.pack import read_list
+        from k3_ledger.cli.stores import StoreLog
+
+        with contextlib.suppress(LedgerError):
+            return StoreLog(named.store) if read_list(named.store).entries is None else None
+    return None
+
+
 @contextlib.contextmanager
 def opened(text: str, cache: Path | None = None) -> Iterator[Named]:
     """What a command's argument names; closed when the block ends.

@@ -275,14 +275,12 @@ def check_pack(
     Raises:
         MalformedError: the archive holds something else than its list says.
     """
-    from k3_ledger.cli.stores import StoreLog, read_file
-    from k3_ledger.ledger.core.pack import LIMITS, LIST_NAME, parse_pack
+    from k3_ledger.cli.stores import StoreLog
+    from k3_ledger.ledger.core.pack import LIST_NAME
     from k3_ledger.schemas.findings import Code, Finding
     from k3_ledger.schemas.outcomes import Position
 
-    data = read_file(store, LIST_NAME, LIMITS.max_bytes)
-    assert data is not None, "the list is what makes it an offline bundle"
-    listed = parse_pack(data, position=Position(source=f"{store.name}: {LIST_NAME}"))
+    listed = read_list(store)
     _check_files(store, listed)
     _check_head(store, listed)
     source = StoreLog(store)
@@ -302,6 +300,21 @@ def check_pack(
         listed.policy_sha256,
     )
     return replace(report, findings=(*report.findings, other), counts=report.counts | {other.code: 1})
+
+
+def read_list(store: TarStore) -> PackList:
+    """The list at the front of an offline bundle.
+
+    Raises:
+        MalformedError: it is none.
+    """
+    from k3_ledger.cli.stores import read_file
+    from k3_ledger.ledger.core.pack import LIMITS, LIST_NAME, parse_pack
+    from k3_ledger.schemas.outcomes import Position
+
+    data = read_file(store, LIST_NAME, LIMITS.max_bytes)
+    assert data is not None, "the list is what makes it an offline bundle"
+    return parse_pack(data, position=Position(source=f"{store.name}: {LIST_NAME}"))
 
 
 def _check_files(store: TarStore, listed: PackList) -> None:

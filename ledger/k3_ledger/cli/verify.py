@@ -97,7 +97,7 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
     """Run the verification and end with its exit code."""
     from k3_ledger.cli import fail
     from k3_ledger.cli import memory as memories
-    from k3_ledger.cli.opening import is_log, opened
+    from k3_ledger.cli.opening import opened, record_of
     from k3_ledger.cli.render import print_report
     from k3_ledger.cli.told import found
     from k3_ledger.cli.trust import load_policy
@@ -125,11 +125,12 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
     with opened(path, cache) as named:
         if forget and memory is not None:
             memories.forget(memory)
+        record = record_of(named)
         while True:
             tries += 1
             known = None if memory is None else memories.read_memory(memory)
             held = heads if known is None else [*heads, (str(memory), known)]
-            first = known is None and memory is not None and is_log(named)
+            first = known is None and memory is not None and record is not None
             clock = memories.clock_of(present, kept=known is not None or first, known=known)
             seen = replace(
                 options,
@@ -138,12 +139,12 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
                 remember=memory is not None,
             )
             report = _check(named, policy, seen, clock)
-            shown = _shown(named) if is_log(named) else None
+            shown = _shown(record)
             other = _other_kind(report, named, path)
-            if memory is None or not is_log(named) or report.exit_code:
+            if memory is None or report.exit_code:
                 break
             try:
-                if memories.keep_head(memory, known, shown, present, report.enrolments):
+                if memories.keep_head(memory, known, shown, present, report.enrolments, whole=record is not None):
                     break
             except LedgerError as error:  # what cannot be kept takes nothing from the verdict
                 refused = error
@@ -252,12 +253,12 @@ def _present(now: str | None) -> int:
         raise typer.BadParameter(str(error), param_hint="--now") from None
 
 
-def _shown(source: LogSource) -> bytes | None:
-    """The newest head that a log shows; one that cannot be read was reported, and is no evidence."""
+def _shown(source: LogSource | None) -> bytes | None:
+    """The newest head that a log shows, if one is shown; one that cannot be read was reported, and is no evidence."""
     from k3_ledger.schemas.errors import LedgerError
 
     try:
-        return source.checkpoint()
+        return None if source is None else source.checkpoint()
     except LedgerError:
         return None
 
