@@ -51,8 +51,9 @@ takes the id that was printed then, and refuses every other bundle before anythi
 """
 CHECKPOINT_HELP = """Sign the head of the ledger as it is now, and keep it.
 
-The root is computed over the whole log; entries that no earlier head covers are verified first. A smaller head or a
-fork is never signed. When nothing is new, nothing is signed.
+The root is computed over the whole log. Where entries are new, the log is verified first, artifacts aside: nothing is
+signed over an entry that no earlier head covers and that `k3-ledger verify` would call false. A smaller head or a fork
+is never signed. When nothing is new, nothing is signed.
 """
 RECOVER_HELP = """Cut a torn tail off, keeping its bytes in recovered/.
 
@@ -290,6 +291,9 @@ def checkpoint(
     as_json: JsonOption = False,
 ) -> None:
     """Sign the head of the ledger."""
+    from functools import partial
+
+    from k3_ledger.cli.signable import check_signable
     from k3_ledger.cli.terminal import progress_bar
     from k3_ledger.ledger.writer.checkpoint import make_checkpoint
     from k3_ledger.ledger.writer.store import Ledger
@@ -297,7 +301,8 @@ def checkpoint(
     opened = Ledger.open(ledger)
     signer = load_key(key, passphrase_file)
     with progress_bar(opened.log_path.stat().st_size, "checking") as progress:
-        made = make_checkpoint(opened, signer, lock_timeout_s=wait, progress=progress)
+        check = partial(check_signable, opened.log_path)
+        made = make_checkpoint(opened, signer, lock_timeout_s=wait, progress=progress, check=check)
     head = made.checkpoint
     with done(f"the head of {head.size} entries, root {head.root.hex()}, is signed and stands"):
         if as_json:

@@ -59,6 +59,23 @@ class SignedHead:
     added: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What is about to be signed.
+
+    Attributes:
+        checkpoint: the head.
+        length: length of the lines that it commits to, in bytes.
+        covered: entries that the largest earlier head commits to.
+        heads: (name, bytes) of the earlier heads; all are of this log.
+    """
+
+    checkpoint: Checkpoint
+    length: int
+    covered: int
+    heads: tuple[tuple[str, bytes], ...]
+
+
 class NoteSigner:
     """A log key as the signer of notes: its name is the log's origin (C2SP signed-note)."""
 
@@ -78,6 +95,7 @@ def make_checkpoint(
     *,
     lock_timeout_s: float = 30.0,
     progress: Callable[[int], None] | None = None,
+    check: Callable[[Candidate], None] | None = None,
 ) -> SignedHead:
     """Sign the head of the log as it is now, unless it is signed already.
 
@@ -86,6 +104,7 @@ def make_checkpoint(
         signer: an enrolled log key.
         lock_timeout_s: how long to wait for a writer, in seconds.
         progress: called with the bytes of the log read so far.
+        check: raises where another room finds false what no earlier head covers; asked where there is something new.
 
     Raises:
         StoreError: the storage refused, or an earlier head does not belong to this log (``CHECKPOINT_ROOT``,
@@ -103,6 +122,10 @@ def make_checkpoint(
                 heads = _read_heads(ledger, state)
             # Reading the whole log takes a while: others may append meanwhile, behind what is signed here.
             tree = _check_log(log, state, heads, progress)
+            covered = max((signed.checkpoint.size for _, signed in heads.values()), default=0)
+            if check is not None and covered < tree.end:
+                known = tuple((str(path), data) for path, (data, _) in heads.items())
+                check(Candidate(Checkpoint(state.origin, tree.end, tree.root()), state.size, covered, known))
             with log.locked():
                 check_unchanged(log.read, log.size(), state)
                 if _read_heads(ledger, state) == heads:
