@@ -62,6 +62,12 @@ def status(number: int) -> Callable[[Handler, bytes | None], None]:
     return lambda handler, _: handler.start(number, Content_Length=0)
 
 
+def longer(handler: Handler, data: bytes | None) -> None:
+    """The file, and one byte more."""
+    assert data is not None
+    answer(handler, data + b"x")
+
+
 def truncated(handler: Handler, data: bytes | None) -> None:
     """Announce everything, send half, hang up."""
     assert data is not None

@@ -100,6 +100,14 @@ def test_a_file_address_needs_no_host(mirror: Host, tmp_path: Path) -> None:
     assert code(k3("verify", f"file://{tmp_path}/none")) is Code.REMOTE_UNREADABLE
 
 
+FAULTS = [
+    static_host.truncated,
+    static_host.broken_chunks,
+    static_host.dies,
+    *(pytest.param(static_host.status(number), id=str(number)) for number in (500, 204, 206)),
+]
+
+
 def test_a_log_is_fetched_once_however_often_it_is_read(log_host: Host, ledger: Builder) -> None:
     made = Builder(ledger.lines[:6])
     body = {"target": made.add("run", run_body(5), RUNNER), "replacement": None, "reason": "typing error"}
@@ -109,9 +117,7 @@ def test_a_log_is_fetched_once_however_often_it_is_read(log_host: Host, ledger: 
     assert log_host.asked.count("ledger.jsonl") == 2, "once to see whether it is there, and once to read it"
 
 
-@pytest.mark.parametrize(
-    "fault", [static_host.truncated, static_host.broken_chunks, static_host.dies, static_host.status(500)]
-)
+@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("path", ["ledger.jsonl", "checkpoint"])
 def test_a_transfer_that_ends_early_is_no_verdict_about_the_log(log_host: Host, path: str, fault: Any) -> None:
     log_host.faults[path] = fault
@@ -124,9 +130,7 @@ def test_a_transfer_that_ends_early_is_no_verdict_about_the_log(log_host: Host, 
         assert result.exit_code == 3 or code(result) is Code.REMOTE_UNREADABLE
 
 
-@pytest.mark.parametrize(
-    "fault", [static_host.truncated, static_host.broken_chunks, static_host.dies, static_host.status(500)]
-)
+@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("path", ["tile/0/000", "tile/entries/001", "tile/1/000.p/2"])
 def test_a_host_that_dies_inside_a_tile_has_said_nothing_false(mirror: Host, path: str, fault: Any) -> None:
     mirror.faults[path] = fault
@@ -138,7 +142,14 @@ def test_a_log_that_a_host_cuts_short_is_missing_entries(log_host: Host) -> None
     assert verdict(log_host.address) == (1, ["K3L-CHECKPOINT-AHEAD", "K3L-TORN-TAIL"])
 
 
-@pytest.mark.parametrize("path", ["checkpoint", "tile/0/000", "tile/entries/000", "key-entries"])
+@pytest.mark.parametrize("path", ["tile/0/000", "tile/entries/000"])
+def test_a_tile_that_is_longer_than_one_can_be_is_wrong_and_read_no_further(mirror: Host, path: str) -> None:
+    for fault in (static_host.endless, static_host.longer):
+        mirror.faults[path] = fault
+        assert verdict(mirror.address) == (1, ["K3L-TILE-MALFORMED"])
+
+
+@pytest.mark.parametrize("path", ["checkpoint", "key-entries"])
 def test_a_small_file_that_never_ends_is_refused(mirror: Host, path: str, tmp_path: Path) -> None:
     mirror.faults[path] = static_host.endless
     verified = k3("verify", mirror.address)
@@ -160,6 +171,7 @@ def test_an_artifact_that_never_ends_is_read_no_further_than_it_should_be_long(m
         (static_host.status(404), (4, ["K3L-ARTIFACT-MISSING", "K3L-REQUIRED-NOT-CHECKED"])),
         (static_host.status(403), (4, ["K3L-ARTIFACT-MISSING", "K3L-REQUIRED-NOT-CHECKED"])),
         (static_host.status(500), (4, ["K3L-ARTIFACT-UNREADABLE", "K3L-REQUIRED-NOT-CHECKED"])),
+        (static_host.status(204), (4, ["K3L-ARTIFACT-UNREADABLE", "K3L-REQUIRED-NOT-CHECKED"])),
         (static_host.truncated, (4, ["K3L-ARTIFACT-UNREADABLE", "K3L-REQUIRED-NOT-CHECKED"])),
         (static_host.short_length, (1, ["K3L-ARTIFACT-MISMATCH"])),
     ],

@@ -24,6 +24,8 @@ SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*://")
 CONNECT_SECONDS: Final = 30
 SILENCE_SECONDS: Final = 60
 """Longest waits for a connection and for the next byte; how long a whole transfer takes is not limited."""
+_WHOLE: Final = 200
+"""The one answer that a whole file follows: 204 has no content, and 206 is a part that nobody asked for."""
 _ABSENT: Final = frozenset({403, 404, 410})
 """Answers that mean "not there": stores that list nothing to strangers say 403."""
 
@@ -78,6 +80,14 @@ class RemoteStore:
             if getattr(error, "status", None) in _ABSENT or isinstance(error, PermissionError | IsADirectoryError):
                 return None
             _fail(full, error)
+        status = getattr(getattr(stream, "r", None), "status", _WHOLE) if self._http else _WHOLE
+        if status != _WHOLE:
+            stream.close()
+            raise StoreError(
+                Code.REMOTE_UNREADABLE,
+                f"cannot be read: the host answered {status}, which is no whole file",
+                position=Position(source=full),
+            )
         return cast(BinaryIO, _Stream(stream, full))
 
     def names(self, folder: str) -> list[str]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import io
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
-from k3_ledger.cli.sources import BLOCK, LOG_NAME, TOKEN_NAME, sane
+from k3_ledger.cli.sources import BLOCK, LOG_NAME, TOKEN_NAME, read_start, sane
 from k3_ledger.ledger.core.checkpoint import KEPT_NAME
 from k3_ledger.ledger.core.note import MAX_NOTE
 from k3_ledger.ledger.core.tiles import ENTRIES, MAX_BUNDLE_BYTES, MAX_TILE_BYTES, tile_path
@@ -22,7 +23,6 @@ from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from typing_extensions import Buffer
 
@@ -256,9 +256,10 @@ class StoreMirror(_Files):
             kept = self.cache.read_tile(path, limit)
             if kept is not None:
                 yield kept
-        data = read_file(self.store, path, limit)
-        if data is not None:
-            yield data
+        stream = self.store.open(path)
+        if stream is not None:
+            with stream:  # one byte more than it can have shows that it is no tile, and what it is
+                yield read_start(stream, Path(path), limit + 1)
 
     def accept(self, tile: Tile, data: bytes) -> None:
         """Keep a full tile that led to the signed root: it will never change."""

@@ -19,7 +19,7 @@ from k3_ledger.ledger.core.consistency import (
     parse_consistency,
 )
 from k3_ledger.ledger.core.note import sign_note
-from k3_ledger.ledger.core.proof import build_proof
+from k3_ledger.ledger.core.proof import build_proof, format_proof
 from k3_ledger.schemas import canonical
 from k3_ledger.schemas.errors import LedgerError, MalformedError, ProofError
 from k3_ledger.schemas.findings import Code
@@ -91,6 +91,13 @@ def tampered(**changes: object) -> bytes:
 )
 def test_any_other_document_is_refused(data: bytes) -> None:
     assert code_of(parse_consistency, data) == "PROOF_FILE"
+
+
+def test_a_proof_of_another_entry_than_the_genesis_is_refused() -> None:
+    both = {0: LINES[0], 1: LINES[1]}
+    proofs = [json.loads(format_proof(build_proof(subject, both, LEAVES, note(9)))) for subject in (0, 1)]
+    assert parse_consistency(tampered(proof=proofs[0])).proof.subject == 0
+    assert code_of(parse_consistency, tampered(proof=proofs[1])) == "PROOF_FILE"
 
 
 def test_a_document_in_another_spelling_is_refused() -> None:

@@ -166,6 +166,8 @@ def parse_consistency(data: bytes, *, position: Position = NOWHERE) -> Consisten
     if not all(isinstance(digest, str) and _HEX.fullmatch(digest) for digest in hashes):
         raise _malformed("not SHA-256 hashes in lower-case hex", replace(place, field="consistency"))
     proof = parse_proof(canonical.format(document["proof"], limits=PROOF_LIMITS), position=position)
+    if proof.subject != 0:
+        raise _malformed("its proof is not one of the genesis entry", replace(place, field="proof.subject"))
     return ConsistencyFile(old.encode(), tuple(bytes.fromhex(str(digest)) for digest in hashes), proof)
 
 
