@@ -152,7 +152,7 @@ def test_only_a_ledger_that_verifies_is_packed(folder: Path, tmp_path: Path) -> 
 def test_a_file_that_cannot_be_written_leaves_nothing(folder: Path, tmp_path: Path) -> None:
     assert code(k3("bundle", "pack", folder, "--out", tmp_path / "none" / "out")) is Code.UNREADABLE
     (tmp_path / "taken").mkdir()
-    assert code(k3("bundle", "pack", folder, "--out", tmp_path / "taken", "--replace")) is Code.UNREADABLE
+    assert k3("bundle", "pack", folder, "--out", tmp_path / "taken", "--replace").exit_code == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ledger", "taken"]
 
 
