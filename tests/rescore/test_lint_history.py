@@ -27,6 +27,9 @@ def finding(rule: str, fault: Fault, settings: Settings | None = None) -> LintFi
     ("fault", "before", "after"),
     [
         (Fault.NO_CLOCK, "v0.1.0@e2125da", "v0.1.0@4e11d5f"),
+        (Fault.KL_BAR_LAX, "v0.1.0@9996452", "v0.1.0@f777564"),
+        (Fault.NO_CEILING, "v0.1.0@f777564", "v0.1.0@3bc3211"),
+        (Fault.NO_GUARD, "v0.2.1@c8d8866", "v0.2.2@f561299"),
         (Fault.ONE_SIDED_CLOCK, "v0.1.0@f777564", "v0.1.0@3bc3211"),
         (Fault.MARGIN_WITHOUT_JITTER, "v0.1.0@f777564", "v0.1.0@3bc3211"),
         (Fault.CEILING_ABOVE_CROSSOVER, "v0.1.0@3bc3211", "v0.2.0@58f6ec7"),

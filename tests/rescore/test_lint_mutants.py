@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,14 @@ EARLIER = {
 }  # fmt: skip
 """What every arithmetic before the newest has."""
 
+UNSCORED = {Fault.NOTHING_EARNS, Fault.NO_CEILING}
+"""A ceiling of its own on what is not scored: no run has what it is taken from, and the scored metric has none."""
+
+
+def at(frontier: str | int) -> tuple[str, Fraction]:
+    return FRONTIER[0], F(frontier)
+
+
 MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     ("unchanged", CLEAN, set()),
     ("pins alone", changed(pins=(FRONTIER, GUARD, REFERENCE)), set()),
@@ -75,7 +84,7 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     (
         "a loss is significant",
         changed(tiers={"significance": F("-0.01")}),
-        {Fault.LOSS_IS_CREDITED, Fault.CLOCK_WIDER_THAN_TIERS},
+        {Fault.LOSS_IS_CREDITED, Fault.CLOCK_WIDER_THAN_TIERS, Fault.GUARD_ADMITS_TRADE},
     ),
     ("bars swapped", changed(tiers={"steps": (("XL", F("0.1")), ("L", F("0.18")))}), {Fault.TIER_UNREACHABLE}),
     ("bars equal", changed(tiers={"steps": (("XL", F("0.1")), ("L", F("0.1")))}), {Fault.TIER_UNREACHABLE}),
@@ -83,25 +92,29 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     (
         "a bar at zero",
         changed(tiers={"steps": (("XL", F(0)),), "significance": F(0)}),
-        {Fault.TIER_UNREACHABLE, Fault.CLOCK_WIDER_THAN_TIERS},
+        {Fault.TIER_UNREACHABLE, Fault.CLOCK_WIDER_THAN_TIERS, Fault.GUARD_ADMITS_TRADE},
     ),
     ("what the clock allows, and no more", changed(tiers={"significance": F("0.01")}), set()),
-    ("less than the clock allows", changed(tiers={"significance": F("0.0099")}), {Fault.CLOCK_WIDER_THAN_TIERS}),
+    (
+        "less than the clock allows",
+        changed(tiers={"significance": F("0.0099")}, guard={"least": F(1)}),
+        {Fault.CLOCK_WIDER_THAN_TIERS},
+    ),
     (
         "less than the clock allows, and no claim above it",
         changed(tiers={"significance": F(0)}, clock=fixed_clock(claim_over_clock=F(1), jitter=F(0))),
-        set(),
+        {Fault.GUARD_ADMITS_TRADE},
     ),
     (
         "the clock's number",
         changed(tiers={"significance": F(0)}, clock=fixed_clock(reading="clock", jitter=F(0))),
-        set(),
+        {Fault.GUARD_ADMITS_TRADE},
     ),
     ("a guarded metric without a clock", changed(clock={"metrics": ("decode",)}), {Fault.GUARD_WITHOUT_CLOCK}),
     (
         "the fourth, without a guard",
         replace(CLEAN, arithmetic="measured-gain/4", guard=None),
-        EARLIER - {Fault.GUARD_WITHOUT_CLOCK},
+        EARLIER - {Fault.GUARD_WITHOUT_CLOCK} | {Fault.NO_GUARD},
     ),
     (
         "the fourth, with narrow bounds",
@@ -118,7 +131,7 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     (
         "any gain is significant, anchored",
         changed(tiers={"significance": F(0)}, credit=Credit(F(1)), pins=(REFERENCE, FRONTIER)),
-        {Fault.CLOCK_WIDER_THAN_TIERS},
+        {Fault.CLOCK_WIDER_THAN_TIERS, Fault.GUARD_ADMITS_TRADE},
     ),
     ("no bars", changed(tiers={"steps": ()}), set()),
     ("no clock", changed(clock=None), {Fault.NO_CLOCK, Fault.GUARD_WITHOUT_CLOCK}),
@@ -136,7 +149,11 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     ),
     ("nothing sizes the margin", changed(clock={"jitter_multiple": None}), {Fault.MARGIN_WITHOUT_JITTER}),
     ("jitter from one repetition", changed(sampling={"repetitions": 1}), {Fault.MARGIN_WITHOUT_JITTER}),
-    ("jitter measured where nobody counts repetitions", changed(sampling=None), set()),
+    (
+        "jitter measured where nobody counts repetitions",
+        changed(sampling=None),
+        {Fault.CONTEXT_NOT_FILLED, Fault.SELF_GRADED},
+    ),
     (
         "a fixed margin, jitter unknown",
         changed(clock=fixed_clock(jitter=None), pins=(FRONTIER,)),
@@ -168,14 +185,14 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     (
         "the other metric's ceiling from this one's reference",
         changed(ceiling=Ceiling(F(3), ("prefill",), "scored-reference"), pins=(REFERENCE,)),
-        {Fault.CEILING_OF_OTHER_METRIC},
+        {Fault.CEILING_OF_OTHER_METRIC, Fault.NO_CEILING},
     ),
     (
         "the same, nothing pinned",
         changed(ceiling=Ceiling(F(3), ("prefill",), "scored-reference")),
-        {Fault.CEILING_OF_OTHER_METRIC},
+        {Fault.CEILING_OF_OTHER_METRIC, Fault.NO_CEILING},
     ),
-    ("no ceiling", changed(ceiling=None), set()),
+    ("no ceiling", changed(ceiling=None), {Fault.NO_CEILING}),
     ("one row", changed(correctness={"rows": 1}), {Fault.TOP1_BAR_INERT}),
     ("nineteen rows under a bar of 19 in 20", changed(correctness={"rows": 19}), {Fault.TOP1_BAR_INERT}),
     ("twenty rows: one may miss", changed(correctness={"rows": 20}), set()),
@@ -209,17 +226,17 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     (
         "a guard of a bit more",
         changed(guard={"pin": "fixed", "least": F("0.51")}, pins=(GUARD,)),
-        {Fault.GUARD_PIN_FIXED},
+        {Fault.GUARD_PIN_FIXED, Fault.GUARD_ADMITS_TRADE},
     ),
     ("a reconciled guard of a hundredth", changed(guard={"least": F("0.01")}), {Fault.GUARD_ADMITS_COLLAPSE}),
-    ("a guard that keeps a bit more than half", changed(guard={"least": F("0.500001")}), set()),
+    ("a guard that keeps a bit more than half", changed(guard={"least": F("0.500001")}), {Fault.GUARD_ADMITS_TRADE}),
     (
         "a guarded metric above its own ceiling",
         changed(
             ceiling=Ceiling(F(3), ("prefill",), "own-reference"),
             pins=(("frontier:prefill@32768/m/q/n", F("98.8")), ("reference:prefill@32768/m/q/n", F("18.4435"))),
         ),
-        {Fault.CEILING_BELOW_GUARDED},
+        {Fault.CEILING_BELOW_GUARDED, *UNSCORED},
     ),
     (
         "a guard pinned above the ceiling of its metric",
@@ -227,7 +244,7 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
             ceiling=Ceiling(F(3), ("prefill",), "own-reference"),
             pins=(GUARD, ("reference:prefill@32768/m/q/n", F(33))),
         ),
-        {Fault.CEILING_BELOW_GUARDED},
+        {Fault.CEILING_BELOW_GUARDED, *UNSCORED},
     ),
     (
         "a guarded metric at its own ceiling",
@@ -235,12 +252,12 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
             ceiling=Ceiling(F(3), ("prefill",), "own-reference"),
             pins=(("frontier:prefill@32768/m/q/n", F(99)), ("reference:prefill@32768/m/q/n", F(33))),
         ),
-        set(),
+        UNSCORED,
     ),
     (
         "a ceiling for a metric that is not guarded",
         changed(ceiling=Ceiling(F(3), ("prefill",), "own-reference"), guard=None),
-        set(),
+        {*UNSCORED, Fault.NO_GUARD},
     ),
     ("the floor is called like the best", changed(tiers={"floor": "XL"}), {Fault.TIER_NAME_TAKEN}),
     (
@@ -261,7 +278,11 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     ("a soft bar below zero", changed(correctness={"kl_soft": F(-1)}), {Fault.SOFT_BAR_ALWAYS}),
     ("a soft bar at zero", changed(correctness={"kl_soft": F(0)}), set()),
     ("a bar of a million", changed(correctness={"kl": F(10**6)}), {Fault.KL_BAR_INERT, Fault.RATCHET_ON_NOISE}),
-    ("a bar below a guess", changed(correctness={"kl": F("0.693146")}, ratchet={"floor": F("0.007")}), set()),
+    (
+        "a bar below a guess",
+        changed(correctness={"kl": F("0.693146")}, ratchet={"floor": F("0.007")}),
+        {Fault.KL_BAR_LAX},
+    ),
     (
         "a bar of a guess",
         changed(correctness={"kl": F("0.693147")}, ratchet={"floor": F("0.007")}),
@@ -269,8 +290,10 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     ),
     ("a ratchet that blocks nothing", changed(ratchet={"block": F(10**9)}), {Fault.RATCHET_LAX}),
     ("a ratchet that reaches the bar", changed(ratchet={"block": F(100)}), {Fault.RATCHET_LAX}),
-    ("a ratchet that just does not", changed(ratchet={"block": F("99.9")}), set()),
-    ("no guard", changed(guard=None), set()),
+    ("a ratchet that just does not", changed(ratchet={"block": F("99.9")}), {Fault.RATCHET_LAX}),
+    ("a ratchet that is idle for half of its range", changed(ratchet={"block": F(10)}), set()),
+    ("a ratchet that is idle for more", changed(ratchet={"block": F("10.001")}), {Fault.RATCHET_LAX}),
+    ("no guard", changed(guard=None), {Fault.NO_GUARD}),
     (
         "a pin entry at its word",
         replace(CLEAN, arithmetic="measured-gain/2"),
@@ -300,7 +323,7 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     (
         "gates that do not grade",
         replace(CLEAN, arithmetic="anchored-gain/1", guard=None),
-        set(),
+        {Fault.NO_GUARD},
     ),
     # Values that stand exactly on an edge are on the good side of it.
     (
@@ -365,8 +388,84 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     (
         "no guard to reconcile",
         replace(CLEAN, arithmetic="measured-gain/2", guard=None),
-        EARLIER - {Fault.GUARD_WITHOUT_CLOCK} | {Fault.CLOCK_REFUSES_UNPROVED},
+        EARLIER - {Fault.GUARD_WITHOUT_CLOCK} | {Fault.CLOCK_REFUSES_UNPROVED, Fault.NO_GUARD},
     ),
+    (
+        "gates that do not grade, and ask for what no run has",
+        replace(changed(ceiling={"metrics": ("decode", "prefill")}, sampling=None), arithmetic="anchored-gain/1"),
+        {Fault.GUARD_PIN_UNRECONCILED},
+    ),
+    # Rounding: half a step against the significance.
+    ("whole tokens a second", changed(precision={"speed": 0}), {Fault.ROUNDING_IS_CREDITED}),
+    ("whole tokens, at twenty-four", changed(precision={"speed": 0}, pins=(at(24),)), {Fault.ROUNDING_IS_CREDITED}),
+    ("whole tokens, at twenty-five", changed(precision={"speed": 0}, pins=(at(25),)), set()),
+    ("hundredths, at a quarter", changed(precision={"speed": 2}, pins=(at("0.25"),)), set()),
+    ("hundredths below", changed(precision={"speed": 2}, pins=(at("0.249"),)), {Fault.ROUNDING_IS_CREDITED}),
+    ("as many decimals as claims have", changed(pins=(at("0.00001"),)), set()),
+    (
+        "whole tokens, where only a doubling counts",
+        changed(precision={"speed": 0}, tiers={"significance": F(1), "steps": ()}, ceiling={"multiple": F(10)}),
+        set(),
+    ),
+    # A ceiling that rises with the frontier, against the best tier.
+    ("a ceiling that lets the best tier be", changed(ceiling={"multiple": F("1.18")}), set()),
+    ("a ceiling just under the best tier", changed(ceiling={"multiple": F("1.179")}), {Fault.CEILING_BELOW_TIER}),
+    ("a ceiling for the least tier alone", changed(ceiling={"multiple": F("1.03")}), {Fault.CEILING_BELOW_TIER}),
+    ("a low ceiling over no steps", changed(ceiling={"multiple": F("1.03")}, tiers={"steps": ()}), set()),
+    (
+        "a low ceiling and twice the gain as credit",
+        changed(ceiling={"multiple": F("1.1")}, credit=Credit(F(2)), pins=(REFERENCE, at(50))),
+        {Fault.CAP_OVER_GAIN, Fault.TIER_UNREACHABLE},
+    ),
+    ("a ceiling of ten times the best", changed(ceiling={"multiple": F(10)}), set()),
+    ("a ceiling above that", changed(ceiling={"multiple": F("10.01")}), {Fault.CEILING_LAX}),
+    ("a ceiling in the clouds", changed(ceiling={"multiple": F(10**9)}), {Fault.CEILING_LAX}),
+    ("a ceiling on what is not scored", changed(ceiling={"metrics": ("prefill",)}), UNSCORED),
+    (
+        "a ceiling on both, each from its own",
+        changed(ceiling={"metrics": ("decode", "prefill")}),
+        {Fault.NOTHING_EARNS},
+    ),
+    (
+        "a ceiling on what nobody measures",
+        changed(ceiling=Ceiling(F(3), ("decode", "load"), "scored-reference"), pins=(REFERENCE, FRONTIER)),
+        {Fault.NOTHING_EARNS, Fault.CEILING_EXPIRES, Fault.CEILING_OF_OTHER_METRIC},
+    ),
+    # The guard, against the least gain that earns a tier.
+    ("a guard on what is scored", changed(guard={"metric": "decode", "context": 131_072}), {Fault.GUARD_ON_SCORED}),
+    ("a guard on the same metric at another context", changed(guard={"metric": "decode", "context": 64}), set()),
+    ("a guard that gives what a tier asks for", changed(guard={"least": F("0.98")}), set()),
+    ("a guard that gives more", changed(guard={"least": F("0.979")}), {Fault.GUARD_ADMITS_TRADE}),
+    ("a guard of nine tenths", changed(guard={"least": F("0.9")}), {Fault.GUARD_ADMITS_TRADE}),
+    (
+        "nine tenths, where a tenth earns",
+        changed(guard={"least": F("0.9")}, tiers={"significance": F("0.1")}),
+        {Fault.TIER_UNREACHABLE},
+    ),
+    # Agreement, ten to one against a guess between two tokens.
+    ("a tenth of a guess", changed(correctness={"kl": F("0.0693147")}, ratchet={"floor": F("0.0007")}), set()),
+    (
+        "more than a tenth of a guess",
+        changed(correctness={"kl": F("0.0693148")}, ratchet={"floor": F("0.0007")}),
+        {Fault.KL_BAR_LAX},
+    ),
+    ("one row in twenty", changed(correctness={"rows": 40}), set()),
+    ("two rows in thirty-two", changed(correctness={"top1": F(30, 32)}), {Fault.TOP1_BAR_LAX}),
+    ("a bar that as many rows cannot use", changed(correctness={"top1": F("0.94")}), set()),
+    ("nearly any token", changed(correctness={"top1": F("0.01")}), {Fault.TOP1_BAR_LAX}),
+    ("two shallow depths", changed(correctness={"depths": (1, 2)}), {Fault.SUITE_SHALLOW}),
+    ("half of the way, in doublings", changed(correctness={"depths": (4, 363)}), set()),
+    ("just less", changed(correctness={"depths": (4, 362)}), {Fault.SUITE_SHALLOW}),
+    ("two depths for a short context", changed(correctness={"depths": (4, 8)}, scope={"context": 64}), set()),
+    ("two depths for no context", changed(correctness={"depths": (1, 2)}, scope={"context": None}), set()),
+    # The clock: half of the work.
+    ("twice the clock", changed(clock={"claim_over_clock": F(2), "clock_over_claim": F(2)}), set()),
+    ("more than twice", changed(clock={"claim_over_clock": F("2.01")}), {Fault.CLOCK_LAX}),
+    ("more than twice, below", changed(clock={"clock_over_claim": F("2.01")}), {Fault.CLOCK_LAX}),
+    ("ten times, both", changed(clock={"claim_over_clock": F(10), "clock_over_claim": F(10)}), {Fault.CLOCK_LAX}),
+    # What a receipt has to say.
+    ("a context that is sought", changed(sampling={"filled": False}), {Fault.CONTEXT_NOT_FILLED}),
+    ("an engine of its own opinion", changed(sampling={"independent": False}), {Fault.SELF_GRADED}),
 ]
 
 
@@ -392,9 +491,9 @@ def test_a_renamed_rule_has_the_same_findings(name: str) -> None:
 def test_a_rescaled_rule_has_the_same_faults_in_rescaled_regions(name: str, factor: Fraction) -> None:
     """Ten times the speed with a tenth of the jitter is the same situation."""
     rule = find_rule(name)
-    clock = rule.clock and replace(rule.clock, jitter=rule.clock.jitter and rule.clock.jitter / factor)
-    scaled = replace(rule, clock=clock, pins=tuple((slot, value * factor) for slot, value in rule.pins))
-    before, after = lint(rule).findings, lint(scaled).findings
+    before, after = lint(rule).findings, lint(scaled(rule, factor)).findings
+    if Fault.ROUNDING_IS_CREDITED not in {found.fault for found in before}:  # a rule's decimals do not scale with it
+        after = tuple(found for found in after if found.fault is not Fault.ROUNDING_IS_CREDITED)
     assert [found.fault for found in after] == [found.fault for found in before]
     assert [found.reach for found in after] == [found.reach for found in before]
     for old, new in zip(before, after, strict=True):
@@ -406,6 +505,42 @@ def test_a_rescaled_rule_has_the_same_faults_in_rescaled_regions(name: str, fact
             continue
         assert new.region.least == (None if old.region.least is None else old.region.least * grows)
         assert new.region.most == (None if old.region.most is None else old.region.most * grows)
+
+
+def scaled(rule: Rule, factor: Fraction) -> Rule:
+    clock = rule.clock and replace(rule.clock, jitter=rule.clock.jitter and rule.clock.jitter / factor)
+    return replace(rule, clock=clock, pins=tuple((slot, value * factor) for slot, value in rule.pins))
+
+
+@pytest.mark.parametrize("name", [name for name in RULES if not name.startswith("house")])
+@pytest.mark.parametrize("factor", [F(1), F(1000), F(1, 1000), F(1, 7), F(1, 100_000)])
+def test_what_a_region_says_of_the_frontier_is_what_its_reach_says(name: str, factor: Fraction) -> None:
+    """Whoever reads the bounds as they are printed comes to the same: the frontier is in live regions and no others."""
+    rule = scaled(find_rule(name), factor)
+    frontier = rule.pin(f"frontier:decode@{rule.scope.context}/Kimi-K3/UD-IQ1_S/h200x8")
+    if rule.scope.metric != "decode" or frontier is None:
+        return
+    for found in lint(rule).findings:
+        if found.region.variable not in {"frontier", "claim"} or found.region == Region(found.region.variable):
+            continue
+        least, most = bounds(str(found.region))
+        printed = (least is None or frontier >= least) and (most is None or frontier <= most)
+        assert printed == found.region.covers(frontier), (str(found.region), frontier)
+        if found.region.variable == "frontier" and not found.note:
+            assert printed == (found.reach is Reach.LIVE), (str(found.region), frontier)
+
+
+def bounds(region: str) -> tuple[Fraction | None, Fraction | None]:
+    """Bounds as they are printed."""
+    least, most = (re.search(rf"{sign} ([0-9./]+)", region) for sign in (">=", "<="))
+    return least and F(least[1]), most and F(most[1])
+
+
+@pytest.mark.parametrize("factor", [F(1, 1000), F(1, 100_000)])
+def test_a_grid_that_is_coarse_beside_the_speeds_is_said_to_be(factor: Fraction) -> None:
+    for name in ("v0.1.0", "v0.2.0", "v0.2.1", "v0.2.2"):
+        before, after = (lint(scaled(find_rule(name), by)).faults for by in (F(1), factor))
+        assert Fault.ROUNDING_IS_CREDITED in after - before
 
 
 def only(rule: Rule, fault: Fault) -> LintFinding:

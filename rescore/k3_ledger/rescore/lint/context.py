@@ -85,7 +85,21 @@ class Context:
         """A region on the rule's grid; of frontiers in multiples of the reference where none is pinned."""
         anchored = self.rule.credit.anchored(self.metric) and self.reference is None
         unit = "x the reference" if anchored and variable == "frontier" else "tok/s"
-        return Region(variable, least, above, most, below, self.step, unit)
+        region = Region(variable, least, above, most, below, self.step, unit)
+        for value in self._known(variable):
+            region = region.telling(value)
+        return region
+
+    def _known(self, variable: str) -> list[Fraction]:
+        """Where a variable is known to be: what a region says of these has to be what it covers."""
+        guard = self.rule.guard
+        guarded = (
+            []
+            if guard is None
+            else [self.value_of(guard.metric, guard.context), self.pinned("guard", guard.metric, guard.context)]
+        )
+        known = {"frontier": [self.frontier], "claim": [self.frontier, *guarded], "guarded": guarded}
+        return [value for value in known.get(variable, ()) if value is not None]
 
     def reach(self, region: Region, value: Fraction | None, limit: Fraction | None) -> Reach:
         """How near a region is.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
@@ -62,6 +63,20 @@ class Fault(enum.StrEnum):
     GUARD_WITHOUT_CLOCK = "guard-without-clock"
     FRONTIER_FALLS = "frontier-falls"
     WEIGHTS_BY_NAME = "weights-by-name"
+    ROUNDING_IS_CREDITED = "rounding-is-credited"
+    KL_BAR_LAX = "kl-bar-lax"
+    TOP1_BAR_LAX = "top1-bar-lax"
+    SUITE_SHALLOW = "suite-shallow"
+    CLOCK_LAX = "clock-lax"
+    NO_CEILING = "no-ceiling"
+    CEILING_LAX = "ceiling-lax"
+    CEILING_BELOW_TIER = "ceiling-below-tier"
+    NOTHING_EARNS = "nothing-earns"
+    NO_GUARD = "no-guard"
+    GUARD_ON_SCORED = "guard-on-scored"
+    GUARD_ADMITS_TRADE = "guard-admits-trade"
+    CONTEXT_NOT_FILLED = "context-not-filled"
+    SELF_GRADED = "self-graded"
     COUNTEREXAMPLE = "counterexample"
 
 
@@ -94,7 +109,7 @@ MEANINGS: Final[Mapping[Fault, str]] = {
     Fault.SUITE_OF_ONE_DEPTH: "one prompt length decides, so the cache is never graded",
     Fault.NO_RATCHET: "divergence may creep up to the bar, merge by merge, in silence",
     Fault.RATCHET_INERT: "the ratchet can refuse nothing that the bar does not refuse",
-    Fault.RATCHET_LAX: "from the least divergence that the ratchet looks at, one step reaches the bar",
+    Fault.RATCHET_LAX: "one step reaches the bar from the middle of what the ratchet looks at, or from all of it",
     Fault.RATCHET_ON_NOISE: "the ratchet refuses ratios of numbers far beneath the bar",
     Fault.RATCHET_REFUSES_EQUAL: "a build that agrees exactly as well as the frontier is refused or warned of",
     Fault.GUARD_PIN_FIXED: "the guarded metric may fall by all that it rose since the pin was written",
@@ -105,6 +120,20 @@ MEANINGS: Final[Mapping[Fault, str]] = {
     Fault.GUARD_WITHOUT_CLOCK: "the guarded metric is what the program says of itself: no clock bears it out",
     Fault.FRONTIER_FALLS: "a slow frontier run of the round lowers the frontier, and a run as slow earns a tier",
     Fault.WEIGHTS_BY_NAME: "a lighter file under the model's name is held against the frontier of the heavier one",
+    Fault.ROUNDING_IS_CREDITED: "a run as fast as the frontier earns a tier by being rounded",
+    Fault.KL_BAR_LAX: "the bar on divergence is less than ten times stricter than a guess between two tokens",
+    Fault.TOP1_BAR_LAX: "the bar on tokens is less than ten times stricter than a guess between two of them",
+    Fault.SUITE_SHALLOW: "the deepest graded prompt is less than half of the way to the scored context, in doublings",
+    Fault.CLOCK_LAX: "a program that does less than half of the work it claims passes",
+    Fault.NO_CEILING: "no claim is implausible, and the clock alone stands against all",
+    Fault.CEILING_LAX: "the ceiling lies more than an order of magnitude above what it is taken from",
+    Fault.CEILING_BELOW_TIER: "the ceiling refuses every gain that reaches the best tier",
+    Fault.NOTHING_EARNS: "a gate asks for what no run can have: nobody can earn a tier",
+    Fault.NO_GUARD: "what is not scored may be given up for what is",
+    Fault.GUARD_ON_SCORED: "the guarded metric is the scored one",
+    Fault.GUARD_ADMITS_TRADE: "the guarded metric may lose more than the gain that earns a tier",
+    Fault.CONTEXT_NOT_FILLED: "a run that seeks over its context is scored like one that computed it",
+    Fault.SELF_GRADED: "an engine may be graded against itself",
     Fault.COUNTEREXAMPLE: "a search found an input that no other finding accounts for",
 }
 """One line of explanation for each fault."""
@@ -163,6 +192,21 @@ class Region:
             return None
         whole = self.most // self.step
         return (whole - 1 if whole * self.step == self.most and self.below else whole) * self.step
+
+    def telling(self, value: Fraction) -> Region:
+        """The same region, on a grid so fine that its bounds as shown say of ``value`` what they do exactly."""
+        region = self
+        while region.covers(value) != region._shows(value):
+            finer = region.step / 10
+            if finer < Fraction(1, 10**12):  # a bound without end, such as a third: shown as the fraction it is
+                finer = Fraction(1, math.lcm(*(bound.denominator for bound in (self.least, self.most) if bound)))
+                return replace(region, step=finer / value.denominator)
+            region = replace(region, step=finer)
+        return region
+
+    def _shows(self, value: Fraction) -> bool:
+        over = self.first is None or value >= self.first
+        return over and (self.last is None or value <= self.last)
 
     def __str__(self) -> str:
         unit = f" {self.unit}" if self.unit else ""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
-from k3_ledger.rescore.exact import format_exact, format_percent
+from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded
+from k3_ledger.rescore.lint.bounds import COLLAPSE, KL_OF_A_GUESS
 from k3_ledger.rescore.lint.findings import Fault, LintFinding, Reach, Region
 from k3_ledger.rescore.rules.parameters import GRADING
 
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
 
 NOISE_SHARE: Final = Fraction(1, 100)
 """A divergence beneath this share of the bar is noise: a ratio of two such numbers says nothing."""
-COLLAPSE: Final = Fraction(1, 2)
-"""A guard that admits a loss of this share, by its own word, guards nothing."""
-KL_OF_A_GUESS: Final = Fraction(693_147, 1_000_000)
-"""Divergence in nats of a model that is sure from one that cannot tell two tokens apart: the logarithm of 2."""
 GUARD_GROWTH: Final = 2
 """A fixed guard has gone stale once it admits this many times the loss it states."""
 
@@ -88,12 +85,8 @@ def check_ratchet(context: Context) -> Iterator[LintFinding]:
             f"under {format_percent(NOISE_SHARE, 0)} % of the bar {format_exact(bar)}"
         )
         yield LintFinding(Fault.RATCHET_ON_NOISE, Reach.LIVE, region, message)
-    if from_kl < bar <= rule.block * from_kl:
-        message = (
-            f"{format_exact(rule.block)}x a frontier's kl of {format_exact(from_kl)} is not below the bar "
-            f"{format_exact(bar)}"
-        )
-        yield LintFinding(Fault.RATCHET_LAX, Reach.LIVE, region, message)
+    if 0 < from_kl < bar < rule.block**2 * from_kl:
+        yield _lax(rule.block, from_kl, bar)
     if min(rule.block, rule.warn) < 1:
         message = f"a build equal to the frontier is {'blocked' if rule.block < 1 else 'warned of'}"
         yield LintFinding(Fault.RATCHET_REFUSES_EQUAL, Reach.LIVE, region, message)
@@ -102,6 +95,20 @@ def check_ratchet(context: Context) -> Iterator[LintFinding]:
             f"a warning above {format_exact(rule.warn)}x is never seen: above {format_exact(rule.block)}x is refused"
         )
         yield LintFinding(Fault.SOFT_BAR_INERT, Reach.LIVE, region, message)
+
+
+def _lax(block: Fraction, from_kl: Fraction, bar: Fraction) -> LintFinding:
+    """A ratchet that is idle for more than half of its range, in ratios: from ``bar / block`` on the bar is nearer."""
+    idle = max(from_kl, bar / block)
+    region = Region("frontier_kl", idle, most=bar, below=True, step=Fraction(1, 10**9), unit="nats")
+    message = (
+        f"{format_exact(block)}x a frontier's kl reaches the bar {format_exact(bar)} from "
+        f"{format_rounded(idle, 9)} on, and blocked is from {format_exact(from_kl)} on"
+    )
+    at = region.first
+    assert at is not None
+    witness = (("frontier_kl", format_exact(at)), ("kl", format_exact(bar)))
+    return LintFinding(Fault.RATCHET_LAX, Reach.LIVE, region, message, witness, "passes, in one step up to the bar")
 
 
 def check_guard(context: Context) -> Iterator[LintFinding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from k3_ledger.rescore.lint.bounds import check_bounds
 from k3_ledger.rescore.lint.clock import check_clock_and_ceiling
 from k3_ledger.rescore.lint.context import Context
 from k3_ledger.rescore.lint.credit import check_credit
@@ -33,6 +34,7 @@ def lint(rule: Rule, settings: Settings | None = None) -> LintReport:
         *check_guard(context),
         *check_frontier(context),
         *check_weights(context),
+        *check_bounds(context),
     ]
     findings += search(context, findings)
     return LintReport(rule, tuple(sorted(findings, key=lambda finding: (finding.note, _ORDER.index(finding.reach)))))
