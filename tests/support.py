@@ -9,7 +9,7 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 """The source tree that these tests belong to."""
 DATA_VARIABLE: Final = "K3_LEDGER_TEST_DATA"
-MISSING_DATA: Final = f"test data missing (set {DATA_VARIABLE})"
+MISSING_DATA: Final = f"test data missing (set {DATA_VARIABLE}; CONTRIBUTING.md, Test data, says where it comes from)"
 """First words of every skip for missing test data; tests/conftest.py makes it a failure where the variable is set."""
 
 

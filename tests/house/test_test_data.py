@@ -48,3 +48,8 @@ def test_the_variable_decides_where_data_is_looked_for(tmp_path: Path, monkeypat
     monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
     assert data_path("vectors") == tmp_path / "vectors"
     assert data_path("elsewhere") is None
+
+
+def test_a_skip_says_where_its_data_comes_from() -> None:
+    assert "CONTRIBUTING.md, Test data" in MISSING_DATA
+    assert "\n## Test data\n" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

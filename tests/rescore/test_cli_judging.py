@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import sys
 from dataclasses import replace
@@ -579,6 +580,25 @@ def test_a_claim_that_is_not_so_is_exit_1(command: Callable[..., Done], book: Pa
     (decision,) = done.json
     assert (decision["claim"], decision["status"]) == ("speed", "contradicted")
     assert decision["parts"][1]["evidence"][0]["value"] == "60"
+
+
+ACCEPTED = re.findall(
+    r"`k3-ledger (rescore sparkinfer-k3-log [^`]+)` \| (.+) \|", (ROOT / "CONTRIBUTING.md").read_text()
+)
+
+
+@pytest.mark.parametrize(("line", "sums"), ACCEPTED)
+def test_what_a_clone_without_golden_rows_can_see(
+    command: Callable[..., Done], real: Path, line: str, sums: str
+) -> None:
+    words = line.replace("sparkinfer-k3-log", str(real)).split()
+    done = command(*words)
+    for count, word in re.findall(r"(\d+) ([a-z]+)", sums):
+        assert f" {count} {word}" in done.out.replace(":", ","), done.out[-300:]
+
+
+def test_there_is_something_to_see() -> None:
+    assert len(ACCEPTED) == 3
 
 
 def test_the_twenty_figures_from_the_command_line(command: Callable[..., Done], real: Path) -> None:

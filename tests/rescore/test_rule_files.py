@@ -50,6 +50,8 @@ def test_numbers_may_stand_bare() -> None:
     ("old", "new", "says"),
     [
         ('name = "v0.2.2"\n', "", "name must be a short name in quotes"),
+        ('name = "v0.2.2"', 'name = "in-force"', "in-force is no name for a rule: options take it for"),
+        ('name = "v0.2.2"', 'name = "published"', "published is no name for a rule: options take it for"),
         ('name = "v0.2.2"', 'name = "a b"', "name must be a short name in quotes"),
         ('credit.cap = "1"\n', "", "credit.cap is missing"),
         ('credit.cap = "1"', 'credit.cap = "1x"', "credit.cap must be an exact number"),

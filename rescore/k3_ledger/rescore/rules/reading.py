@@ -71,6 +71,10 @@ def parse_parameters(
     return Rule(name=name, **values)
 
 
+_TAKEN: Final = {"in-force": "the rule of each run's own moment", "published": "what a run was published with"}
+"""Words that stand where the name of a rule can stand."""
+
+
 def read_rule_file(data: bytes, *, source: str) -> Rule:
     """Read a rule file: TOML with ``name`` and the parameters as dotted keys, as ``rules show --toml`` prints it.
 
@@ -87,6 +91,9 @@ def read_rule_file(data: bytes, *, source: str) -> Rule:
         raise RescoreError(
             Code.RULE_PARAMETERS, "name must be a short name in quotes", position=_place(where, lines, "name")
         )
+    if name in _TAKEN:
+        message = f"{name} is no name for a rule: options take it for {_TAKEN[name]}"
+        raise RescoreError(Code.RULE_PARAMETERS, message, position=_place(where, lines, "name"), found=name)
     rule = parse_parameters(name, rows, position=where, lines=lines)
     _check_words(rule, where, lines)
     return rule
