@@ -64,9 +64,7 @@ def _rounding(context: Context) -> Iterator[LintFinding]:
     if rule.precision.speed >= DECIMALS or not 0 < least < 1:
         return
     # Frontiers are recorded in the decimals of claims, whatever the rule rounds to.
-    region = replace(
-        context.region("frontier", most=step / (2 * least), below=True), step=Fraction(1, 10**DECIMALS)
-    )
+    region = replace(context.region("frontier", most=step / (2 * least), below=True), step=Fraction(1, 10**DECIMALS))
     frontier = context.frontier
     if frontier is not None and not region.covers(frontier):
         return
