@@ -65,6 +65,15 @@ def test_what_a_writer_did_stands_whoever_takes_the_answer(run, ledger, tmp_path
         ("keygen newer.pem --json", b"the keys stand: newer.pem"),
         ("init other --origin example.org/o -k root.pem", b"the ledger stands: other"),
         ("key enrol judge spare.pub.pem -l ledger -k root.pem", b"do not append it again"),
+        ("index -l ledger", b"the index of 5 entries stands"),
+        ("index -l ledger --json --rebuild", b"the index of 5 entries stands"),
+        ("checkpoint -l ledger -k log.pem", b"is signed and stands"),
+        ("prove 4 -l ledger -o out.proof", b"the proof stands: out.proof"),
+        ("bundle pack ledger --out out.tar", b"the bundle stands: out.tar"),
+        ("bundle pack ledger --out other.tar --json", b"the bundle stands: other.tar"),
+        ("export ledger -k new.pem -o out.jsonl", b"the envelopes stand: out.jsonl"),
+        ("timestamp request ledger -o out.tsq", b"the request stands: out.tsq"),
+        ("tiles ledger --out mirror", b"the tiles stand: mirror"),
     ):
         done = without_reader(tmp_path, *words.split(), how=how)
         assert done.returncode == 0, (words, done)
@@ -89,6 +98,8 @@ def test_what_holds_is_no_verdict_where_nobody_takes_the_report(tmp_path, monkey
     small_ledger().write(tmp_path)
     done = without_reader(tmp_path, "verify", "ledger.jsonl", how=how)
     assert (done.returncode, b"output is incomplete" in done.stderr) == (3, how == "full"), done
+    assert (b"error: the output could not be written: No space left on device" in done.stderr) == (how == "full")
+    assert b"Errno" not in done.stderr
 
 
 # ----------------------------------------------------------------------------------------- what else is refused

@@ -91,7 +91,7 @@ def main() -> None:
     except OSError as error:
         if error.filename is not None:
             sys.exit(_fail_path(error))
-        sys.exit(_fail_output(str(error)) if is_refused(error) else _fail_unnamed(error))
+        sys.exit(_fail_output(error) if is_refused(error) else _fail_unnamed(error))
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS:
             raise
@@ -128,10 +128,10 @@ def _fail_unnamed(error: OSError) -> int:
     return int(ExitCode.UNREADABLE)
 
 
-def _fail_output(reason: str) -> int:
+def _fail_output(error: OSError) -> int:
     """The system refused to take the output: that is no verdict."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        typer.echo(f"error: {reason}", err=True)
+        typer.echo(f"error: the output could not be written: {error.strerror or error}", err=True)
         typer.echo("hint: the output is incomplete; write it to a file with room, or to a pipe that is read", err=True)
     drop_output(sys.stdout, sys.stderr)
     return int(ExitCode.UNREADABLE)

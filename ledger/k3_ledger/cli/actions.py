@@ -76,11 +76,12 @@ def append_action(
         return writer.append(kind, body, time=time, last_root=last_root)
 
 
-def print_receipt(receipt: Receipt, what: str, *, as_json: bool) -> None:
-    """Say which entry was appended."""
+def print_receipt(receipt: Receipt, what: str, *, as_json: bool, more: dict[str, Any] | None = None) -> None:
+    """Say which entry was appended; ``more`` is added to the JSON."""
     with done(f"entry {receipt.index} {receipt.identity} stands: do not append it again"):
         if as_json:
-            print_json({"index": receipt.index, "identity": receipt.identity, "byte_offset": receipt.byte_offset})
+            said = {"index": receipt.index, "identity": receipt.identity, "byte_offset": receipt.byte_offset}
+            print_json({**said, **(more or {})})
         else:
             typer.echo(printable(f"entry {receipt.index} {receipt.identity}: {what}"))
 

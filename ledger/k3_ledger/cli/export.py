@@ -11,6 +11,8 @@ from k3_ledger.cli.files import check_free, new_file
 from k3_ledger.cli.options import JsonOption, KeyOption, PassphraseOption, ReplaceOption, print_json
 from k3_ledger.cli.pack import parse_indexes
 from k3_ledger.cli.signing import load_key
+from k3_ledger.cli.told import done
+from k3_ledger.schemas.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +38,9 @@ def export(
     ledger: Annotated[Path, typer.Argument(help="A ledger, a tar of it, or a mirror.", show_default=False)],
     key: KeyOption,
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write, JSON Lines.", show_default=False)],
-    dsse: Annotated[bool, typer.Option("--dsse", help="DSSE envelopes; the only form there is.")] = False,
+    dsse: Annotated[
+        bool, typer.Option("--dsse", help="DSSE envelopes: the only form there is, with or without this word.")
+    ] = False,
     entries: Annotated[str, typer.Option(help="`all`, or indexes: 3,5,8.")] = "all",
     trust: Annotated[
         Path | None, typer.Option(help="Trust policy to verify the ledger under.", show_default=False)
@@ -50,8 +54,7 @@ def export(
     from k3_ledger.cli.settled import verify_settled
     from k3_ledger.cli.trust import load_policy
 
-    if not dsse:
-        raise typer.BadParameter("say in which form: --dsse", param_hint="--dsse")
+    del dsse  # there is no other form
     check_free(out, replace=replace, reads=(ledger, key, trust, passphrase_file))
     wanted = parse_indexes(entries)
     signer = load_key(key, passphrase_file)
@@ -68,10 +71,11 @@ def export(
         for envelope in _envelopes(source, log, wanted, signer):
             file.write(envelope + b"\n")
             count += 1
-    if as_json:
-        print_json({"file": str(out), "envelopes": count, "key": signer.key_id})
-        return
-    typer.echo(f"{out}: {count} envelopes, signed with {signer.key_id}")
+    with done(f"the envelopes stand: {out}"):
+        if as_json:
+            print_json({"file": str(out), "envelopes": count, "key": signer.key_id})
+            return
+        typer.echo(printable(f"{out}: {count} envelopes, signed with {signer.key_id}"))
 
 
 def _refuse_key_of_the_ledger(signer: Signer, log: VerifiedLog) -> None:

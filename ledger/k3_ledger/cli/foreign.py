@@ -13,6 +13,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from k3_ledger.cli.given import RUN_LOG, given
 from k3_ledger.ledger.regular import read_small, unreadable
 from k3_ledger.schemas.errors import StoreError
 from k3_ledger.schemas.findings import Code
@@ -42,10 +43,11 @@ class ForeignDirectory(Mapping[str, bytes]):
         """
         self.passed_over = 0
         self._paths: dict[str, Path] = {}
-        try:
-            self._list(root, "")
-        except OSError as error:
-            raise unreadable(root, error) from None
+        with given(root, RUN_LOG):
+            try:
+                self._list(root, "")
+            except OSError as error:
+                raise unreadable(root, error) from None
 
     def _list(self, folder: Path, prefix: str) -> None:
         for item in sorted(os.scandir(folder), key=lambda item: item.name):

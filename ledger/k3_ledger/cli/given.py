@@ -111,6 +111,8 @@ LEDGER_FILE: Final = _wanted(
     *(Kind.LOG, Kind.PROOF, Kind.TAR, Kind.OFFLINE_BUNDLE, Kind.UTF16, DIRECTORY),
 )
 
+RUN_LOG: Final = _wanted("the directory of a run log", "give the directory that holds runs/", DIRECTORY)
+
 
 def standing(path: Path) -> str | None:
     """What stands at a path, in the words of an error; None where the system will not say."""

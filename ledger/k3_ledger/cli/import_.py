@@ -11,6 +11,7 @@ import typer
 
 from k3_ledger.cli.options import JsonOption, KeyOption, PassphraseOption, WaitOption, print_json
 from k3_ledger.cli.signing import load_key
+from k3_ledger.cli.told import done
 from k3_ledger.schemas.outcomes import ExitCode, Severity
 
 if TYPE_CHECKING:
@@ -63,28 +64,34 @@ def polaris(
         report = audit(files)
         log = parse_log(files)
         items = list(to_import(log, files, report))
-        done = add_items(ledger, writer, items)
-    if done.differing:
-        _say_differing([*_unreadable_listings(log)], done.differing)
-    if as_json:
-        print_json(
-            {
-                "added": done.added,
-                "known": done.known,
-                "artifacts_added": done.artifacts,
-                "differing": [finding.as_dict() for finding in done.differing],
-            }
-        )
-    elif done.differing:
-        typer.echo(f"nothing added: {len(done.differing)} of {done.known} known entries differ from what was imported")
-    elif not done.added:
-        typer.echo(f"nothing to add: all {done.known} entries of this log are in the ledger already")
-    else:
-        typer.echo(f"{done.added} entries added, {done.known} were there already; {done.artifacts} new artifacts")
+        made = add_items(ledger, writer, items)
+    if made.differing:
+        _say_differing([*_unreadable_listings(log)], made.differing)
     errors = sum(row.count for row in report.kinds if row.code.info.severity.value == "error")
-    if errors:
-        typer.echo(f"note: findings of severity error in this log: {errors}; see `k3-ledger audit polaris`", err=True)
-    if done.differing:
+    with done(f"{made.added} entries were added, and {made.known} were there already"):
+        if as_json:
+            print_json(
+                {
+                    "added": made.added,
+                    "known": made.known,
+                    "artifacts_added": made.artifacts,
+                    "differing": [finding.as_dict() for finding in made.differing],
+                    "errors": errors,
+                }
+            )
+        elif made.differing:
+            typer.echo(
+                f"nothing added: {len(made.differing)} of {made.known} known entries differ from what was imported"
+            )
+        elif not made.added:
+            typer.echo(f"nothing to add: all {made.known} entries of this log are in the ledger already")
+        else:
+            typer.echo(f"{made.added} entries added, {made.known} were there already; {made.artifacts} new artifacts")
+        if errors:
+            typer.echo(
+                f"note: findings of severity error in this log: {errors}; see `k3-ledger audit polaris`", err=True
+            )
+    if made.differing:
         raise typer.Exit(int(ExitCode.FALSE))
 
 

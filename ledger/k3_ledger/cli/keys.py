@@ -28,7 +28,7 @@ from k3_ledger.cli.options import (
     print_json,
 )
 from k3_ledger.cli.signing import read_passphrase, shown_by
-from k3_ledger.cli.told import done
+from k3_ledger.cli.told import done, told
 from k3_ledger.schemas.printable import printable
 
 if TYPE_CHECKING:
@@ -90,24 +90,32 @@ def keygen(
         passphrase = typer.prompt("passphrase", hide_input=True, confirmation_prompt=True, err=True).encode()
     if passphrase == b"":
         raise typer.BadParameter("an empty passphrase protects nothing", param_hint="--passphrase-file")
-    made = []
     for path in paths:
         check_no_ledgers(path, option="PATHS")
-        public = make(path, passphrase)
-        made.append(
-            {
-                "path": str(path),
-                "public_path": str(public_path(path)),
-                "key_id": public.key_id,
-                "public_key": public.hex,
-            }
-        )
-        if not as_json:
-            with done(f"the keys stand: {path}"):
-                typer.echo(printable(f"{path}: public key {public.hex}"))
-    if as_json:
-        with done("the keys stand: " + ", ".join(map(str, paths))):
-            print_json({"keys": made})
+        if path.name.lower().removesuffix(".pem").endswith(".pub"):
+            said = f"{path} would be a private key under the name of a public half; leave the .pub out"
+            raise typer.BadParameter(said, param_hint="PATHS")
+    made: list[dict[str, str]] = []
+
+    def tell() -> None:
+        if as_json and made:
+            with done("the keys stand: " + ", ".join(key["path"] for key in made)):
+                print_json({"keys": made})
+
+    with told(tell):
+        for path in paths:
+            public = make(path, passphrase)
+            made.append(
+                {
+                    "path": str(path),
+                    "public_path": str(public_path(path)),
+                    "key_id": public.key_id,
+                    "public_key": public.hex,
+                }
+            )
+            if not as_json:
+                with done(f"the keys stand: {path}"):
+                    typer.echo(printable(f"{path}: public key {public.hex}"))
 
 
 def list_keys(ledger: LedgerOption = Path(), as_json: JsonOption = False) -> None:

@@ -49,6 +49,8 @@ _SPELLED: Final = {
 }
 """How a number is spelled, by the framework's name of its type."""
 _UNICODE: Final = re.compile(r"[^\ud800-\udfff]*")
+NO_NAME: Final = "names no file or folder; . is this folder (is a variable of the shell not set?)"
+_NAMED: Final = re.compile(r".+", re.DOTALL)
 _MAY_BE_PATHS: Final = frozenset({
     "ledger", "path", "source", "root_key", "public_key", "keys", "old", "enrol", "body", "rule", "pins", "model",
     "first", "second", "names",
@@ -113,6 +115,8 @@ def _spell(command: Any) -> None:
             param.type = _spelled(param.type, pattern, "is not a number in the digits 0 to 9")
         elif param.type.name == "str" and param.name not in _MAY_BE_PATHS:
             param.type = _spelled(param.type, _UNICODE, "is no text in UTF-8")
+        elif param.type.name == "str":
+            param.type = _spelled(param.type, _NAMED, NO_NAME)
 
 
 def _spelled(kind: Any, pattern: re.Pattern[str], problem: str) -> Any:
@@ -144,6 +148,8 @@ class _FilePath(TyperPath):
         """The path, unless it is ``-``."""
         if value == "-":
             self.fail(NO_DASH, param, ctx)
+        if value == "":
+            self.fail(f"'' {NO_NAME}.", param, ctx)
         return super().convert(value, param, ctx)
 
 

@@ -15,6 +15,7 @@ import typer
 from k3_ledger.cli.files import check_free, new_file
 from k3_ledger.cli.options import JsonOption, ReplaceOption, print_json
 from k3_ledger.cli.sources import BLOCK
+from k3_ledger.cli.told import done
 from k3_ledger.ledger.core.checkpoint import KEPT_NAME
 from k3_ledger.schemas.printable import printable
 
@@ -67,16 +68,24 @@ def pack(
     listed = made.make_list(None if policy is None else policy.digest)
     _write(out, made, listed, replace=replace)
     missing = made.missing
-    if missing:
-        typer.echo(f"note: {missing} artifacts are not in the ledger's blobs/ and were not packed", err=True)
-    if made.unproved:
-        typer.echo(f"note: {made.unproved} older signed heads could not be proved and were not packed", err=True)
     size = out.stat().st_size
-    if as_json:
-        print_json({"file": str(out), "bytes": size, "files": len(listed.files), "missing_artifacts": missing})
-        return
-    what = "the whole record" if wanted is None else f"{len(wanted)} entries"
-    typer.echo(printable(f"{out}: {what}, head of {listed.size} entries, {len(listed.files)} files, {size} bytes"))
+    with done(f"the bundle stands: {out}"):
+        if missing:
+            typer.echo(f"note: {missing} artifacts are not in the ledger's blobs/ and were not packed", err=True)
+        if as_json:
+            print_json(
+                {
+                    "file": str(out),
+                    "bytes": size,
+                    "files": len(listed.files),
+                    "missing_artifacts": missing,
+                    "head": {"origin": made.head.origin, "size": listed.size, "root": made.head.root.hex()},
+                    "entries": "all" if wanted is None else list(wanted),
+                }
+            )
+            return
+        what = "the whole record" if wanted is None else f"{len(wanted)} entries"
+        typer.echo(printable(f"{out}: {what}, head of {listed.size} entries, {len(listed.files)} files, {size} bytes"))
 
 
 def parse_indexes(text: str) -> tuple[int, ...] | None:

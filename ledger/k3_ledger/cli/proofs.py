@@ -9,6 +9,7 @@ import typer
 
 from k3_ledger.cli.files import check_free, new_file
 from k3_ledger.cli.options import ReplaceOption  # noqa: TC001 - read when the command is built
+from k3_ledger.cli.told import done
 from k3_ledger.schemas.printable import printable
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ def prove(
         check_free(target, replace=replace, reads=(ledger,))
         data = _inclusion(ledger, cache, index, head, target.name)
     _write(target, data, replace=replace)
-    typer.echo(printable(f"{target}: {what}, {len(data)} bytes"))
+    with done(f"the proof stands: {target}"):
+        typer.echo(printable(f"{target}: {what}, {len(data)} bytes"))
 
 
 def write_proof(ledger: Path, index: int, target: Path, *, replace: bool, option: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from k3_ledger.cli.options import JsonOption, ReplaceOption, print_json
+from k3_ledger.cli.told import done
 from k3_ledger.schemas.printable import printable
 
 if TYPE_CHECKING:
@@ -55,13 +56,14 @@ def tiles(
             if not (there.is_file() and read_if_there(there) == read_if_there(path)):
                 _check_free(there, replace=replace)
     with progress_bar(opened.log_path.stat().st_size, "hashing") as progress:
-        done = write_tiles(opened, out, progress=progress)
-    if as_json:
-        head = {"size": done.checkpoint.size, "root": done.checkpoint.root.hex()}
-        print_json({"head": head, "tiles": done.tiles, "added": done.added, "removed": done.removed})
-        return
-    counts = f"{done.tiles} tiles, {done.added} added, {done.removed} removed"
-    typer.echo(printable(f"{out or ledger}: head of {done.checkpoint.size} entries, {counts}"))
+        made = write_tiles(opened, out, progress=progress)
+    with done(f"the tiles stand: {out or ledger}"):
+        if as_json:
+            head = {"size": made.checkpoint.size, "root": made.checkpoint.root.hex()}
+            print_json({"head": head, "tiles": made.tiles, "added": made.added, "removed": made.removed})
+            return
+        counts = f"{made.tiles} tiles, {made.added} added, {made.removed} removed"
+        typer.echo(printable(f"{out or ledger}: head of {made.checkpoint.size} entries, {counts}"))
 
 
 def _check_free(path: Path, *, replace: bool) -> None:

@@ -20,8 +20,8 @@ from k3_ledger.cli.options import (
     print_json,
 )
 from k3_ledger.cli.signing import load_key
-from k3_ledger.cli.told import done
-from k3_ledger.cli.words import log_origin
+from k3_ledger.cli.told import done, told
+from k3_ledger.cli.words import new_origin
 from k3_ledger.schemas.printable import printable
 
 if TYPE_CHECKING:
@@ -78,11 +78,13 @@ def register(app: typer.Typer) -> None:
 
 def init(
     directory: Annotated[Path, typer.Argument(help="Where the ledger goes.", show_default=False)],
-    origin: Annotated[str, typer.Option(help="Name of the log.", show_default=False, callback=log_origin)],
+    origin: Annotated[str, typer.Option(help="Name of the log.", show_default=False, callback=new_origin)],
     key: KeyOption,
     enrol: Annotated[
         list[str] | None,
-        typer.Option(metavar="ROLE=FILE", help="Enrol a public key (log, runner, judge, witness); may be repeated."),
+        typer.Option(
+            metavar="ROLE=FILE", help="Enrol a public key (root, log, runner, judge, witness); may be repeated."
+        ),
     ] = None,
     passphrase_file: PassphraseOption = None,
     time: TimeOption = None,
@@ -151,12 +153,14 @@ def append(
     with opened.writer(signer, lock_timeout_s=wait, check=check) as writer:
         writer.rehearse([Draft(kind, value, time)])
         _check_sizes(opened, value, artifact or [])
+        stored = []
         for path in artifact or ():
             with _open_file(path) as file:
                 blob = put_blob(opened, file)
+            stored.append({"path": str(path), "sha256": blob.sha256, "size": blob.size})
             typer.echo(printable(f"{path}: {blob.sha256}, {blob.size} bytes"), err=True)
         receipt = writer.append(kind, value, time=time)
-    print_receipt(receipt, kind, as_json=as_json)
+    print_receipt(receipt, kind, as_json=as_json, more={"artifacts": stored})
     if kind == "verdict" and any(pin["source"] == "file" for pin in value["pins"]):
         said = "it states a pin from a file, which nobody can derive from the ledger"
         typer.echo(f"warning: {said}: it says what would be, and publishes nothing", err=True)
@@ -169,7 +173,7 @@ def _check_sizes(ledger: Ledger, body: dict[str, Any], files: list[Path]) -> Non
         LedgerError: the position names the artifact.
     """
     from k3_ledger.ledger.regular import unreadable
-    from k3_ledger.ledger.writer.blobs import blob_path, digest_of
+    from k3_ledger.ledger.writer.blobs import blob_path, check_publishable
     from k3_ledger.schemas.errors import LedgerError
     from k3_ledger.schemas.findings import Code
     from k3_ledger.schemas.outcomes import Position
@@ -178,7 +182,7 @@ def _check_sizes(ledger: Ledger, body: dict[str, Any], files: list[Path]) -> Non
     for path in files:
         with _open_file(path) as file:
             try:
-                digest, size = digest_of(file)
+                digest, size = check_publishable(file, str(path))
             except OSError as error:
                 raise unreadable(path, error) from None
         sizes[digest] = size
@@ -240,8 +244,15 @@ def seal(
 
     expected = _expected(expect, len(bundles))
     opened = Ledger.open(ledger)
-    every = []
-    with opened.writer(load_key(key, passphrase_file), lock_timeout_s=wait, check=faults) as writer:
+    every: list[dict[str, Any]] = []
+
+    def tell() -> None:
+        if as_json and every:
+            with done(*(f"entry {one['index']} {one['identity']} stands" for one in every)):
+                print_json({"sealed": every})
+
+    signer = load_key(key, passphrase_file)
+    with told(tell), opened.writer(signer, lock_timeout_s=wait, check=faults) as writer:
         for path, wanted in zip(bundles, expected, strict=True):
             with given(path, BUNDLE):
                 try:
@@ -262,9 +273,6 @@ def seal(
                 said = f"entry {sealed.index} {sealed.identity}: {what}, {sealed.artifacts_added} artifacts stored"
                 with done(f"entry {sealed.index} {sealed.identity} stands"):
                     typer.echo(printable(said))
-    if as_json:
-        with done("what was to be sealed is sealed"):
-            print_json({"sealed": every})
 
 
 def _expected(expect: list[str] | None, bundles: int) -> list[str | None]:
@@ -378,8 +386,9 @@ def index(
 
     opened = Ledger.open(ledger)
     made = refresh_index(opened, rebuild=rebuild, compare=True)
-    if as_json:
-        print_json({"entries": made.entries, "added": made.added, "rebuilt": made.rebuilt})
-        return
-    how = "built anew" if made.rebuilt else f"{made.added} added"
-    typer.echo(f"{opened.index_path}: {made.entries} entries, {how}")
+    with done(f"the index of {made.entries} entries stands"):
+        if as_json:
+            print_json({"entries": made.entries, "added": made.added, "rebuilt": made.rebuilt})
+            return
+        how = "built anew" if made.rebuilt else f"{made.added} added"
+        typer.echo(printable(f"{opened.index_path}: {made.entries} entries, {how}"))

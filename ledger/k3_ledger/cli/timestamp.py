@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from k3_ledger.cli.options import ReplaceOption  # noqa: TC001 - read when the command is built
+from k3_ledger.cli.told import done
+from k3_ledger.schemas.printable import printable
 
 if TYPE_CHECKING:
     from k3_ledger.ledger.writer.store import Ledger
@@ -55,7 +57,9 @@ def request(
     text = parse_note(note).text
     with new_file(out, replace=replace) as file:
         file.write(make_request(text.encode()))
-    typer.echo(f"{out}: request for a timestamp of the head of {parse_checkpoint(text).size} entries")
+    with done(f"the request stands: {out}"):
+        said = f"{out}: request for a timestamp of the head of {parse_checkpoint(text).size} entries"
+        typer.echo(printable(said))
 
 
 def add(
@@ -103,7 +107,8 @@ def add(
                 hint="give this one a name of its own: --name",
             )
         opened.publish(target, data)
-    typer.echo(f"{target}: timestamp of the head of {size} entries, not verified")
+    with done(f"the timestamp is kept: {target}"):
+        typer.echo(printable(f"{target}: timestamp of the head of {size} entries, not verified"))
 
 
 def _heads(ledger: Ledger) -> dict[bytes, int]:

@@ -17,7 +17,7 @@ from k3_ledger.schemas.outcomes import ExitCode
 from k3_ledger.schemas.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 def drop_output(*streams: TextIO) -> None:
@@ -67,6 +67,19 @@ def done(*what: str) -> Iterator[None]:
             for sentence in what:
                 typer.echo(printable(f"note: {sentence}"), err=True)
             typer.echo(f"note: only the answer could not be written: {error.strerror or error}", err=True)
+
+
+@contextlib.contextmanager
+def told(tell: Callable[[], None]) -> Iterator[None]:
+    """Around things done one after the other: what was done is told, also where a later one fails.
+
+    Args:
+        tell: says what was done; says nothing where that is nothing.
+    """
+    try:
+        yield
+    finally:
+        tell()
 
 
 @contextlib.contextmanager

@@ -41,6 +41,18 @@ def log_origin(value: str | None) -> str | None:
     return _text("Origin", value)
 
 
+def new_origin(value: str) -> str:
+    """The name of a log that is about to begin. Logs that have a scheme in theirs are read; none is made any more.
+
+    Raises:
+        BadParameter: no log can be called so.
+    """
+    log_origin(value)
+    if "://" in value:
+        raise typer.BadParameter(f"{value!r} is not a host and path without scheme such as example.org/speed")
+    return value
+
+
 def short_name(value: str | None) -> str | None:
     """The name of a key, a machine or a round.
 

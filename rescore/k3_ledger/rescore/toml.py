@@ -43,6 +43,17 @@ class _Number(str):
     __slots__ = ()
 
 
+def _as_written(value: object) -> str:
+    """A value as TOML writes it, texts without their quotes."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{', '.join(map(_as_written, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name} = {_as_written(item)}' for name, item in value.items())}}}"
+    return str(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """One ``[[name]]`` table. Whoever reads one says first, with :meth:`only`, which keys there are."""
@@ -60,7 +71,7 @@ class Table:
 
     def refuse(self, key: str | None, message: str, expected: str | None = None) -> NoReturn:
         """Raise the error for one key of this table."""
-        found = None if key is None or key not in self.values else str(self.values[key])[:60]
+        found = None if key is None or key not in self.values else _as_written(self.values[key])[:60]
         raise RescoreError(Code.TOML_FIELD, message, position=self.position(key), expected=expected, found=found)
 
     def has(self, key: str) -> bool:

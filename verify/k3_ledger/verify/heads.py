@@ -347,7 +347,14 @@ def foreign_head(scan: Scan, head: SignedHead) -> Finding | None:
         Code.MEMORY_FOREIGN,
         "no log key that this log ever enrolled signed the head: it proves nothing against the log",
         Position(source=head.name),
+        hint=_OTHER_ROOT if head.name in scan.enrolments else None,
     )
+
+
+_OTHER_ROOT = (
+    "the head was kept with entries that enrol its signer, and the root key of this log is not behind them: two logs "
+    "have one name, or the memory is damaged; compare the root key with what the log's owner says"
+)
 
 
 def _cure(scan: Scan) -> str:

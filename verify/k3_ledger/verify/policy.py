@@ -159,6 +159,9 @@ class TrustPolicy:
 NO_POLICY_SENTENCE = "integrity checked; signer not authenticated (no trust policy)"
 
 
+_LINE = re.compile(r"line ([0-9]+),")
+
+
 def parse_policy(data: bytes, name: str = "trust.toml") -> TrustPolicy:
     """Read a trust policy from TOML bytes.
 
@@ -174,9 +177,15 @@ def parse_policy(data: bytes, name: str = "trust.toml") -> TrustPolicy:
     try:
         table = tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or hostile in size or depth
-        why = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "it is no UTF-8 text that can be read"
+        why, line = "it is no UTF-8 text that can be read", None
+        if isinstance(error, tomllib.TOMLDecodeError):
+            said, _, place = str(error).rpartition(" (at ")
+            found = _LINE.match(place)
+            why, line = said[:1].lower() + said[1:], int(found[1]) if found else None
         raise PolicyError(
-            Code.POLICY_MALFORMED, f"the trust policy is not TOML: {why}"[:300], position=Position(source=name)
+            Code.POLICY_MALFORMED,
+            f"the trust policy is not TOML: {why}"[:300],
+            position=Position(source=name, line=line),
         ) from None
     for key in table:
         if key not in _KEYS:

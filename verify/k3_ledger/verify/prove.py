@@ -64,16 +64,39 @@ def prove_entry(source: LogSource, index: int, *, head_size: int | None = None) 
     lines, key_lines, size = _collect(source, index)
     if index >= size:
         _check_is_ledger(source)
+        promised = parse_checkpoint(parse_note(checkpoint, position=Position(source="checkpoint")).text).size
+        if index < promised:
+            raise ProofError(
+                Code.CHECKPOINT_AHEAD,
+                f"the checkpoint commits to {promised} entries, and {size} are there",
+                position=Position(source="checkpoint"),
+            )
         raise ProofError(
             Code.NO_SUCH_ENTRY,
             f"there is no entry {index}",
             position=Position(source=source.name),
             expected=f"0 to {size - 1}" if size else "an entry",
         )
+    if head_size is not None and index >= head_size:
+        raise ProofError(
+            Code.NO_SUCH_HEAD,
+            f"the head of {head_size} entries does not commit to entry {index}",
+            position=Position(source="checkpoint"),
+            expected=f"a head of at least {index + 1} entries",
+            hint=_larger_head(source, index),
+        )
     if head_size is not None:
         key_lines = {at: raw for at, raw in key_lines.items() if at < head_size}
     lines |= rests_on(index, lines, key_lines, checkpoint, source.name)
     return build_proof(index, lines, map(leaf_hash, _lines(source)), checkpoint, position=Position(source="checkpoint"))
+
+
+def _larger_head(source: LogSource, index: int) -> str:
+    """What to do where the head that was asked for is too small for an entry."""
+    sizes = sorted(size for size in _kept_heads(source) if size > index)
+    if sizes:
+        return f"leave --head out, or give --head {sizes[0]}"
+    return "sign a head that commits to it (`k3-ledger checkpoint`), and leave --head out"
 
 
 def _check_is_ledger(source: LogSource) -> None:

@@ -24,7 +24,7 @@ from k3_ledger.ledger.writer.batch import Batch, Draft, Receipt, check_key, chec
 from k3_ledger.ledger.writer.beside import check_not_shorter
 from k3_ledger.ledger.writer.disk import storage_error, write_all
 from k3_ledger.ledger.writer.logfile import LogFile
-from k3_ledger.ledger.writer.state import find_lines, known_kinds, scan
+from k3_ledger.ledger.writer.state import check_cut_entry, find_lines, known_kinds, scan, scan_to_tail
 from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.errors import LedgerError, StoreError
 from k3_ledger.schemas.findings import Code
@@ -115,6 +115,7 @@ class Writer:
             if found.code is Code.LOG_REPLACED:
                 self._stopped = found.message
             elif found.code in (Code.TORN_TAIL, Code.NUL_TAIL):
+                self._check_nothing_lost(known)
                 raise StoreError(
                     found.code,
                     f"{found.message}; nothing is appended behind it",
@@ -131,6 +132,12 @@ class Writer:
                 self._state = None
                 raise
         return self._state
+
+    def _check_nothing_lost(self, known: LogState | None) -> None:
+        """Say first that a signed head commits to more than a torn tail can be: then `recover` would cut nothing."""
+        state, tail = scan_to_tail(self._log.read, self._log.size(), known)
+        whole = check_cut_entry(tail, state) is not None
+        check_not_shorter(self._log.path.parent, state.entries + whole)
 
     def append(
         self, kind: str, body: Mapping[str, object], *, time: str | None = None, last_root: bool = False

@@ -124,7 +124,7 @@ def _create(disk: Disk, path: Path, data: bytes, mode: int, undo: contextlib.Exi
             fd = disk.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         except FileExistsError:
             raise _key_error(
-                Code.KEY_FILE_EXISTS, path, "a key file stands there already",
+                Code.KEY_FILE_EXISTS, path, f"{'a directory' if path.is_dir() else 'a file'} stands there already",
                 hint="choose another path; a key that is overwritten is lost for good",
             ) from None  # fmt: skip
         undo.callback(_remove, disk, path)

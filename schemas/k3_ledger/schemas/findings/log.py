@@ -85,7 +85,8 @@ ROWS: Final = {
     ),
     "KEY_FILE_EXPOSED": CodeInfo(
         Area.KEYS, E, "private key exposed",
-        "Others than its owner can read or write the private key file.",
+        "Others than its owner can read or write the private key file, or it was handed in as an artifact, which is "
+        "published.",
         "chmod 600 the file; rotate the key if others may have read it", ExitCode.USAGE,
     ),
     "KEY_FILE_PASSPHRASE": CodeInfo(
