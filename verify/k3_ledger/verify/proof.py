@@ -94,6 +94,7 @@ def check_proof(
     scan.enrolments = enrolments or {}
     check_memory(scan, expected_heads, heads)
     _check_subject(scan, name, proof.subject, entries[proof.subject])
+    _check_surplus(scan, name, proof.subject, entries)
     _check_artifacts(scan, proof, entries, artifacts)
     count_unchecked(scan, whole=False)
     try:
@@ -332,6 +333,24 @@ def _outside(scan: Scan, name: str, proof: ProofFile, head: SignedHead) -> Itera
             check_inclusions(replace(proof, entries=(entry,)), head.checkpoint, position=Position(source=name))
         except LedgerError as error:
             yield error.finding
+
+
+def _check_surplus(scan: Scan, name: str, subject: int, entries: dict[int, tuple[Any, bytes, bytes] | None]) -> None:
+    """A proof file holds its subject and what that rests on: an entry that is neither shows that the subject is not
+    the one that the file was made of.
+    """
+    for index, read in entries.items():
+        if read is not None and index != subject and read[0].kind not in _ENROLLING:
+            scan.tallies["framing"].failed += 1
+            scan.findings.add(
+                Finding(
+                    Code.PROOF_FILE,
+                    "the proof carries an entry that its subject does not rest on",
+                    Position(source=name, index=index, field="subject"),
+                    f"entry {subject}, the genesis entry and root actions alone",
+                    f"an entry of kind {read[0].kind}",
+                )
+            )
 
 
 def _check_subject(scan: Scan, name: str, index: int, read: tuple[Any, bytes, bytes] | None) -> None:
