@@ -168,7 +168,7 @@ def test_only_what_is_new_is_added(log: Path, ledger: Path) -> None:
     receipt(files, 2, lambda body: body.update(note="edited"))
     (log / path_of(files, 2, "receipt.json")).write_bytes(files[path_of(files, 2, "receipt.json")])
     result = json.loads(import_(log, ledger, "--json").stdout)
-    assert result == {"added": 1, "known": 3, "artifacts_added": 1, "differing": []}
+    assert result == {"added": 1, "known": 3, "artifacts_added": 1, "differing": [], "errors": 0}
 
 
 def _changed(path: Path, old: bytes, new: bytes) -> None:

@@ -111,6 +111,7 @@ def test_append_as_json_names_the_place(run, ledger, tmp_path):
     done = run("append", "note", "-b", "body.json", "-k", "judge.pem", "-l", "ledger", "--time", TIME, "--json")
     assert done.json == {
         "index": 4, "identity": read_entries(ledger / "ledger.jsonl")[-1]["identity"], "byte_offset": size,
+        "artifacts": [],
     }  # fmt: skip
 
 

@@ -386,7 +386,7 @@ def test_reports_carry_the_id_that_trust_show_prints(run, speed, tmp_path):
     assert run("verify", "speed", "--trust", "trust.toml", "--json").json["policy_sha256"] == shown
 
 
-@pytest.mark.parametrize("spelled", ["00", "", "f" * 63, "F" * 64, "0" * 65])
+@pytest.mark.parametrize("spelled", ["00", "f" * 63, "F" * 64, "0" * 65])
 def test_a_root_key_of_another_length_is_told_what_one_is(run, speed, mine, spelled):
     for words in (("verify", "speed", "--root-key", spelled), ("trust", "add", "key", spelled),
                   ("bundle", "pack", "speed", "-o", "x.tar", "--root-key", spelled)):  # fmt: skip

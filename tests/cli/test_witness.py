@@ -391,7 +391,7 @@ def test_an_entry_is_proved_under_an_older_head(tmp_path: Path, ledger: Ledger) 
     for words, size in (((), OPENING + 1), (("--head", OPENING), OPENING)):
         assert k3("prove", 2, *words, "-l", ledger.root, "-o", out, "--replace").exit_code == 0
         assert json.loads(k3("verify", out, "--json").stdout)["head"]["size"] == size
-    assert code(k3("prove", OPENING, "--head", OPENING, "-l", ledger.root)) is Code.NOT_CHECKPOINTED
+    assert code(k3("prove", OPENING, "--head", OPENING, "-l", ledger.root)) is Code.NO_SUCH_HEAD
 
 
 def test_two_witnesses_whose_lines_cannot_be_told_apart_are_not_asked(ledger: Ledger) -> None:

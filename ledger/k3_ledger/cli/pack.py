@@ -72,6 +72,8 @@ def pack(
     with done(f"the bundle stands: {out}"):
         if missing:
             typer.echo(f"note: {missing} artifacts are not in the ledger's blobs/ and were not packed", err=True)
+        if made.unproved:
+            typer.echo(f"note: {made.unproved} older signed heads could not be proved and were not packed", err=True)
         if as_json:
             print_json(
                 {
