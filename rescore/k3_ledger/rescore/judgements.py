@@ -366,8 +366,11 @@ def _there(rule: Rule, candidate: Candidate, slot: str, figure: Figure, held: di
 def trace_pins(material: Material, lost: Mapping[str, int]) -> Iterator[Finding | None]:
     """For each pin entry: None when its source measured it, else what is wrong with it."""
     facts: dict[str, list[tuple[bool, Track, Fraction]]] = {}
+    refuted: set[tuple[str, Track]] = set()
     for fact in material.facts:
         if fact.speed.actor == "subject" and fact.speed.primary:
+            if fact.role != "candidate" and fact.doubt:
+                refuted.add((fact.identity, fact.speed.track))
             found = (fact.role == "reference", fact.speed.track, fact.speed.speed)
             facts.setdefault(fact.identity, []).append(found)
     for candidate in material.candidates:
@@ -380,6 +383,9 @@ def trace_pins(material: Material, lost: Mapping[str, int]) -> Iterator[Finding 
         source = pin.source or ""
         if taken_back is None and not material.standing.stands(source, at=pin.position.index):
             message = f"{pin.slot}: the entry it names was superseded before"
+            taken_back = Finding(Code.PIN_UNSOURCED, message, pin.position, found=source)
+        elif taken_back is None and (source, pin.track) in refuted:
+            message = f"{pin.slot}: the clock of its source contradicts what that says of itself"
             taken_back = Finding(Code.PIN_UNSOURCED, message, pin.position, found=source)
         yield taken_back or _traced(pin, facts.get(source, [])) or lowered.get(pin.identity)
 

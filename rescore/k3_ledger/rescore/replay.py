@@ -46,8 +46,12 @@ PIN_FIELDS: Final = ("slot", "value", "source", "entry", "inferred")
 
 
 REFUTED: Final = "unjudged, and refuted by its own clock"
+UNCLOCKED: Final = "unjudged, and seen by no clock"
 """Why a number that nobody judged supports nothing."""
-_HOUSE: Final = RULES["house-4.decode"]
+HOUSE: Final = RULES["house-4.decode"]
+"""By whose clock it is asked whether a number that nobody judges is one."""
+assert HOUSE.clock is not None, "the house rules read one"
+HOUSE_CLOCK: Final = HOUSE.clock
 
 REGISTERED: Final = MappingProxyType({rule.sha256: rule.scope for rule in RULES.values()})
 """What the rules that are shipped score, by digest."""
@@ -153,14 +157,14 @@ class Candidate:
         """Why its number supports nothing: it was published as refused or as not proved, or no longer stands.
 
         Empty where it does: a run that gained too little for a tier was measured all the same. Where nothing is
-        published, its own clock is asked whether it contradicts the number: not judging must not pay.
+        published, its own clock is asked (:func:`doubt`): neither not judging nor leaving the clock out must pay.
         """
         if self.superseded:
             return "superseded"
         if self.published == REJECT:
             return REJECT
-        if self.native and self.published is None and is_refuted(self.run.track, self.run.speed, self.run.clock):
-            return REFUTED
+        if self.native and self.published is None:
+            return doubt(self.run.track, self.run.speed, self.run.clock)
         found = self._published
         return "unproved" if found is not None and found.unproved else ""
 
@@ -172,7 +176,8 @@ class Fact:
     Attributes:
         index: position of the receipt.
         stands: whether the receipt counts.
-        clock: what another process saw of the program's own number; None for any other.
+        doubt: why the program's own number supports nothing where nobody judged it; empty where it does, and for any
+            other.
         weights: digest of the weights; None where the receipt names none.
     """
 
@@ -182,7 +187,7 @@ class Fact:
     role: str
     speed: ActorSpeed
     stands: bool = True
-    clock: ClockReading | None = None
+    doubt: str = ""
     weights: str | None = None
 
 
@@ -275,7 +280,8 @@ def gather(log: VerifiedLog, *, at: int | None = None) -> Material:
 def _leave_out_refused(material: Material) -> None:
     """Let no run of this ledger that was published as refused, or as not proved, source a pin or explain a drift."""
     rejected = {one.identity for one in material.candidates if one.native and one.published == REJECT}
-    unproved = {(one.identity, one.run.track) for one in material.candidates if one.voided in {"unproved", REFUTED}}
+    void = {"unproved", REFUTED, UNCLOCKED}
+    unproved = {(one.identity, one.run.track) for one in material.candidates if one.voided in void}
     if rejected or unproved:
         material.measurements = [
             replace(
@@ -364,7 +370,7 @@ class Gathering:
         self.greatest: dict[Track, Figure] = {}
         self.greatest_alike: dict[tuple[Track, str | None], Figure] = {}
         self.round_frontier: dict[tuple[str, Track], Figure] = {}
-        self.round_parity: dict[str, Parity] = {}
+        self.round_parity: dict[tuple[str, Track], Parity] = {}
         self.figures: dict[str, Figure] = {}
         self.published: tuple[Rule, ...] = ()
         self.keeps: Container[str] | None = None
@@ -438,17 +444,24 @@ class Gathering:
             self.material.weights[identity] = weights
         measured = read_run(body)
         read = {item.track: item.clock for item in measured}
+        actors = read_actors(body)
+        doubts = {
+            one.track: found
+            for one in actors
+            if one.actor == one.observer == "subject" and (found := _doubt(body, one, read.get(one.track)))
+        }
+        refuted = {track for track in doubts if body.role != "candidate"}
         self.material.facts += [
             Fact(
                 identity, index, at, body.role, one, stands,
-                read.get(one.track) if one.actor == "subject" else None, weights,
+                doubts.get(one.track, "") if one.actor == one.observer == "subject" else "", weights,
             )
-            for one in read_actors(body)
+            for one in actors
         ]  # fmt: skip
         self.material.measurements += [
             Measurement(
                 item.track, item.speed, at, identity, reference=body.role == "reference", position=index,
-                current=body.role != "candidate", counts=stands, weights=weights,
+                current=body.role != "candidate", counts=stands and item.track not in refuted, weights=weights,
             )
             for item in measured
             if item.speed is not None
@@ -457,6 +470,8 @@ class Gathering:
             return
         values = {item.track: item.speed for item in measured if item.speed is not None}
         for track, speed in values.items():
+            if track in refuted:
+                continue  # a number that its own clock contradicts is nobody's to be held against
             figure = Figure(speed, "receipt", source=identity, weights=weights)
             if body.role == "reference":
                 self.references[track] = figure
@@ -477,7 +492,7 @@ class Gathering:
                 frontier=round_frontier or self.pinned("frontier", item.track),
                 reference=self.references.get(item.track) or self.pinned("reference", item.track),
                 parity=parity,
-                frontier_parity=self.round_parity.get(body.round) if body.round else None,
+                frontier_parity=self.round_parity.get((body.round, item.track)) if body.round else None,
                 clock=item.clock,
                 exact=item.exact,
                 samples=item.samples,
@@ -520,7 +535,7 @@ class Gathering:
         if round_ is not None:
             self.round_frontier[round_, track] = figure
             if parity is not None:
-                self.round_parity[round_] = parity
+                self.round_parity[round_, track] = parity
 
     def newest(self, round_: str | None, track: Track) -> Figure | None:
         """What the frontier build measured last: in a run's own round, else in any."""
@@ -601,13 +616,33 @@ def read_rule_entry(body: Any, index: int) -> Rule:
     return rule
 
 
+def doubt(track: Track, claim: Fraction | None, reading: ClockReading | None) -> str:
+    """Why a number that a program claims supports nothing while nobody has judged it; empty where it does.
+
+    Its own clock contradicts it, or there is none. A reading over too little is one: what it leaves open is not held
+    against the number. Metrics that no house rule reads a clock for are not asked for one.
+    """
+    if is_refuted(track, claim, reading):
+        return REFUTED
+    return UNCLOCKED if reading is None and track.metric in HOUSE_CLOCK.metrics else ""
+
+
+def _doubt(body: Any, one: ActorSpeed, reading: ClockReading | None) -> str:
+    """Why what a program claims of itself supports nothing unless it is judged.
+
+    Nobody judges a frontier build's run or one of the other engine, so that what contradicts them is all that is held
+    against them.
+    """
+    found = doubt(one.track, one.speed, reading)
+    return found if body.role == "candidate" or found == REFUTED else ""
+
+
 def is_refuted(track: Track, claim: Fraction | None, reading: ClockReading | None) -> bool:
     """Whether a run's own clock contradicts what the program claims, by the bounds of the house rules.
 
     A reading over too little excuses a claim as :func:`~k3_ledger.rescore.rules.clock.check_clock_or_excuse` has it.
     """
-    assert _HOUSE.clock is not None, "the house rules read one"
-    return check_clock_or_excuse(_HOUSE.clock, track.metric, claim, reading).outcome is Outcome.FAIL
+    return check_clock_or_excuse(HOUSE_CLOCK, track.metric, claim, reading).outcome is Outcome.FAIL
 
 
 def _is_unproved(body: Any) -> bool:

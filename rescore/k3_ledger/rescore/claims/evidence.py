@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.rescore.history.pins import MODEL, PINS
-from k3_ledger.rescore.replay import REFUTED, is_refuted
 from k3_ledger.rescore.rules.verdict import REJECT
 from k3_ledger.rescore.standing import Moment
 
@@ -88,13 +87,8 @@ def _receipts(material: Material) -> Iterator[Evidence]:
             state = " (REJECT)"
         elif fact.stands and one.actor == "subject" and (fact.identity, one.track) in unproved:
             state = " (unproved)"
-        elif (
-            fact.stands
-            and one.observer == "subject"
-            and (fact.identity, one.track) not in judged
-            and is_refuted(one.track, one.speed, fact.clock)
-        ):
-            state = f" ({REFUTED})"
+        elif fact.stands and fact.doubt and (fact.identity, one.track) not in judged:
+            state = f" ({fact.doubt})"
         yield Evidence(
             one.track, _actor(fact), one.speed, fact.time, fact.identity, fact.index, not state,
             f"receipt {fact.identity[:8]}{state}, entry {fact.index}",

@@ -6,8 +6,9 @@ Pure functions of a chunk's bytes and a rule, so any process can do them, in any
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from k3_ledger.rescore.replay import HOUSE, HOUSE_CLOCK
 from k3_ledger.rescore.rules.parameters import BY_MIDDLE, GRADING
 from k3_ledger.rescore.slots import ABSENT, Track
 from k3_ledger.rescore.sweeping.agreement import Bars, Ratchet, ratchet_from
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.sweeping.items import Place
     from k3_ledger.rescore.sweeping.timing import Timing
 
+_OWN_CLOCK: Final = {metric: ClockNumbers(HOUSE, metric) for metric in HOUSE_CLOCK.metrics}
+"""What :func:`~k3_ledger.rescore.replay.is_refuted` asks, by metric."""
+Build: TypeAlias = tuple[str, str, str]
+"""Model, quantisation and node: whose rounds a candidate's are."""
 JUDGEMENTS: Final = frozenset({"verdict", "supersede"})
 """Kinds that settle nothing for the runs behind them, and say something of those in front."""
 
@@ -104,7 +109,8 @@ class Preparing:
         self._add = self._prepared.items.append
         self._places: dict[Place, int] = {}
         self._spellable: list[bool] = []
-        self._rounds: dict[str, Beside] = {}
+        self._builds: list[Build] = []
+        self._rounds: dict[str, dict[Build, Beside]] = {}
 
     def take(self, offset: int, entry: Entry) -> None:
         """Read the entry on line ``offset`` of the chunk."""
@@ -160,7 +166,7 @@ class Preparing:
         if parity is not None:
             correct, suite = preparer.bars.check(parity, depths, kls)
             agrees = correct and suite
-            known, ratchet = self._hold(body.round, depths, kls)
+            known, ratchet = self._hold(body.round, self._builds[place], depths, kls)
         return Scored(
             offset,
             preparer.alone if len(groups) == 1 else tuple([metric for metric, _ in groups]),
@@ -178,11 +184,11 @@ class Preparing:
             guard_clock,
         )
 
-    def _hold(self, name: str | None, depths: list[int], kls: list[str]) -> tuple[bool, bool | None]:
+    def _hold(self, name: str | None, build: Build, depths: list[int], kls: list[str]) -> tuple[bool, bool | None]:
         """(whether the ratchet has no more to be asked, what it says then)."""
         if name is None or self._preparer.ratchet is None:
             return True, None
-        beside = self._rounds.get(name)
+        beside = self._rounds.get(name, {}).get(build)
         return (False, None) if beside is None else (True, beside.check(depths, kls))
 
     def _read_standing(self, offset: int, body: Body) -> Standing | int:
@@ -190,16 +196,18 @@ class Preparing:
         speeds = []
         groups = group_series(body.timing or [])
         for (metric, context), series in ({} if groups is None else groups).items():
-            speed = read_speed(series)
-            if speed is None:
+            timing = read_timing(series, middle=False)
+            if timing is None:
                 groups = None
                 break
-            speeds.append((metric, context, speed))
+            if (clock := _OWN_CLOCK.get(metric)) is None or clock.check(timing) is not False:
+                speeds.append((metric, context, timing.speed))
         if groups is None:
             self._rounds.pop(body.round or "", None)  # read whole, it may say more of the round
             return offset
         parity = body.parity
         agreement: Agreement | None = None
+        place = self._place(body)
         if parity is not None and parity.processing == "raw":
             rows = parity.depths
             depths, kls = tuple([row.depth for row in rows]), [row.kl_max for row in rows]
@@ -212,9 +220,12 @@ class Preparing:
                 tuple([row.rows for row in rows]),
             )
             ratchet = self._preparer.ratchet
-            if speeds and body.role == "frontier" and body.round is not None and self._preparer.by_round and ratchet:
-                self._rounds[body.round] = ratchet.beside_text(list(depths), kls)
-        return Standing(offset, body.role or "", self._place(body), body.round, tuple(speeds), agreement)
+            if body.role == "frontier" and body.round is not None and self._preparer.by_round and ratchet:
+                scored = self._preparer.scope
+                if any((metric, context) == scored for metric, context, _ in speeds):
+                    beside = ratchet.beside_text(list(depths), kls)
+                    self._rounds.setdefault(body.round, {})[self._builds[place]] = beside
+        return Standing(offset, body.role or "", place, body.round, tuple(speeds), agreement)
 
     def _place(self, body: Body) -> int:
         model = body.model
@@ -227,6 +238,7 @@ class Preparing:
         number = self._places.get(place)
         if number is None:
             number = self._places[place] = len(self._places)
+            self._builds.append(place[:3])
             self._spellable.append(Track(*self._preparer.scope, *place[:3]).spellable)
         return number
 

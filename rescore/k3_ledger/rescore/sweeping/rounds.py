@@ -56,18 +56,17 @@ class Round:
     """What a round's frontier build measured.
 
     Attributes:
-        agreement: None when it was not graded, or the explaining path has read it.
+        graded: agreement of the newest that timed what the rule scores, and the weights that were graded as a place
+            has them; empty when none was graded, or the explaining path has read it.
         speeds: by what was measured, in ``10**-6`` units per second.
-        agreement_on: weights that were graded, as a place has them.
         speeds_on: weights by what was measured, where the rule asks for them.
     """
 
-    __slots__ = ("agreement", "agreement_on", "speeds", "speeds_on")
+    __slots__ = ("graded", "speeds", "speeds_on")
 
     def __init__(self) -> None:
-        self.agreement: Agreement | None = None
+        self.graded: dict[Measured, tuple[Agreement, str]] = {}
         self.speeds: dict[Measured, int] = {}
-        self.agreement_on = ""
         self.speeds_on: dict[Measured, str] = {}
 
 
@@ -85,7 +84,8 @@ class Rounds:
     """
 
     def __init__(self, rule: Rule, gathering: Gathering, kept: int | None) -> None:
-        self._read = {(rule.scope.metric, rule.scope.context)}
+        self._scope = (rule.scope.metric, rule.scope.context)
+        self._read = {self._scope}
         if rule.guard is not None:
             self._read.add((rule.guard.metric, rule.guard.context))
         self._gathering = gathering
@@ -121,8 +121,6 @@ class Rounds:
         for metric, context, speed in item.speeds:
             if item.role == "frontier" and item.round is not None:
                 one = one or self._open(item.round)
-                if item.agreement is not None:
-                    one.agreement, one.agreement_on = item.agreement, weights
             if (metric, context) not in self._read:
                 continue  # the rule judges nothing by it
             measured = self.measured(metric, context, place)
@@ -136,6 +134,8 @@ class Rounds:
                 measured.alike[weights] = speed
             if one is not None:
                 one.speeds[measured] = speed
+                if item.agreement is not None and (metric, context) == self._scope:
+                    one.graded[measured] = item.agreement, weights
                 if weights:
                     one.speeds_on[measured] = weights
 
@@ -176,9 +176,9 @@ class Rounds:
             gathering.round_frontier[name, measured.track] = _figure(speed, kept.speeds_on.get(measured, ""))
         kept.speeds.clear()
         kept.speeds_on.clear()
-        if kept.agreement is not None:
-            gathering.round_parity[name] = _parity(kept.agreement, kept.agreement_on)
-            kept.agreement, kept.agreement_on = None, ""
+        for measured, (agreement, weights) in kept.graded.items():
+            gathering.round_parity[name, measured.track] = _parity(agreement, weights)
+        kept.graded.clear()
 
 
 def _figure(speed: int, weights: str) -> Figure:

@@ -299,7 +299,7 @@ class Settling:
         lane = self._lanes.get(place) or self._lane(place)
         name = item.round
         round_ = NO_ROUND if name is None else self._rounds.round(name)
-        ratchet = self._hold(item, name or "", round_) if item.kls else item.ratchet
+        ratchet = self._hold(item, lane, name or "", round_) if item.kls else item.ratchet
         mixed = lane.weights and self._is_mixed(item, lane, name, round_)
         figures = None if mixed else self._figures(lane, name, round_)
         if figures is None:
@@ -315,9 +315,11 @@ class Settling:
             self._advance(item, lane)
         return tier
 
-    def _hold(self, item: Scored, name: str, round_: Round) -> bool | None:
+    def _hold(self, item: Scored, lane: _Lane, name: str, round_: Round) -> bool | None:
         """What the ratchet says beside the round's frontier build; no evidence where that was not graded."""
-        agreement: Agreement | Parity | None = round_.agreement or self._gathering.round_parity.get(name)
+        graded = round_.graded.get(lane.own)
+        agreement: Agreement | Parity | None
+        agreement = graded[0] if graded else self._gathering.round_parity.get((name, lane.track))
         if agreement is None or item.gates is False:
             return None
         if self._beside is None or self._beside[0] is not agreement:
@@ -362,7 +364,8 @@ class Settling:
             held.append(own.newest_on or _weights(gathering.frontiers.get(lane.track)))
             held.append(_weights(self._judge.best.get(lane.track)))
         if self.rule.ratchet is not None and name is not None:
-            held.append(round_.agreement_on or _weights(gathering.round_parity.get(name)))
+            graded = round_.graded.get(own)
+            held.append(graded[1] if graded else _weights(gathering.round_parity.get((name, lane.track))))
         if guard is not None:
             held.append(_weights(pins.get(lane.guard_slots[0]) or pins.get(lane.guard_slots[1])))
             if item.guarded is not None and self.rule.reconciles:
