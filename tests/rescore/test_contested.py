@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,13 +21,15 @@ from k3_ledger.rescore.sealing import rule_body
 from k3_ledger.schemas.findings import Code
 from tests.ledgers import JUDGE, RUNNER, Builder
 from tests.reference import naive_verdicts
-from tests.rescore.receipts import DECODE, MODEL, PREFILL, house_ledger, parity, pin_body, receipt, timed, verified
-from tests.rescore.test_claims_state import of, why
+from tests.rescore.receipts import MODEL, PREFILL, house_ledger, parity, pin_body, receipt, timed, verified
 from tests.rescore.test_claims import speed
+from tests.rescore.test_claims_state import of, why
 from tests.rescore.test_standing import seal
 from tests.rescore.test_sweep import same
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from k3_ledger.rescore.rules.parameters import Rule
 
 FIFTH = find_rule("house-5.decode")
@@ -101,7 +102,7 @@ def _round(mine: str, theirs: str, own: str, what: str, *, first: bool) -> Build
 
 @other_builds
 @earlier_or_later
-def test_another_build_in_the_round_excuses_no_divergence(what: str, first: bool) -> None:  # noqa: FBT001 - a parameter
+def test_another_build_in_the_round_excuses_no_divergence(what: str, first: bool) -> None:
     for rule in (RATCHET, replace(RATCHET, arithmetic="measured-gain/1")):
         found = last(_round("0.004", "0.049", "0.03", what, first=first), rule)
         assert (found.tier, found.bound_by) == ("REJECT", "ratchet")
@@ -110,7 +111,7 @@ def test_another_build_in_the_round_excuses_no_divergence(what: str, first: bool
 
 @other_builds
 @earlier_or_later
-def test_another_build_in_the_round_condemns_no_honest_run(what: str, first: bool) -> None:  # noqa: FBT001 - a parameter
+def test_another_build_in_the_round_condemns_no_honest_run(what: str, first: bool) -> None:
     assert last(_round("0.01", "0.0006", "0.01", what, first=first), RATCHET).tier == "XL"
 
 
@@ -151,13 +152,13 @@ def test_a_rivals_word_raises_no_frontier_and_stops_no_later_round() -> None:
     builder.add("run", receipt(52.0, 450.0, role="frontier", round_="r2"), RUNNER)
     builder.add("run", receipt(62.0, round_="r2"), RUNNER)
     assert figures(builder)["frontier"] == "52"
-    assert [climb.value for climb in derive_climbs(gather(verified(builder)))][0] == 62
+    assert next(climb.value for climb in derive_climbs(gather(verified(builder)))) == 62
     # The control: what its clock bears out raises it, and a round below is one to measure again.
     builder.add("run", receipt(70.0, 450.0, role="frontier", round_="r3"), RUNNER)
     builder.add("run", receipt(52.5, 450.0, role="frontier", round_="r4"), RUNNER)
     builder.add("run", receipt(62.5, round_="r4"), RUNNER)
     same(builder, HOUSE)
-    row = [one for one in rescore(gather(verified(builder)).candidates, HOUSE).rows][-2]
+    row = list(rescore(gather(verified(builder)).candidates, HOUSE).rows)[-2]
     assert "below 0.9 of the frontier 70" in row.result.message  # type: ignore[union-attr]
 
 

@@ -4,7 +4,7 @@ A verdict passes when the rule of its digest, applied to the run it names and th
 the same binding term, the same intermediate values and the same list of what was not checked; and when every pin it
 states is what stands where the verdict says it stands. A pin passes when the entry it names measured its value on its
 slot, stood by then and is no lower than a pin before it: for a reference a run of the other engine, for any other pin
-a run of this project's own. A rule passes when its
+a run of this project's own; and when the commit it states is not another than that entry's. A rule passes when its
 digest is that of the parameters it carries, a supersession when what it names in the place of an entry is another one
 that stands; both are counted among the verdicts. What cannot be decided (a rule nobody published, a pin from a file) is
 counted as not checked, never passed.
@@ -20,7 +20,7 @@ from k3_ledger.rescore.deriving import Survey, derive
 from k3_ledger.rescore.exact import format_exact
 from k3_ledger.rescore.history.pins import pin_at
 from k3_ledger.rescore.inputs import Figure
-from k3_ledger.rescore.pins import list_lowered, lowered_finding
+from k3_ledger.rescore.pins import list_lowered, lowered_finding, stamp_finding
 from k3_ledger.rescore.replay import Gathering, Material
 from k3_ledger.rescore.rules.registry import RULES, find_namesake
 from k3_ledger.rescore.rules.verdict import NotScorable
@@ -367,6 +367,7 @@ def trace_pins(material: Material, lost: Mapping[str, int]) -> Iterator[Finding 
     """For each pin entry: None when its source measured it, else what is wrong with it."""
     facts: dict[str, list[tuple[bool, Track, Fraction]]] = {}
     refuted: set[tuple[str, Track]] = set()
+    commits = {fact.identity: fact.commit for fact in material.facts}
     for fact in material.facts:
         if fact.speed.actor == "subject" and fact.speed.primary:
             if fact.role != "candidate" and fact.doubt:
@@ -387,7 +388,12 @@ def trace_pins(material: Material, lost: Mapping[str, int]) -> Iterator[Finding 
         elif taken_back is None and (source, pin.track) in refuted:
             message = f"{pin.slot}: the clock of its source contradicts what that says of itself"
             taken_back = Finding(Code.PIN_UNSOURCED, message, pin.position, found=source)
-        yield taken_back or _traced(pin, facts.get(source, [])) or lowered.get(pin.identity)
+        yield (
+            taken_back
+            or _traced(pin, facts.get(source, []))
+            or stamp_finding(pin, commit=commits.get(source), time=None)
+            or lowered.get(pin.identity)
+        )
 
 
 def _traced(pin: PinRecord, measured: list[tuple[bool, Track, Fraction]]) -> Finding | None:

@@ -201,6 +201,12 @@ def read_parity(body: Any) -> Parity | None:
     return Parity(None, None, depths, parity.path, independent=parity.reference.independent, weights=read_weights(body))
 
 
+def read_commit(body: Any) -> str | None:
+    """Commit of the tree that a ``run`` body's program was built from; None where it names none."""
+    source = body.subject.source
+    return None if source is None or source.commit is None else str(source.commit)
+
+
 def read_weights(body: Any) -> str | None:
     """Digest of the weights that a ``run`` body measured; None where it names no model. Most runs share one."""
     return None if body.model is None else intern(body.model.sha256)

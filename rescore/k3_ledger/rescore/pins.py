@@ -223,6 +223,26 @@ def lowered_finding(pin: PinRecord, higher: PinRecord) -> Finding:
     return Finding(Code.PIN_LOWERED, message, pin.position, f"at least {before}", now)
 
 
+def stamp_finding(pin: PinRecord, *, commit: str | None, time: datetime | None) -> Finding | None:
+    """What is to be said of a pin whose commit or time is not that of the receipt it names; None where they agree.
+
+    A receipt that names no commit contradicts none, and an entry's own time says when it was pinned.
+
+    Args:
+        pin: the pin.
+        commit: what its source measured; None when that does not say.
+        time: when its source measured it.
+    """
+    if pin.commit and commit and not commit.startswith(pin.commit):
+        message = f"{pin.slot}: pinned as commit {pin.commit[:12]}, its receipt measured {commit[:12]}"
+        return Finding(Code.PIN_STAMP, message, pin.position, commit, pin.commit)
+    if not pin.entry and pin.time and time and pin.time != time:
+        there, here = (format_time(int(moment.timestamp())) for moment in (time, pin.time))
+        message = f"{pin.slot}: pinned as of {here}, its receipt is of {there}"
+        return Finding(Code.PIN_STAMP, message, pin.position, there, here)
+    return None
+
+
 def check_pin(value: Fraction, *, slot: str, position: Position = NOWHERE) -> Fraction:
     """The value, if it can be pinned.
 

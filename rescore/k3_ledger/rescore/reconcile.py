@@ -8,8 +8,8 @@
 4. Within the agreement band (2 % of the pin, at least 0.01) the pin stands. The band comes after the threshold, so
    that its absolute part cannot hide the drift of a small pin.
 5. Otherwise the pin stands when the measurement is below it, and should rise to it when it is above.
-6. A pin without a source, with a value its source did not measure, older than work merged since, or lower than one
-   before it is a finding whatever its drift.
+6. A pin without a source, with a value its source did not measure, with a commit or a time that is not its source's,
+   older than work merged since, or lower than one before it is a finding whatever its drift.
 7. A ``reference`` pin is held against receipts of role reference alone, and every other pin against all others: the
    other engine's value and this project's own never explain, raise or source one another.
 8. An alarm needs evidence newer than the pin: what was read before the pin's source was measured says nothing of it.
@@ -29,7 +29,15 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded
 from k3_ledger.rescore.inputs import short_weights
-from k3_ledger.rescore.pins import Merge, PinRecord, check_pin, distinct_merges, list_lowered, lowered_finding
+from k3_ledger.rescore.pins import (
+    Merge,
+    PinRecord,
+    check_pin,
+    distinct_merges,
+    list_lowered,
+    lowered_finding,
+    stamp_finding,
+)
 from k3_ledger.rescore.standing import Moment
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import NOWHERE, ExitCode, Severity
@@ -322,7 +330,10 @@ def _provenance(pin: PinRecord, measured: list[Measurement]) -> list[Finding]:
         return [
             Finding(Code.PIN_HAND_EDITED, message, pin.position, format_exact(here[0].value), format_exact(pin.value))
         ]
-    return []
+    # The commit of an imported run is that of the frontier by then, and no word about what ran.
+    commit = next((item.commit for item in here if item.entry is None), None)
+    stamp = stamp_finding(pin, commit=commit, time=here[0].time)
+    return [] if stamp is None else [stamp]
 
 
 def _since(pin: PinRecord, measured: list[Measurement]) -> Moment:

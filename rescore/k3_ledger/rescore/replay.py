@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from k3_ledger.rescore.imported import list_unreadable, read_frontier, read_import
 from k3_ledger.rescore.inputs import Figure, RunInputs
-from k3_ledger.rescore.native import list_left_out, read_actors, read_parity, read_run, read_weights
+from k3_ledger.rescore.native import list_left_out, read_actors, read_commit, read_parity, read_run, read_weights
 from k3_ledger.rescore.pins import Merge, PinRecord, check_pin, check_unit, check_winner
 from k3_ledger.rescore.reconcile import Measurement
 from k3_ledger.rescore.rules.clock import check_clock_or_excuse
@@ -176,6 +176,7 @@ class Fact:
     Attributes:
         index: position of the receipt.
         stands: whether the receipt counts.
+        commit: what was measured; None when the receipt names no commit.
         doubt: why the program's own number supports nothing where nobody judged it; empty where it does, and for any
             other.
         weights: digest of the weights; None where the receipt names none.
@@ -189,6 +190,7 @@ class Fact:
     stands: bool = True
     doubt: str = ""
     weights: str | None = None
+    commit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,7 +444,7 @@ class Gathering:
         parity, weights = read_parity(body), read_weights(body)
         if self.keeps is None or identity in self.keeps:
             self.material.weights[identity] = weights
-        measured = read_run(body)
+        measured, commit = read_run(body), read_commit(body)
         read = {item.track: item.clock for item in measured}
         actors = read_actors(body)
         doubts = {
@@ -454,13 +456,13 @@ class Gathering:
         self.material.facts += [
             Fact(
                 identity, index, at, body.role, one, stands,
-                doubts.get(one.track, "") if one.actor == one.observer == "subject" else "", weights,
+                doubts.get(one.track, "") if one.actor == one.observer == "subject" else "", weights, commit,
             )
             for one in actors
         ]  # fmt: skip
         self.material.measurements += [
             Measurement(
-                item.track, item.speed, at, identity, reference=body.role == "reference", position=index,
+                item.track, item.speed, at, identity, commit, reference=body.role == "reference", position=index,
                 current=body.role != "candidate", counts=stands and item.track not in refuted, weights=weights,
             )
             for item in measured

@@ -370,6 +370,7 @@ class Code(enum.Enum):
     PIN_ALARM = enum.auto()
     PIN_UNSOURCED = enum.auto()
     PIN_HAND_EDITED = enum.auto()
+    PIN_STAMP = enum.auto()
     PIN_PREDATES = enum.auto()
     PIN_UNMEASURED = enum.auto()
     PIN_PROPOSAL = enum.auto()

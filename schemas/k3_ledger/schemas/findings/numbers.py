@@ -80,6 +80,11 @@ ROWS: Final = {
         "The pin's value is not the one that the receipt it names measured on that slot.",
         "restore the measured value, or name the receipt that measured this one",
     ),
+    "PIN_STAMP": CodeInfo(
+        Area.PINS, E, "pin under another stamp",
+        "The pin states another commit, or another moment of measurement, than the receipt it names.",
+        "state what the receipt states, or nothing; a pin entry is superseded and appended anew",
+    ),
     "PIN_PREDATES": CodeInfo(
         Area.PINS, W, "pin older than merged work",
         "The pin was measured before work that has been merged on the same model and node since.",
