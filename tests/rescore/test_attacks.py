@@ -255,7 +255,9 @@ def test_where_one_prompt_was_graded_its_whole_divergence_is_compared() -> None:
 
 
 def test_a_ratchet_needs_the_same_depths_on_both_sides() -> None:
-    assert gate("v0.2.1", run(), "ratchet").detail == "the frontier of its round records no depths"
+    assert gate("v0.2.1", run(), "ratchet").detail == (
+        "no frontier run of this metric and build in its round was graded"
+    )
     assert gate("v0.2.1", run(parity=None, frontier_parity=parity()), "ratchet").detail == "the run records no depths"
     other = parity(depths=SUITE[1:])
     assert gate("v0.2.1", run(frontier_parity=other), "ratchet").reason == "other-depths"

@@ -224,7 +224,7 @@ def test_a_slow_frontier_run_of_the_round_is_an_alarm(pin: bool) -> None:
     assert isinstance(found, NotScorable)
     assert (found.reason, found.field) == ("alarm", "frontier")
     assert found.message == (
-        "alarm: the frontier run of its round measured 30.00/s, below 0.9 of the frontier 50: measure it again"
+        "alarm: the frontier run of its round measured 30/s, below 0.9 of the frontier 50: measure it again"
     )
     assert tier(builder, FOURTH) == "XL"
     builder.add("run", receipt(50.5, 450.0, role="frontier", round_="r3"), RUNNER)

@@ -282,3 +282,78 @@ def test_verdicts_of_contested_rounds_are_derived_again_as_they_were_sealed() ->
     assert list(check_verdicts(log, read_judgements(log), {})) == [None] * 4
     assert set(naive_verdicts.derive(log, {RATCHET.sha256: RATCHET}).values()) == {None}
     assert {one.published for one in gather(log).candidates if one.run.track.metric == "decode"} == {"XL"}
+
+
+# ------------------------------------------------------------------------------------------- on what it was graded
+
+
+@pytest.mark.parametrize(
+    "other", [{"vocabulary": 2}, {"reference": {"name": "vllm", "version": "b1", "independent": True}}]
+)
+@pytest.mark.parametrize("kls", [("0.004", "0.001"), ("0.0006", "0.02")])
+def test_divergences_on_two_grounds_are_no_evidence_about_one_another(
+    other: dict[str, Any], kls: tuple[str, str]
+) -> None:
+    builder = Builder().open()
+    builder.add("run", receipt(50.0, 450.0, role="frontier", parity=parity(kls[0])), RUNNER)
+    builder.add("run", receipt(60.0, parity=parity(kls[1]) | other), RUNNER)
+    found = last(builder, RATCHET)
+    assert (found.tier, found.not_checked, found.refused_by) == ("none", ("ratchet",), ())
+    (gate,) = [gate for gate in found.gates if gate.name == "ratchet"]
+    assert gate.reason == "other-ground"
+    assert "the frontier of its round against llama.cpp over 32 tokens" in gate.detail
+
+
+def test_prompts_and_a_references_version_are_no_ground() -> None:
+    """The control: prompts are drawn anew for every run, and an engine is updated in between."""
+    builder = Builder().open()
+    builder.add("run", receipt(50.0, 450.0, role="frontier"), RUNNER)
+    other = {"prompt_sha256": "9" * 64, "reference": {"name": "llama.cpp", "version": "b2", "independent": True}}
+    builder.add("run", receipt(60.0, parity=parity() | other), RUNNER)
+    assert last(builder, RATCHET).tier == "XL"
+
+
+@pytest.mark.parametrize("spelled", [str, str.upper])
+def test_a_program_is_not_independent_of_itself_whatever_it_says(spelled: Any) -> None:
+    builder, _ = house_ledger()
+    body = receipt(60.0)
+    name = spelled(body["subject"]["name"])
+    body["parity"] = parity() | {"reference": {"name": name, "version": "1", "independent": True}}
+    builder.add("run", body, RUNNER)
+    found = last(builder, replace(HOUSE, ratchet=None))
+    assert (found.tier, found.refused_by) == ("REJECT", ("sampling",))
+    own = body["subject"] | {"name": f"{body['subject']['name']}-2"}
+    builder.add("run", body | {"subject": own}, RUNNER)
+    assert last(builder, replace(HOUSE, ratchet=None)).tier == "XL"
+
+
+# ------------------------------------------------------------------------------------------------------------- words
+
+
+def test_what_is_said_shows_on_which_side_of_a_bound_a_number_is() -> None:
+    builder = Builder().open()
+    builder.add("run", receipt(50.0, 450.0, role="frontier"), RUNNER)
+    builder.add("run", receipt(44.999, 450.0, role="frontier", round_="r2"), RUNNER)
+    builder.add("run", receipt(60.0, round_="r2"), RUNNER)
+    result = rescore(gather(verified(builder)).candidates, HOUSE).rows[0].result
+    assert "measured 44.999/s, below 0.9 of the frontier 50" in result.message  # type: ignore[union-attr]
+    builder.add("run", receipt(60.0, parity=parity("0.0500000001")), RUNNER)
+    found = last(builder, HOUSE)
+    assert next(gate.detail for gate in found.gates if gate.name == "correctness") == "kl 0.0500000001 is above 0.05"
+
+
+def test_a_ratchet_says_which_side_it_has_nothing_of() -> None:
+    builder, _ = house_ledger()
+    builder.add("run", receipt(60.0, round_="r9"), RUNNER)
+    (gate,) = [gate for gate in last(builder).gates if gate.name == "ratchet"]
+    assert gate.detail == "no frontier run of this metric and build in its round was graded"
+
+
+def test_a_frontier_run_that_no_clock_saw_is_its_runners_word_everywhere() -> None:
+    """Reports of external engines hold no reading; nobody judges them, and a judge supersedes what was wrong."""
+    builder, _ = house_ledger()
+    builder.add("run", unclocked(55.0, role="frontier"), RUNNER)
+    builder.add("run", receipt(65.0), RUNNER)
+    assert figures(builder)["frontier"] == "55"
+    assert [step.value for step in derive_climbs(gather(verified(builder)))[0].steps] == [50, 60, 65]
+    assert of(builder, speed("55.0", "")).status is Status.SUPPORTED

@@ -32,7 +32,18 @@ from k3_ledger.verify.log import Options, verify_log
 from k3_ledger.verify.report import VerificationError
 from k3_ledger.verify.source import MemorySource
 from tests.ledgers import JUDGE, RUNNER, Builder, canonical, key_body
-from tests.rescore.receipts import DECODE, MODEL, PREFILL, house_ledger, parity, pin_body, receipt, series, verified
+from tests.rescore.receipts import (
+    DECODE,
+    MODEL,
+    PREFILL,
+    house_ledger,
+    parity,
+    pin_body,
+    receipt,
+    series,
+    timed,
+    verified,
+)
 from tests.schemas import examples
 
 if TYPE_CHECKING:
@@ -132,7 +143,16 @@ def bodies(draw: st.DrawFn) -> dict[str, Any]:
     if draw(st.integers(0, 9)) == 0:
         graded["depths"] = graded["depths"][1:]
     body["parity"] = draw(st.sampled_from([graded, graded, graded, None]))
-    body["model"] = draw(st.sampled_from([MODEL, MODEL, {**MODEL, "sha256": "f" * 64}] * 4 + [None]))
+    graded["vocabulary"] = draw(st.sampled_from([32] * 5 + [64]))
+    graded["reference"]["name"] = draw(st.sampled_from(["llama.cpp"] * 5 + ["vllm", body["subject"]["name"].upper()]))
+    others = [{**MODEL, "sha256": "f" * 64}, {**MODEL, "name": "tiny"}]
+    body["model"] = draw(st.sampled_from([MODEL, MODEL, MODEL, MODEL, *others] * 2 + [None]))
+    claims = draw(st.sampled_from([None, None, None, 45.0, 70.0, 1000.0]))
+    if claims is not None:  # whatever the clock says
+        body["timing"][0] = timed("decode", claims, context=131_072)[0]
+    if draw(st.integers(0, 7)) == 0:
+        between = draw(st.sampled_from([(1, 20.0), (1056, 41.0), (4000, 90.0)]))
+        body["timing"].append(series("decode", "controller", [between] * 3, context=131_072))
     _disturb(draw, body)
     return body
 
@@ -781,4 +801,4 @@ def test_a_chunk_travels_whole() -> None:
     [("3", "12", False), ("3", "6", True), ("3", "6.1", False), ("0.5", "1", True), ("0.5", "1.01", False)],
 )
 def test_the_ratchet_tells_numbers_from_text_above_one_too(main: str, mine: str, holds: bool) -> None:
-    assert Ratchet(HOUSE).beside_text([4], [main]).check([4], [mine]) is holds
+    assert Ratchet(HOUSE).beside_text([4], [main], "x").check([4], [mine], "x") is holds

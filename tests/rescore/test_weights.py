@@ -173,14 +173,14 @@ def test_a_first_run_is_still_the_first_and_the_next_is_held_against_it() -> Non
 
 @pytest.mark.parametrize("cache", ["none", "cold"])  # what is cold is read by the explaining path alone
 def test_the_ratchet_compares_with_the_divergence_of_the_same_weights(cache: str) -> None:
-    """The frontier run of the round that was graded timed nothing that the rule scores."""
+    """The frontier run of the round that was graded is not the one that was timed last."""
     rule = replace(SIXTH, guard=None)
     for weights, found in ((HEAVY, "XL"), (LIGHT, "weights")):
         builder = Builder().open()
-        builder.add("run", of(HEAVY, 50.0, 450.0, role="frontier", round_="r1"), RUNNER)
         graded = of(weights, 50.0, 450.0, role="frontier", round_="r1", parity=parity("0.003"))
-        timing = [{**series, "cache": cache} for series in graded["timing"][2:]]
+        timing = [*graded["timing"][:2], *({**series, "cache": cache} for series in graded["timing"][2:])]
         builder.add("run", graded | {"timing": timing}, RUNNER)
+        builder.add("run", of(HEAVY, 50.0, 450.0, role="frontier", round_="r1", parity=None), RUNNER)
         builder.add("run", of(HEAVY, 60.0), RUNNER)
         assert tier(builder, rule) == found
         assert tier(builder, BARE) == "XL"

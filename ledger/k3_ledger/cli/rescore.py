@@ -274,6 +274,8 @@ def _print(report: RescoreReport, material: Material, left_out: Sequence[LeftOut
             [_cells(row) for row in shown],
             right=(1, 3, 4, 6, 7),
         )
+        if any(row.candidate.superseded for row in shown):
+            say("* superseded: what it would be if it stood; it is judged, and counts for nothing")
         say()
     counts = [
         f"{report.count(change)} {words}"  # type: ignore[arg-type]

@@ -93,6 +93,8 @@ class Parity:
         depths: ascending by tokens.
         path: path that was graded; None when no record says.
         independent: False when the reference is the project's own code; None when no record says.
+        ground: the reference engine and the vocabulary; divergences on two grounds are no evidence about one another.
+            None when no record says.
         source: where it was taken from, when not from a receipt.
         weights: digest of the weights that were graded; None when no record says.
     """
@@ -104,6 +106,7 @@ class Parity:
     independent: bool | None = None
     source: str = ""
     weights: str | None = None
+    ground: str | None = None
 
     def worst_kl(self) -> Fraction | None:
         """Greatest divergence of everything recorded."""
@@ -115,20 +118,44 @@ class Parity:
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """The difference of two runs of unequal length, of which one at least is neither the shortest nor the longest.
+
+    Attributes:
+        lengths: tokens that each of the two did, the shorter first.
+        seconds: how much longer the longer took; may be zero or negative.
+    """
+
+    lengths: tuple[int, int]
+    seconds: Fraction
+
+    @property
+    def tokens(self) -> int:
+        """How many more tokens the longer run did."""
+        return self.lengths[1] - self.lengths[0]
+
+
+@dataclass(frozen=True, slots=True)
 class ClockReading:
-    """The wall clock from outside, as the difference of two runs of unequal length.
+    """The wall clock from outside, as the difference of the shortest and the longest of runs of unequal length.
 
     Attributes:
         tokens: how many more tokens the longer run did.
         seconds: how much longer it took; may be zero or negative, which is a reading too.
         jitter: greatest difference in seconds between runs of equal length; None when not measured.
         middle: the same without the runs that :func:`~k3_ledger.schemas.repetitions.middle_spread` leaves out.
+        pairs: every other pair of lengths, where there are three or more.
     """
 
     tokens: int
     seconds: Fraction
     jitter: Fraction | None = None
     middle: Fraction | None = None
+    pairs: tuple[Pair, ...] = ()
+
+    def of(self, pair: Pair) -> ClockReading:
+        """What another pair of the same runs reads, with the jitter of them all."""
+        return ClockReading(pair.tokens, pair.seconds, self.jitter, self.middle)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,10 @@
   Prefill with tokens in front of it is another metric, named after them.
 - The clock is another process's (observer ``controller``), over whole runs of two lengths: the difference of their
   median durations for the difference of their counts, and as jitter the widest spread among runs of equal length:
-  of all of them, and of their middle half.
-- Parity counts only when its rows are raw distributions.
+  of all of them, and of their middle half. Of more lengths the shortest and the longest are the reading, and every
+  other pair is read too (:mod:`k3_ledger.rescore.rules.clock`).
+- Parity counts only when its rows are raw distributions. A reference of the program's own name is not independent of
+  it, whatever is said.
 """
 
 from __future__ import annotations
@@ -16,11 +18,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import combinations
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from k3_ledger.rescore.exact import quantize
-from k3_ledger.rescore.inputs import ClockReading, Depth, Parity
+from k3_ledger.rescore.inputs import ClockReading, Depth, Pair, Parity
 from k3_ledger.rescore.slots import ABSENT, Track, conditions
 from k3_ledger.schemas.repetitions import middle_spread
 
@@ -33,6 +36,8 @@ Observer: TypeAlias = Literal["controller", "subject"]
 PREFILL: Final = "prefill"
 BESIDE: Final = frozenset({"load", "ping"})
 """Metrics that are noted beside a run: neither scored nor raced for."""
+MOST_LENGTHS: Final = 32
+"""Lengths of which a clock is read, every pair of them; one of more is none."""
 DECIMALS: Final = 6
 """Decimals that a measured speed is taken to wherever it is written down or compared."""
 
@@ -198,7 +203,26 @@ def read_parity(body: Any) -> Parity | None:
         Depth(depth.depth, Fraction(depth.kl_max), Fraction(depth.top1_agree, depth.rows), depth.rows)
         for depth in parity.depths
     )
-    return Parity(None, None, depths, parity.path, independent=parity.reference.independent, weights=read_weights(body))
+    reference = parity.reference
+    return Parity(
+        None,
+        None,
+        depths,
+        parity.path,
+        independent=is_independent(reference, body.subject.name),
+        weights=read_weights(body),
+        ground=read_ground(reference.name, parity.vocabulary),
+    )
+
+
+def is_independent(reference: Any, subject: str) -> bool:
+    """Whether the reference is said not to be the project's own code, and is not the measured program itself."""
+    return bool(reference.independent) and reference.name.lower() != subject.lower()
+
+
+def read_ground(reference: str, vocabulary: int) -> str:
+    """What divergences must share to be compared. Prompts are drawn anew for every run, so that they are no part."""
+    return intern(f"{reference} over {vocabulary} tokens")
 
 
 def read_commit(body: Any) -> str | None:
@@ -232,17 +256,24 @@ def _measured(track: Track, series: list[Any]) -> Measured:
 
 
 def _clock(by_length: dict[int, list[int]]) -> ClockReading | None:
-    if len(by_length) < 2:
+    if not 2 <= len(by_length) <= MOST_LENGTHS:
         return None
-    short, long = min(by_length), max(by_length)
-    difference = median(map(Fraction, by_length[long])) - median(map(Fraction, by_length[short]))
+    lengths = sorted(by_length)
+    middles = {length: median(map(Fraction, durations)) for length, durations in by_length.items()}
+    short, long = lengths[0], lengths[-1]
+    difference = middles[long] - middles[short]
+    pairs = tuple(
+        Pair((one, two), (middles[two] - middles[one]) / NANOSECONDS)
+        for one, two in combinations(lengths, 2)
+        if (one, two) != (short, long)
+    )
     repeated = [sorted(durations) for durations in by_length.values() if len(durations) > 1]
     if not repeated:
-        return ClockReading(long - short, difference / NANOSECONDS)
+        return ClockReading(long - short, difference / NANOSECONDS, pairs=pairs)
     jitter = max([durations[-1] - durations[0] for durations in repeated])
     middle = max([middle_spread(durations) for durations in repeated])
     return ClockReading(
-        long - short, difference / NANOSECONDS, Fraction(jitter, NANOSECONDS), Fraction(middle, NANOSECONDS)
+        long - short, difference / NANOSECONDS, Fraction(jitter, NANOSECONDS), Fraction(middle, NANOSECONDS), pairs
     )
 
 

@@ -17,6 +17,7 @@ from k3_ledger.rescore.standing import Moment
 from k3_ledger.rescore.toml import Table, looks_misspelt, read_tables
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.moments import format_time
 from k3_ledger.schemas.outcomes import NOWHERE, Position
 
 if TYPE_CHECKING:

@@ -448,9 +448,9 @@ class Gathering:
         read = {item.track: item.clock for item in measured}
         actors = read_actors(body)
         doubts = {
-            one.track: found
+            one.track: why
             for one in actors
-            if one.actor == one.observer == "subject" and (found := _doubt(body, one, read.get(one.track)))
+            if one.actor == one.observer == "subject" and (why := _doubt(body, one, read.get(one.track)))
         }
         refuted = {track for track in doubts if body.role != "candidate"}
         self.material.facts += [

@@ -7,6 +7,7 @@ loading, which is why a margin must be worth a stated multiple of the measured j
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from k3_ledger.rescore.exact import format_exact, format_rounded
@@ -20,13 +21,29 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.rules.parameters import Clock
 
 
-def check_clock(  # noqa: PLR0911 - one return for each thing the clock can say
-    rule: Clock, metric: str, claim: Fraction | None, reading: ClockReading | None
-) -> Gate:
+def check_clock(rule: Clock, metric: str, claim: Fraction | None, reading: ClockReading | None) -> Gate:
     """Hold a claim in units per second against the clock; equality passes on every bound.
 
-    A reading that says nothing (no time passed, or less than none) refuses before the claim is looked at.
+    A reading that says nothing (no time passed, or less than none) refuses before the claim is looked at. Where runs of
+    three lengths or more were timed, no other pair of them may contradict the claim either.
     """
+    return _hold_pairs(rule, metric, claim, reading, _check_clock(rule, metric, claim, reading))
+
+
+def _hold_pairs(rule: Clock, metric: str, claim: Fraction | None, reading: ClockReading | None, gate: Gate) -> Gate:
+    """What the shortest and the longest runs say, unless another pair contradicts the claim whatever the jitter."""
+    if reading is None or gate.outcome is Outcome.FAIL:
+        return gate
+    for pair in reading.pairs:
+        found = _check_or_excuse(rule, metric, claim, reading.of(pair))
+        if found.outcome is Outcome.FAIL:
+            return replace(found, detail=f"{found.detail}, between runs of {pair.lengths[0]} and {pair.lengths[1]}")
+    return gate
+
+
+def _check_clock(  # noqa: PLR0911 - one return for each thing the clock can say
+    rule: Clock, metric: str, claim: Fraction | None, reading: ClockReading | None
+) -> Gate:
     if metric not in rule.metrics:
         return Gate("clock", Outcome.NOT_CHECKED, "not-read", f"the rule reads no clock for {metric}")
     if reading is None:
@@ -73,14 +90,18 @@ def check_clock_or_excuse(rule: Clock, metric: str, claim: Fraction | None, read
     jitter: what such a reading cannot bear out it cannot refute either. An honest difference of two medians is off by
     no more than the jitter of each, so a claim is contradicted when it is beyond a bound for every difference within
     twice the jitter of the one that was read. All else is left open, with the reason. Where no jitter was measured
-    nothing excuses a reading, and its bounds are those of the rule.
+    nothing excuses a reading, and its bounds are those of the rule. Every pair of lengths is read like this.
     """
+    return _hold_pairs(rule, metric, claim, reading, _check_or_excuse(rule, metric, claim, reading))
+
+
+def _check_or_excuse(rule: Clock, metric: str, claim: Fraction | None, reading: ClockReading | None) -> Gate:
     if reading is None or claim is None or metric not in rule.metrics:
-        return check_clock(rule, metric, claim, reading)
+        return _check_clock(rule, metric, claim, reading)
     jitter = reading.jitter or 0
     shortfall = _shortfall(rule, claim, reading)
     if shortfall is None:
-        return check_clock(rule, metric, claim, reading)
+        return _check_clock(rule, metric, claim, reading)
     least, most = reading.seconds - 2 * jitter, reading.seconds + 2 * jitter
     steps = [Step("clock_tokens", str(reading.tokens)), Step("clock_seconds", reading.seconds), Step("claim", claim)]
     if reading.jitter is not None:
@@ -102,6 +123,11 @@ def check_clock_or_excuse(rule: Clock, metric: str, claim: Fraction | None, read
         )
         return Gate("clock", Outcome.FAIL, "work-not-done", detail, tuple(steps))
     return Gate("clock", Outcome.NOT_CHECKED, *shortfall, tuple(steps))
+
+
+def proves(rule: Clock, claim: Fraction, reading: ClockReading) -> bool:
+    """Whether a reading is over enough to prove a claim, or to count for less of it."""
+    return _shortfall(rule, claim, reading) is None
 
 
 def _shortfall(rule: Clock, claim: Fraction, reading: ClockReading) -> tuple[str, str] | None:

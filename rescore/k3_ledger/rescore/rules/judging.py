@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from k3_ledger.rescore.exact import quantize
 from k3_ledger.rescore.native import DECIMALS
+from k3_ledger.rescore.rules.clock import proves
 from k3_ledger.rescore.rules.verdict import NotScorable, Pin
 
 if TYPE_CHECKING:
@@ -25,21 +26,31 @@ def count_claims(rule: Rule, run: RunInputs) -> RunInputs:
     if rule.clock is None or not rule.bears_out:
         return run
     if run.track.metric in rule.clock.metrics and run.speed is not None:
-        most = _most(run.clock)
+        most = _most(rule, run.clock, run.speed)
         if most is not None and most < run.speed:
             run = replace(run, speed=quantize(most, DECIMALS), exact=most)
     if rule.guard and rule.guard.metric in rule.clock.metrics and run.guarded is not None:
-        most = _most(run.guarded_clock)
+        most = _most(rule, run.guarded_clock, run.guarded)
         if most is not None and most < run.guarded:
             run = replace(run, guarded=quantize(most, DECIMALS))
     return run
 
 
-def _most(reading: ClockReading | None) -> Fraction | None:
-    """The most that counts of a claim beside this reading; None where it shows no speed, which its gate says."""
+def _most(rule: Rule, reading: ClockReading | None, claim: Fraction) -> Fraction | None:
+    """The most that counts of a claim beside this reading; None where it shows no speed, which its gate says.
+
+    Where the rule reads all pairs of lengths, the slowest of those that are long enough to prove the claim.
+    """
     if reading is None or reading.seconds <= 0:
         return None
-    return (1 + ALLOWANCE) * reading.tokens / reading.seconds
+    slowest = reading.seconds / reading.tokens
+    if rule.weighs and rule.clock is not None:
+        steady = replace(reading, jitter=reading.middle)
+        slowest = max(
+            [slowest]
+            + [pair.seconds / pair.tokens for pair in reading.pairs if proves(rule.clock, claim, steady.of(pair))]
+        )
+    return (1 + ALLOWANCE) / slowest
 
 
 def scored_speed(rule: Rule, run: RunInputs) -> Fraction | None:

@@ -19,7 +19,8 @@ own for that; and no run of a round is scored whose frontier run fell further be
 (:mod:`k3_ledger.rescore.rescore` says which frontier that is).
 
 In the sixth a run is scored only where all that it is held against was measured on its own weights: a name is no
-evidence that two files are one.
+evidence that two files are one. And where a clock timed three lengths or more, no more of the claim counts than the
+slowest pair bears out that is long enough to prove it (:mod:`k3_ledger.rescore.rules.judging`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from k3_ledger.rescore.exact import format_exact, format_rounded
+from k3_ledger.rescore.exact import format_exact
 from k3_ledger.rescore.rules.clock import check_clock, check_clock_or_excuse
 from k3_ledger.rescore.rules.guards import DRIFT, check_ceiling, check_guard, check_reconciled_guard
 from k3_ledger.rescore.rules.judging import count_claims, missing, missing_speed, pins_used, rounded_speed, scored_speed
@@ -97,7 +98,7 @@ def judge_borne_out(rule: Rule, run: RunInputs) -> Scored:
     """The same, of a run whose round measured a frontier that can be believed, with the guarded metric's clock."""
     if run.alarm is not None and run.frontier is not None:
         message = (
-            f"alarm: the frontier run of its round measured {format_rounded(run.alarm.value, 2)}/s, below "
+            f"alarm: the frontier run of its round measured {format_exact(run.alarm.value)}/s, below "
             f"{format_exact(1 - DRIFT)} of the frontier {format_exact(run.frontier.value)}: measure it again"
         )
         return NotScorable(run.run, rule.name, "alarm", message, "frontier")

@@ -25,7 +25,8 @@ Arithmetic: TypeAlias = Literal[
 ]  # fmt: skip
 """Identifiers of the arithmetics. A changed formula is a new identifier, never a new meaning of an old one."""
 ON_WEIGHTS: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/6"})
-"""Those that hold a run against nothing that was measured on other weights; to the others one name is one model."""
+"""Those that hold a run against nothing that was measured on other weights, and count no more of a claim than any pair
+of lengths bears out; to the others one name is one model, and the shortest and longest runs are all the clock."""
 BEARING_OUT: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/5", *ON_WEIGHTS})
 """Those that count a claim for no more than its clock bears out, hold the guarded metric against its clock too, and
 hold a run against no frontier that is below one known before; the others take the subject's and the round's word."""
@@ -273,7 +274,7 @@ class Rule:
 
     @property
     def weighs(self) -> bool:
-        """Whether a run is held against what was measured on its own weights alone."""
+        """Whether a run is held against what was measured on its own weights alone, and by every pair of lengths."""
         return self.arithmetic in ON_WEIGHTS
 
     @property

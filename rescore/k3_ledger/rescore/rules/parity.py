@@ -34,14 +34,14 @@ def check_correctness(rule: Correctness, parity: Parity | None) -> Gate:
         text
         for wrong, text in (
             (top1 < rule.top1, f"top1 {format_exact(top1)} is below {format_exact(rule.top1)}"),
-            (kl > rule.kl, f"kl {_nats(kl)} is above {format_exact(rule.kl)}"),
+            (kl > rule.kl, f"kl {_nats(kl, rule.kl)} is above {format_exact(rule.kl)}"),
         )
         if wrong
     ]
     if failed:
         return Gate("correctness", Outcome.FAIL, "diverged", " and ".join(failed), steps)
     if kl > rule.kl_soft:
-        detail = f"kl {_nats(kl)} is above the soft bar {format_exact(rule.kl_soft)}"
+        detail = f"kl {_nats(kl, rule.kl_soft)} is above the soft bar {format_exact(rule.kl_soft)}"
         return Gate("correctness", Outcome.PASS, "soft-bar", detail, steps, warning=True)
     return Gate("correctness", Outcome.PASS, steps=steps)
 
@@ -79,12 +79,16 @@ def check_ratchet(rule: Ratchet, parity: Parity | None, frontier: Parity | None)
     """
     mine_at, main_at = _graded(parity), _graded(frontier)
     if not mine_at or not main_at:
-        whose = "the frontier of its round" if mine_at else "the run"
-        return Gate("ratchet", Outcome.NOT_CHECKED, "no-evidence", f"{whose} records no depths")
+        return Gate("ratchet", Outcome.NOT_CHECKED, "no-evidence", _why_nothing(mine_at, frontier))
+    assert parity is not None
+    assert frontier is not None
+    if parity.ground and frontier.ground and parity.ground != frontier.ground:
+        detail = f"graded against {parity.ground}, the frontier of its round against {frontier.ground}"
+        return Gate("ratchet", Outcome.NOT_CHECKED, "other-ground", detail)
     if not mine_at.keys() <= main_at.keys():
         return Gate("ratchet", Outcome.NOT_CHECKED, "other-depths", "the frontier was graded at other depths")
     pairs = [(depth, main_at[tokens]) for tokens, depth in mine_at.items()]
-    source = frontier.source if frontier else ""
+    source = frontier.source
     material = [(mine, main) for mine, main in pairs if mine.kl >= rule.floor]
     said_by = (Step("frontier_kl_source", source),) if source else ()
     blocked = [pair for pair in material if pair[0].kl > rule.block * pair[1].kl and pair[0].kl >= rule.block_from]
@@ -103,6 +107,14 @@ def check_ratchet(rule: Ratchet, parity: Parity | None, frontier: Parity | None)
     return Gate("ratchet", Outcome.PASS, "drifted", detail, steps, warning=True)
 
 
+def _why_nothing(mine_at: object, frontier: Parity | None) -> str:
+    if not mine_at:
+        return "the run records no depths"
+    if frontier is None:
+        return "no frontier run of this metric and build in its round was graded"
+    return "the frontier of its round records no depths"
+
+
 def _times(pair: tuple[Depth, Depth]) -> tuple[bool, Fraction]:
     """How many times as far a depth diverges, in an order where from nothing to something is the most."""
     mine, main = pair
@@ -118,8 +130,10 @@ def _graded(parity: Parity | None) -> dict[int, Depth]:
     return {depth.tokens: depth for depth in parity.depths}
 
 
-def _nats(value: Fraction) -> str:
-    return format_rounded(value, 9)
+def _nats(value: Fraction, bar: Fraction) -> str:
+    """A divergence above a bar: rounded, unless it would then not be above it."""
+    rounded = format_rounded(value, 9)
+    return rounded if Fraction(rounded) > bar else format_exact(value)
 
 
 def _listed(tokens: Iterable[int]) -> str:

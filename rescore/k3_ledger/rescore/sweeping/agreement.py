@@ -69,27 +69,38 @@ class Ratchet:
         """Ready to hold runs against a frontier build's."""
         if isinstance(agreement, Parity):
             bounds = {depth.tokens: self.block * depth.kl for depth in agreement.depths}
-            return Beside((), (), self.block, self.least, {at: upper_text(kl) or kl for at, kl in bounds.items()})
-        return self.beside_text(agreement.depths, agreement.kls.split(" "))
+            texts = {at: upper_text(kl) or kl for at, kl in bounds.items()}
+            return Beside((), (), self.block, self.least, texts, ground=agreement.ground)
+        return self.beside_text(agreement.depths, agreement.kls.split(" "), agreement.ground)
 
-    def beside_text(self, depths: Sequence[int], kls: Sequence[str]) -> Beside:
+    def beside_text(self, depths: Sequence[int], kls: Sequence[str], ground: str) -> Beside:
         """Likewise, of divergences as they are recorded."""
-        return Beside(depths, kls, self.block, self.least, {})
+        return Beside(depths, kls, self.block, self.least, {}, ground=ground)
 
 
 class Beside:
     """The most that each depth may diverge beside a round's frontier build, worked out where it is asked for."""
 
     def __init__(
-        self, depths: Sequence[int], kls: Sequence[str], block: Fraction, least: str, bounds: dict[int, str | Fraction]
+        self,
+        depths: Sequence[int],
+        kls: Sequence[str],
+        block: Fraction,
+        least: str,
+        bounds: dict[int, str | Fraction],
+        *,
+        ground: str | None,
     ) -> None:
+        self._ground = ground
         self._depths, self._kls, self._block, self._least, self._bounds = depths, kls, block, least, bounds
         self._texts: list[str] | None = None
         # Text that begins with 0 sorts like its number, and whoever diverges no more is below every multiple.
         self._never_less = block >= 1 and max(kls, default="1") < "1"
 
-    def check(self, depths: Sequence[int], kls: Sequence[str]) -> bool | None:
-        """Whether no depth that is looked at diverges too much; None where it was graded at other depths."""
+    def check(self, depths: Sequence[int], kls: Sequence[str], ground: str) -> bool | None:
+        """Whether no depth that is looked at diverges too much; None where it was graded on another ground or depth."""
+        if ground != self._ground:
+            return None
         if depths == self._depths:
             if self._never_less and all(map(le, kls, self._kls)):
                 return True

@@ -49,6 +49,13 @@ class Reference(msgspec.Struct, gc=False):
     """Whose code the reference is."""
 
     independent: bool
+    name: str
+
+
+class Subject(msgspec.Struct, gc=False):
+    """Which program was measured."""
+
+    name: str
 
 
 class Graded(msgspec.Struct, gc=False):
@@ -58,6 +65,7 @@ class Graded(msgspec.Struct, gc=False):
     path: str
     processing: str
     reference: Reference
+    vocabulary: int
 
 
 class Model(msgspec.Struct, gc=False):
@@ -88,6 +96,7 @@ class Body(msgspec.Struct, gc=False):
     parity: Graded | None = None
     role: str | None = None
     round: str | None = None
+    subject: Subject | None = None
     timing: list[Series] | None = None
 
 

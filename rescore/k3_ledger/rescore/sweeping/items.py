@@ -32,6 +32,7 @@ class Scored(msgspec.Struct, gc=False, frozen=True, array_like=True, tag="scored
         ratchet: the ratchet, where ``kls`` is empty: None when there is no evidence.
         depths: what agreement was graded at, where the ratchet is still to be asked.
         kls: divergence at each of them, with spaces between; empty when the ratchet has nothing more to be asked.
+        ground: what they were graded on, likewise.
         guarded: claim of the guarded metric, as ``speed``; None when there is none.
         counted: how much of that counts.
         guard_clock: what its clock says of it, where the rule asks: None when there is no evidence.
@@ -48,6 +49,7 @@ class Scored(msgspec.Struct, gc=False, frozen=True, array_like=True, tag="scored
     ratchet: bool | None
     depths: Depths
     kls: str
+    ground: str
     guarded: int | None
     counted: int | None
     guard_clock: bool | None
@@ -67,6 +69,7 @@ class Agreement(msgspec.Struct, gc=False, frozen=True, array_like=True):
     independent: bool
     depths: Depths
     kls: str
+    ground: str
     agree: tuple[int, ...]
     rows: tuple[int, ...]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from k3_ledger.rescore.native import is_independent, read_ground
 from k3_ledger.rescore.replay import HOUSE, HOUSE_CLOCK
 from k3_ledger.rescore.rules.parameters import BY_MIDDLE, GRADING
 from k3_ledger.rescore.slots import ABSENT, Track
@@ -73,13 +74,14 @@ class Preparer:
         """Begin with a chunk."""
         return Preparing(self)
 
-    def gates(self, timing: Timing, parity: Graded | None, *, agrees: bool) -> bool | None:
+    def gates(self, timing: Timing, parity: Graded | None, *, agrees: bool, subject: str) -> bool | None:
         """All gates that need neither a pin nor a round, in one word.
 
         Args:
             timing: of the scored metric.
             parity: None when no rows count.
             agrees: False when the bars on agreement refuse it.
+            subject: name of the measured program.
         """
         if not agrees:
             return False
@@ -88,7 +90,7 @@ class Preparer:
         if sampling is not None:
             if timing.samples < sampling.repetitions or (sampling.filled and not timing.filled):
                 return False
-            if sampling.independent and parity is not None and not parity.reference.independent:
+            if sampling.independent and parity is not None and not is_independent(parity.reference, subject):
                 return False
         if self.clock is not None:
             clock = self.clock.check(timing)
@@ -157,7 +159,7 @@ class Preparing:
                 return ~offset
         correct: bool | None = None
         ratchet: bool | None = None
-        agrees, known = True, True
+        agrees, known, ground = True, True, ""
         depths: list[int] = []
         kls: list[str] = []
         parity = body.parity
@@ -166,7 +168,8 @@ class Preparing:
         if parity is not None:
             correct, suite = preparer.bars.check(parity, depths, kls)
             agrees = correct and suite
-            known, ratchet = self._hold(body.round, self._builds[place], depths, kls)
+            ground = read_ground(parity.reference.name, parity.vocabulary)
+            known, ratchet = self._hold(body.round, self._builds[place], depths, kls, ground)
         return Scored(
             offset,
             preparer.alone if len(groups) == 1 else tuple([metric for metric, _ in groups]),
@@ -175,21 +178,24 @@ class Preparing:
             body.round,
             timing.speed if preparer.clock is None else preparer.clock.count(timing),
             correct,
-            preparer.gates(timing, parity, agrees=agrees),
+            preparer.gates(timing, parity, agrees=agrees, subject=body.subject.name if body.subject else ""),
             ratchet,
             () if known else tuple(depths),
             "" if known else " ".join(kls),
+            "" if known else ground,
             guarded,
             counted,
             guard_clock,
         )
 
-    def _hold(self, name: str | None, build: Build, depths: list[int], kls: list[str]) -> tuple[bool, bool | None]:
+    def _hold(
+        self, name: str | None, build: Build, depths: list[int], kls: list[str], ground: str
+    ) -> tuple[bool, bool | None]:
         """(whether the ratchet has no more to be asked, what it says then)."""
         if name is None or self._preparer.ratchet is None:
             return True, None
         beside = self._rounds.get(name, {}).get(build)
-        return (False, None) if beside is None else (True, beside.check(depths, kls))
+        return (False, None) if beside is None else (True, beside.check(depths, kls, ground))
 
     def _read_standing(self, offset: int, body: Body) -> Standing | int:
         """What later runs are held against of a run that is no candidate: an item of :class:`Prepared`."""
@@ -211,11 +217,13 @@ class Preparing:
         if parity is not None and parity.processing == "raw":
             rows = parity.depths
             depths, kls = tuple([row.depth for row in rows]), [row.kl_max for row in rows]
+            ground = read_ground(parity.reference.name, parity.vocabulary)
             agreement = Agreement(
                 parity.path,
                 parity.reference.independent,
                 depths,
                 " ".join(kls),
+                ground,
                 tuple([row.top1_agree for row in rows]),
                 tuple([row.rows for row in rows]),
             )
@@ -223,7 +231,7 @@ class Preparing:
             if body.role == "frontier" and body.round is not None and self._preparer.by_round and ratchet:
                 scored = self._preparer.scope
                 if any((metric, context) == scored for metric, context, _ in speeds):
-                    beside = ratchet.beside_text(list(depths), kls)
+                    beside = ratchet.beside_text(list(depths), kls, ground)
                     self._rounds.setdefault(body.round, {})[self._builds[place]] = beside
         return Standing(offset, body.role or "", place, body.round, tuple(speeds), agreement)
 

@@ -201,4 +201,5 @@ def _parity(kept: Agreement, weights: str) -> Parity:
         kept.path,  # type: ignore[arg-type]
         independent=kept.independent,
         weights=digest_of(weights),
+        ground=kept.ground,
     )

@@ -324,7 +324,7 @@ class Settling:
             return None
         if self._beside is None or self._beside[0] is not agreement:
             self._beside = agreement, self._ratchet.beside(agreement)
-        return self._beside[1].check(item.depths, item.kls.split(" "))
+        return self._beside[1].check(item.depths, item.kls.split(" "), item.ground)
 
     def _figures(self, lane: _Lane, name: str | None, round_: Round) -> _Figures | None:
         """Frontier, reference, pin of the guard and newest measurement of the guarded metric, as they are known now.

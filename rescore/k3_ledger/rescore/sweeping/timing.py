@@ -87,7 +87,7 @@ def read_speed(series: list[Series]) -> int | None:
 
 
 def read_timing(series: list[Series], *, middle: bool) -> Timing | None:
-    """Read the series of the scored metric; None where :func:`read_speed` says so.
+    """Read the series of a metric; None where :func:`read_speed` says so, and of a clock of more than two lengths.
 
     Args:
         series: all that counts of one metric.
@@ -115,7 +115,7 @@ def read_timing(series: list[Series], *, middle: bool) -> Timing | None:
                         return None
                     count = sample.count
                 own.append(sample.duration_ns)
-    if not own:
+    if not own or len(by_length) > 2:
         return None
     return _timing(median_rate(count, own), len(own), by_length, filled=filled, middle=middle)
 
