@@ -149,7 +149,7 @@ def test_a_proof_that_leads_to_an_older_head_has_its_tighter_bound() -> None:
     revoked.add("key", key_body(RUNNER, "runner", "revoke"), ROOT)
     source = MemorySource(revoked.data, checkpoint=HEAD, kept=kept)
     assert check_proof(format_proof(prove_entry(source, 5, head_size=SIZE)), "p", policy(1, W1)).exit_code == 0
-    for index, size, code in ((5, SIZE - 1, Code.NO_SUCH_HEAD), (SIZE, SIZE, Code.NOT_CHECKPOINTED)):
+    for index, size, code in ((5, SIZE - 1, Code.NO_SUCH_HEAD), (SIZE, SIZE, Code.NO_SUCH_HEAD)):
         with pytest.raises(ProofError) as caught:
             prove_entry(source, index, head_size=size)
         assert caught.value.code is code
