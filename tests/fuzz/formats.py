@@ -253,10 +253,11 @@ def proof_seeds() -> Iterator[bytes]:
     yield format_proof(_proof())
 
 
-def _proof() -> Any:
+def _proof(subject: int | None = None) -> Any:
     lines = [line[:-1] for line in ledger().lines]
-    chosen = dict(enumerate(lines[:4])) | {len(lines) - 1: lines[-1]}
-    return build_proof(len(lines) - 1, chosen, map(leaf_hash, lines), sign_head(ledger().lines))
+    subject = len(lines) - 1 if subject is None else subject
+    chosen = dict(enumerate(lines[:4])) | {subject: lines[subject]}
+    return build_proof(subject, chosen, map(leaf_hash, lines), sign_head(ledger().lines))
 
 
 def read_tlog_proof(data: bytes) -> None:
@@ -359,7 +360,7 @@ def consistency_file_seeds() -> Iterator[bytes]:
     lines = [line[:-1] for line in ledger().lines]
     leaves = [leaf_hash(line) for line in lines]
     hashes = consistency_hashes(2, len(lines), leaves)
-    yield format_consistency(ConsistencyFile(sign_head(ledger().lines[:2]), hashes, _proof()))
+    yield format_consistency(ConsistencyFile(sign_head(ledger().lines[:2]), hashes, _proof(0)))
 
 
 def read_request(data: bytes) -> None:
