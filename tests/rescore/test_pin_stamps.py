@@ -89,6 +89,19 @@ def test_a_file_that_states_another_time_than_its_receipt_is_an_error() -> None:
     assert [one.code for one in errors(builder, replace(file, commit=OTHER))] == [Code.PIN_STAMP]
 
 
+def test_a_time_is_that_of_its_receipt_to_the_second() -> None:
+    """Imported runs state fractions of a second, and a raised pin is written in whole ones."""
+    builder, _ = pinned(built(MINE), None)
+    material = gather(verified(builder))
+    (entry,) = material.pin_entries
+    (at,) = {item.time for item in material.measurements}
+    measured = [replace(item, time=at.replace(microsecond=250_000)) for item in material.measurements]
+    file = replace(entry, entry=False, identity=None, time=at)
+    assert reconcile_lock([file], measured).errors == ()
+    (found,) = reconcile_lock([replace(file, time=at - timedelta(seconds=1))], measured).errors
+    assert found.code is Code.PIN_STAMP
+
+
 def test_what_is_raised_carries_the_stamp_of_what_it_is_raised_to() -> None:
     builder, _ = pinned(built(MINE), MINE)
     newer = built(OTHER)

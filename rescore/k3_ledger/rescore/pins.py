@@ -227,7 +227,8 @@ def lowered_finding(pin: PinRecord, higher: PinRecord) -> Finding:
 def stamp_finding(pin: PinRecord, *, commit: str | None, time: datetime | None) -> Finding | None:
     """What is to be said of a pin whose commit or time is not that of the receipt it names; None where they agree.
 
-    A receipt that names no commit contradicts none, and an entry's own time says when it was pinned.
+    A receipt that names no commit contradicts none, and an entry's own time says when it was pinned. Times are compared
+    in whole seconds, as :func:`~k3_ledger.rescore.rewriting.rewrite_pins` writes them.
 
     Args:
         pin: the pin.
@@ -237,10 +238,11 @@ def stamp_finding(pin: PinRecord, *, commit: str | None, time: datetime | None) 
     if pin.commit and commit and not commit.startswith(pin.commit):
         message = f"{pin.slot}: pinned as commit {pin.commit[:12]}, its receipt measured {commit[:12]}"
         return Finding(Code.PIN_STAMP, message, pin.position, commit, pin.commit)
-    if not pin.entry and pin.time and time and pin.time != time:
+    if not pin.entry and pin.time and time:
         there, here = (format_time(int(moment.timestamp())) for moment in (time, pin.time))
-        message = f"{pin.slot}: pinned as of {here}, its receipt is of {there}"
-        return Finding(Code.PIN_STAMP, message, pin.position, there, here)
+        if there != here:
+            message = f"{pin.slot}: pinned as of {here}, its receipt is of {there}"
+            return Finding(Code.PIN_STAMP, message, pin.position, there, here)
     return None
 
 
