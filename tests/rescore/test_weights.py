@@ -399,6 +399,25 @@ def test_a_pin_of_what_was_measured_long_ago_is_swept_once_more() -> None:
         take_back(builder, builder.add("run", of(LIGHT), RUNNER))  # which is known only at the end
 
 
+def test_a_chunk_is_searched_once_for_the_sources_of_all_its_pins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search for each of them would read the chunk as often as there are pins in it."""
+    builder, _ = house_ledger()
+    for number in range(4):
+        body = of(HEAVY, 51.0 + number, 450.0, role="frontier", round_=f"round-{number}")
+        source = builder.add("run", body, RUNNER)
+        builder.add("pin", pin_body(f"frontier:{DECODE}", f"{51 + number}", source), JUDGE)
+    expected, searches = same(builder, SIXTH), []
+
+    def watched(*arguments: Any) -> dict[str, str | None]:
+        searches.append(arguments)
+        return find_weights(*arguments)
+
+    monkeypatch.setattr("k3_ledger.rescore.sweeping.settle.find_weights", watched)
+    monkeypatch.setattr("k3_ledger.rescore.sweep.weigh_sources", None)  # nor is the whole log searched
+    assert sweep(verified(builder), SIXTH) == expected
+    assert len(searches) == 1
+
+
 def test_what_only_the_explaining_path_reads_is_of_its_weights_too() -> None:
     """Its claim is over repetitions of two lengths."""
     odd = of(LIGHT, 50.0, role="frontier", round_=None)

@@ -22,7 +22,7 @@ from k3_ledger.rescore.sweeping.grading import NOT_SCORABLE, Grading
 from k3_ledger.rescore.sweeping.items import Scored, Standing, Unscored
 from k3_ledger.rescore.sweeping.numbers import SCALE
 from k3_ledger.rescore.sweeping.rounds import NO_ROUND, Rounds, digest_of
-from k3_ledger.rescore.sweeping.sources import UnweighedError, find_weights
+from k3_ledger.rescore.sweeping.sources import UnweighedError, find_weights, named_sources
 from k3_ledger.verify.log import entries_of, read_entry
 
 if TYPE_CHECKING:
@@ -118,6 +118,7 @@ class Settling:
         self._gathering.keeps = frozenset()
         self._gathering.material.weights |= weights or {}
         self._searches = rule.weighs and weights is None
+        self._searched = False
         self._judge = Judge(rule, "own")
         self._before: dict[bytes, str] = {}
         self._unknown: set[bytes] = set()
@@ -169,7 +170,7 @@ class Settling:
             ForgottenError: it says something of a round that is no longer kept.
             UnweighedError: it pins what was measured long ago.
         """
-        self._previous = self._chunk if self._searches else b""
+        self._previous, self._searched = self._chunk if self._searches else b"", False
         self._chunk, self._first, self._entries, self._places = chunk, first, [], prepared.places
         self._files.update([place[3] for place in prepared.places])
         self.judged_before = self.judged_before or prepared.judged
@@ -215,8 +216,10 @@ class Settling:
         """Find out which weights the source of a pin measured."""
         weights = self._gathering.material.weights
         if self._searches and source not in weights:
-            before = self._first - self._previous.count(b"\n")
-            weights |= find_weights(((before, self._previous), (self._first, self._chunk)), {source}, self.disowned)
+            if not self._searched:  # one search for all pins of the chunk: each would cost as much
+                self._searched = True
+                before, wanted = self._first - self._previous.count(b"\n"), named_sources(self._chunk)
+                weights |= find_weights(((before, self._previous), (self._first, self._chunk)), wanted, self.disowned)
             if source not in weights:
                 raise UnweighedError(source)
         self._files.add(weights.get(source) or ABSENT)

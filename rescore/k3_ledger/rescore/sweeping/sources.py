@@ -25,6 +25,12 @@ class UnweighedError(Exception):
 
 
 _PREVIOUS: Final = re.compile(rb'"prev":"([0-9a-f]{64})"')
+_SOURCE: Final = re.compile(rb'"source":"([0-9a-f]{64})"')
+
+
+def named_sources(chunk: bytes) -> set[str]:
+    """Identities that the pins of a chunk name as their sources, and perhaps what only looks like one."""
+    return {identity.decode() for identity in _SOURCE.findall(chunk)}
 
 
 def find_weights(
@@ -40,13 +46,15 @@ def find_weights(
     found: dict[str, str | None] = {}
     last = b""
     for first, chunk in chunks:
+        counted, lines = 0, 0
         for match in _PREVIOUS.finditer(chunk):
             identity = match[1].decode()
             if identity in wanted:
                 line = chunk.rfind(b"\n", 0, match.start()) + 1
                 start = chunk.rfind(b"\n", 0, max(line - 1, 0)) + 1
                 data = entries_of(chunk[start:line] if line else last)
-                index = first + chunk.count(b"\n", 0, line) - 1
+                counted, lines = line, lines + chunk.count(b"\n", counted, line)
+                index = first + lines - 1
                 # What looks like the name of a field may stand in a text.
                 if data and sha256(data[0]).hexdigest() == identity and index not in disowned:
                     entry = read_entry(index, data[0]).entry
