@@ -110,9 +110,17 @@ class _Html(HTMLParser):
         super().__init__()
         self.open: list[str] = []
 
+    @property
+    def hides(self) -> bool:
+        """Whether what follows is inside of an element, or of a tag or a comment that has not ended yet."""
+        return bool(self.open) or "<" in self.rawdata
+
     def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - the base class's
         if tag not in _VOID:
             self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: object) -> None:
+        self.handle_starttag(tag, attrs)  # browsers close no element at such a slash
 
     def handle_endtag(self, tag: str) -> None:
         if tag in self.open:
@@ -146,7 +154,7 @@ def _shown(tokens: Sequence[Token], html: _Html) -> list[str]:
             struck += 1 if token.type == "s_open" else -1
         elif token.type in {"softbreak", "hardbreak"}:
             parts.append(" ")
-        elif token.type in {"text", "code_inline"} and not html.open and not struck:
+        elif token.type in {"text", "code_inline"} and not html.hides and not struck:
             parts.append(token.content)
     return "".join(parts).split()
 
