@@ -14,6 +14,7 @@ from k3_ledger.rescore.exact import quantize
 from k3_ledger.rescore.inputs import Figure
 from k3_ledger.rescore.lint.findings import Fault
 from k3_ledger.rescore.lint.rule import lint
+from k3_ledger.rescore.rules.registry import find_rule
 from k3_ledger.rescore.rules.score import apply_arithmetic
 from k3_ledger.rescore.rules.tiers import grade
 from k3_ledger.rescore.rules.verdict import Verdict
@@ -143,3 +144,16 @@ def test_a_speed_that_earns_by_rounding_was_reported(
         assert result is not None
         assert reported or result.tier == "none"
     assert bool(reported) == (frontier < F(1, 10**places) / (2 * least))
+
+
+@pytest.mark.parametrize(
+    ("tiers", "fault"),
+    [
+        ({"significance": Fraction(-1)}, Fault.LOSS_IS_CREDITED),
+        ({"steps": (("XL", Fraction(-1)),)}, Fault.CEILING_EXPIRES),
+    ],
+)
+def test_a_bar_that_everything_passes_is_no_bar_to_divide_by(tiers: dict[str, Any], fault: Fault) -> None:
+    """What such a bar leaves of a ceiling is a quotient by zero."""
+    rule = find_rule("v0.2.1")
+    assert fault in {finding.fault for finding in lint(replace(rule, tiers=replace(rule.tiers, **tiers))).findings}

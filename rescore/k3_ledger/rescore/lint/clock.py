@@ -217,13 +217,15 @@ def _ceiling(context: Context) -> Iterator[LintFinding]:
             yield LintFinding(Fault.CEILING_EXPIRES, Reach.LIVE, context.region("frontier"), message)
         return
     bound = context.ceiling(context.metric)
-    if bound is None:
+    if bound is None or needed <= 0:
         return
     # The ceiling holds the claim as it is, the tier the claim as it is rounded: that much may still be significant.
     highest = quantize(bound, context.rule.precision.speed)
     region = context.region("frontier", highest / needed)
     best = context.rule.tiers.steps[0] if context.rule.tiers.steps else None
-    first = "" if best is None else f"; {best[0]} is out of reach from {format_rounded(bound / (1 + best[1]), 2)}"
+    first = ""
+    if best is not None and best[1] > -1:
+        first = f"; {best[0]} is out of reach from {format_rounded(bound / (1 + best[1]), 2)}"
     assert region.first is not None
     message = (
         f"the ceiling is {format_rounded(bound, 2)} tok/s whatever the frontier: "
