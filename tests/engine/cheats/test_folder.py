@@ -6,7 +6,9 @@ Each runs as a real process. A control holds that the same engine without the ta
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,8 @@ from tests.engine.cheats import liars
 from tests.engine.cheats.test_cheats import CERTAIN, TIMED, measure
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from k3_ledger.engine.parity.rows import Rows
     from k3_ledger.engine.runner.session import Session
 
@@ -199,3 +203,32 @@ def test_empty_files_and_folders_count_and_counting_ends_at_the_limit(tmp_path: 
         assert folder.size(1 << 40) >= 101 * 4096
         assert folder.size(1 << 40) < 1 << 24, "a link was followed"
         assert folder.size(5 * 4096) < 10 * 4096
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for temporary files, and nobody's rights: root may look into everything."""
+    place = Path(tempfile.mkdtemp(dir="/tmp"))  # others have no way into that of pytest
+    place.chmod(0o777)
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield place
+    finally:
+        os.seteuid(user)
+        shutil.rmtree(place)
+
+
+@pytest.mark.parametrize("mode", [0, 0o400, 0o500, 0o555])
+def test_folders_that_an_engine_shut_are_counted_and_removed(shared: Path, mode: int) -> None:
+    """Caches of packages are kept without the right to write; an engine may hide what it fills its folder with."""
+    with working_folder() as path, Folder(path) as folder:
+        within = path / "a" / "b" / "c"
+        within.mkdir(parents=True)
+        (within / "big").write_bytes(bytes(1 << 20))
+        for shut in (within, *within.parents[:3]):
+            shut.chmod(mode)
+        assert folder.size(1 << 40) >= 1 << 20
+    assert list(shared.iterdir()) == []

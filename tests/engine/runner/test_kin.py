@@ -33,6 +33,11 @@ def rest():
 """
 WAYS = {
     "itself": "serve(SIZE)",
+    "its second thread, the first having ended": """
+import ctypes, platform, threading
+threading.Thread(target=serve, args=(SIZE,)).start()
+ctypes.CDLL(None).syscall(60 if platform.machine() == "x86_64" else 93, 0)
+""",
     "a child": "os.fork() and rest(); serve(SIZE)",
     "a child in a session of its own": "os.fork() and rest(); os.setsid(); serve(SIZE)",
     "an orphan": "os.fork() and end(); serve(SIZE)",

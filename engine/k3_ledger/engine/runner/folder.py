@@ -23,6 +23,7 @@ MOST_LEVELS: Final = 20_000
 _LEAST: Final = 4096
 """Bytes that an entry counts for at least: empty files and folders fill a disk too."""
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PLACE: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -80,6 +81,8 @@ class Folder:
 
         Whatever is nested is first moved up, one level a turn, so that neither a path nor a stack grows with it.
         """
+        with contextlib.suppress(OSError):
+            self._unlock(".", stat.S_IRWXU)
         for _ in range(MOST_LEVELS):
             removed = [self._remove(name, state) for name, state in list(self._entries("."))]
             if not any(removed):
@@ -91,10 +94,11 @@ class Folder:
             if not stat.S_ISDIR(state.st_mode):
                 os.unlink(name, dir_fd=self._handle)
                 return True
-            os.chmod(name, 0o700, dir_fd=self._handle)
+            self._unlock(name, stat.S_IRWXU)
             for within, inner in list(self._entries(name)):
                 if stat.S_ISDIR(inner.st_mode):
                     up = secrets.token_hex(8)
+                    self._unlock(f"{name}/{within}", stat.S_IRWXU)  # to move a folder is to write to it
                     os.rename(f"{name}/{within}", up, src_dir_fd=self._handle, dst_dir_fd=self._handle)
                 else:
                     os.unlink(f"{name}/{within}", dir_fd=self._handle)
@@ -103,9 +107,20 @@ class Folder:
             return False
         return True
 
+    def _unlock(self, where: str, needed: int) -> None:
+        """Give its owner these rights to a folder, whatever the engine left him; no link is followed."""
+        handle = os.dup(self._handle) if where == "." else os.open(where, _PLACE, dir_fd=self._handle)
+        try:
+            mode = stat.S_IMODE(os.fstat(handle).st_mode)
+            if mode & needed != needed:
+                Path(f"/proc/self/fd/{handle}").chmod(mode | needed)  # its name may be another one's by now
+        finally:
+            os.close(handle)
+
     def _entries(self, where: str) -> Iterator[tuple[str, os.stat_result]]:
-        """What stands in one of its folders; nothing where it cannot be looked into."""
+        """What stands in one of its folders, shut or not; nothing where it cannot be looked into."""
         with contextlib.suppress(OSError):
+            self._unlock(where, stat.S_IRUSR | stat.S_IXUSR)
             handle = os.open(where, _FOLDER, dir_fd=self._handle)
             try:
                 with os.scandir(handle) as found:

@@ -104,18 +104,20 @@ def _processes() -> list[_Process]:
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
-            if fields[0] not in {"Z", "X"}:
+            # One whose first thread has ended looks like one that has, and goes on in its other threads.
+            if fields[0] not in {"Z", "X"} or int(fields[17]) > 1:
                 born = (int(folder.name), int(fields[19]))
                 found.append(_Process(born, int(fields[1]), int(fields[3])))
     return found
 
 
 def _peak(process: int) -> int:
-    """Of one process, in bytes; 0 where it has ended."""
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{process}/status").read_text(errors="replace").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) << 10
+    """Of one process, in bytes, as any of its threads that has not ended says; 0 where all have."""
+    for status in Path(f"/proc/{process}/task").glob("*/status"):
+        with contextlib.suppress(OSError):
+            for line in status.read_text(errors="replace").splitlines():
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) << 10
     return 0
 
 
