@@ -14,14 +14,14 @@ from k3_ledger.schemas.findings import Code
 from k3_ledger.verify.extract import check_extract
 from k3_ledger.verify.log import Options, check_log
 from k3_ledger.verify.policy import TrustPolicy
-from k3_ledger.verify.prove import prove_entry, prove_extension
+from k3_ledger.verify.prove import prove_entry, prove_extension, prove_extensions
 from k3_ledger.verify.source import MemorySource
 from k3_ledger.verify.timestamps import REPLY_TYPE
 from tests.ledgers import JUDGE, LOG, ROOT, RUNNER, Builder, Key, run_body, sign_head, small_ledger
 from tests.verify.test_timestamps import NOON, POLICY, reader, token
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from k3_ledger.verify.report import Report
 
@@ -160,3 +160,32 @@ def test_without_a_policy_timestamps_are_counted() -> None:
     for policy in (None, TrustPolicy(ROOT.public)):
         report = check_extract([("p", proof)], [], source, policy, Options(artifacts=False, read_token=reader))
         assert (report.exit_code, step(report, "timestamps")) == (0, ("not-checked", 0, 0, 1))
+
+
+def test_many_heads_are_proved_in_as_many_passes_as_one() -> None:
+    """A file for each of a thousand kept heads took three passes over the log each."""
+    ledger = small_ledger(40)
+    new = ledger.head()
+    olds = [sign_head(ledger.lines[:size]) for size in range(5, 40)]
+    fork = sign_head([*ledger.lines[:8], ledger.lines[9]])
+    passes = 0
+
+    class Counted(MemorySource):
+        def blocks(self) -> Iterator[bytes]:
+            nonlocal passes
+            passes += 1
+            return super().blocks()
+
+    source = Counted(ledger.data, checkpoint=new)
+    files = prove_extensions(source, [*olds, fork], new)
+    assert passes == 3
+    assert files == {old: prove_extension(source, old, new) for old in olds}
+    assert prove_extensions(MemorySource(b"".join(ledger.lines[:9])), olds, new) == {}
+
+
+def test_a_head_that_rests_on_too_many_entries_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = small_ledger(3)
+    old, new = sign_head(ledger.lines[:OLD]), ledger.head()
+    assert list(prove_extensions(MemorySource(ledger.data), [old], new)) == [old]
+    monkeypatch.setattr("k3_ledger.verify.prove.MAX_ENTRIES", 1)
+    assert prove_extensions(MemorySource(ledger.data), [old], new) == {}

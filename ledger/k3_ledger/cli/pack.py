@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import re
@@ -148,21 +149,18 @@ class _Maker:
         from k3_ledger.ledger.core.pack import consistency_name
         from k3_ledger.schemas.errors import LedgerError
         from k3_ledger.verify.consistency import verify_consistency_file
-        from k3_ledger.verify.prove import prove_extension
+        from k3_ledger.verify.prove import prove_extensions
 
+        sizes = {old: size for _, old in kept if 0 < (size := _size_said(old) or 0) < self.head.size}
+        proved = prove_extensions(self.source, sizes, newest) if sizes else {}
         files: dict[str, bytes] = {}
-        for _, old in kept:
-            size = _size_said(old)
-            if size is None or not 0 < size < self.head.size:
-                continue
-            name = consistency_name(size)
-            try:
-                data = format_consistency(prove_extension(self.source, old, newest))
+        self.unproved = len(sizes)
+        for old, file in proved.items():
+            name, data = consistency_name(sizes[old]), format_consistency(file)
+            with contextlib.suppress(LedgerError):
                 verify_consistency_file(data, name)
-            except LedgerError:
-                self.unproved += 1
-                continue
-            files[name] = data
+                files[name] = data
+                self.unproved -= 1
         return files
 
     def _blobs(self, log: VerifiedLog) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import replace
 from operator import itemgetter
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from k3_ledger.ledger.core.chain import leaf_hash
 from k3_ledger.ledger.core.checkpoint import parse_checkpoint
-from k3_ledger.ledger.core.consistency import ConsistencyFile, consistency_hashes
+from k3_ledger.ledger.core.consistency import ConsistencyFile, consistency_hashes, consistency_nodes
 from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.lines import check_is_ledger
+from k3_ledger.ledger.core.merkle import prove_consistency
 from k3_ledger.ledger.core.note import key_hash, parse_note
 from k3_ledger.ledger.core.proof import MAX_ENTRIES, ProofEntry, ProofFile, build_proof
 from k3_ledger.schemas.decode import decode
@@ -214,19 +216,65 @@ def prove_extension(source: LogSource, old: bytes, new: bytes) -> ConsistencyFil
     hashes_between = consistency_between(source, old_size, new_size, root1=heads[0].root, root2=heads[1].root)
     lines, key_lines, _ = _collect(source, 0)
     key_lines = {index: raw for index, raw in key_lines.items() if index < new_size}
+    lines = _carried(source, lines, key_lines, (old, new))
+    proof = build_proof(0, lines, map(leaf_hash, _lines(source)), new, position=Position(source="checkpoint"))
+    return ConsistencyFile(old, hashes_between, proof)
+
+
+def prove_extensions(source: LogSource, olds: Iterable[bytes], new: bytes) -> dict[bytes, ConsistencyFile]:
+    """As :func:`prove_extension` for many older heads of one newer.
+
+    However many there are, this costs two passes over the log, and one more for each set of key entries that they rest
+    on. A head that the log does not have, or that rests on too many entries, is not among the files, which are found by
+    the older note.
+
+    Raises:
+        MalformedError: a line that is needed, or a head, cannot be read.
+        StoreError: the source cannot be read.
+        ValueError: an older head is empty, or larger than the newer.
+    """
+    target = parse_checkpoint(parse_note(new).text)
+    heads = {old: parse_checkpoint(parse_note(old).text) for old in olds}
+    sizes = {head.size for head in heads.values()}
+    _, roots, nodes = consistency_nodes(sizes, target.size, map(leaf_hash, _lines(source)))
+    lines, key_lines, _ = _collect(source, 0)
+    key_lines = {index: raw for index, raw in key_lines.items() if index < target.size}
+    proofs: dict[frozenset[int], ProofFile] = {}
+    files: dict[bytes, ConsistencyFile] = {}
+    for old, head in heads.items():
+        if (roots.get(head.size), roots.get(target.size)) != (head.root, target.root):
+            continue
+        with contextlib.suppress(ProofError):
+            carried = _carried(source, lines, key_lines, (old, new))
+            which = frozenset(carried)
+            if which not in proofs:
+                leaves = map(leaf_hash, _lines(source))
+                proofs[which] = build_proof(0, carried, leaves, new, position=Position(source="checkpoint"))
+            between = prove_consistency(head.size, target.size, lambda level, index: nodes[level, index])
+            files[old] = ConsistencyFile(old, tuple(between), proofs[which])
+    return files
+
+
+def _carried(
+    source: LogSource, lines: dict[int, bytes], key_lines: dict[int, bytes], notes: tuple[bytes, bytes]
+) -> dict[int, bytes]:
+    """Genesis, which is in ``lines``, and the root actions that the consistency file of two heads has to carry.
+
+    Raises:
+        ProofError: there are too many of them (``PROOF_TOO_LARGE``).
+    """
     if _has_thresholds(key_lines):
-        lines |= key_lines
+        lines = lines | key_lines
     else:
-        hashes = {sig.key_hash for note in (old, new) for sig in parse_note(note).sigs}
-        lines |= _enrolments(lines[0], lines[0], key_lines, hashes)
+        hashes = {sig.key_hash for note in notes for sig in parse_note(note).sigs}
+        lines = lines | _enrolments(lines[0], lines[0], key_lines, hashes)
     if len(lines) > MAX_ENTRIES:
         raise ProofError(
             Code.PROOF_TOO_LARGE,
             f"the heads rest on {len(lines)} entries, and a proof file holds {MAX_ENTRIES}",
             position=Position(source=source.name),
         )
-    proof = build_proof(0, lines, map(leaf_hash, _lines(source)), new, position=Position(source="checkpoint"))
-    return ConsistencyFile(old, hashes_between, proof)
+    return lines
 
 
 def consistency_between(

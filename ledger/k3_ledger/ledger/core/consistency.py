@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -28,9 +29,10 @@ from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import NOWHERE, Position
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from k3_ledger.ledger.core.checkpoint import Checkpoint
+    from k3_ledger.ledger.core.merkle import Node
 
 SCHEMA: Final = "k3-ledger/consistency/1"
 LIMITS: Final = canonical.Limits(
@@ -80,17 +82,7 @@ def consistency_hashes(
         ProofError: there are too few leaves (``CHECKPOINT_AHEAD``), or they have other roots (``CHECKPOINT_ROOT``).
         ValueError: not ``1 <= size1 <= size2``.
     """
-    wanted = needed_nodes(lambda node: prove_consistency(size1, size2, node))
-    covered, found, roots = CompactRange(), {}, {}
-
-    def visit(level: int, index: int, digest: bytes) -> None:
-        if (level, index) in wanted:
-            found[level, index] = digest
-
-    for leaf in islice(leaves, size2):
-        covered.append(leaf, visit)
-        if covered.end in (size1, size2):
-            roots[covered.end] = covered.root()
+    covered, roots, found = consistency_nodes((size1,), size2, leaves)
     for size, root in ((size1, root1), (size2, root2)):
         if size not in roots:
             raise ProofError(
@@ -107,6 +99,35 @@ def consistency_hashes(
                 found=roots[size].hex(),
             )
     return tuple(prove_consistency(size1, size2, lambda level, index: found[level, index]))
+
+
+def consistency_nodes(
+    sizes: Collection[int], size2: int, leaves: Iterable[bytes]
+) -> tuple[CompactRange, dict[int, bytes], dict[Node, bytes]]:
+    """What the proofs from several older sizes of a log to one newer are made of. Reads the leaf hashes once.
+
+    Returns:
+        The compact range over the leaves that were there, the roots of those sizes and of ``size2`` as far as these
+        reach, and the nodes.
+
+    Raises:
+        ValueError: not ``1 <= size <= size2`` for each of them.
+    """
+    wanted = {node for size in sizes for node in needed_nodes(partial(prove_consistency, size, size2))}
+    ends = {*sizes, size2}
+    covered = CompactRange()
+    roots: dict[int, bytes] = {}
+    found: dict[Node, bytes] = {}
+
+    def visit(level: int, index: int, digest: bytes) -> None:
+        if (level, index) in wanted:
+            found[level, index] = digest
+
+    for leaf in islice(leaves, size2):
+        covered.append(leaf, visit)
+        if covered.end in ends:
+            roots[covered.end] = covered.root()
+    return covered, roots, found
 
 
 def check_heads(file: ConsistencyFile, old: Checkpoint, new: Checkpoint, *, position: Position = NOWHERE) -> None:
