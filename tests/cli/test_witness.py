@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from click.testing import Result
 
     from k3_ledger.ledger.writer.store import Ledger
+    from k3_ledger.verify.source import LogSource
 
 NAME = "witness.example/w1"
 
@@ -329,6 +330,25 @@ def test_a_witness_that_lost_its_memory_of_a_log_never_starts_over(tmp_path: Pat
     assert sign(tmp_path, cosigned.root).exit_code == 0
     again = add_log(tmp_path, "--from", cosigned.root)
     assert (again.exit_code, "has a memory of" in again.stderr) == (2, True)
+
+
+def test_who_cosigns_meanwhile_is_no_loss_of_memory(
+    tmp_path: Path, cosigned: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A served witness cosigns the same head while another command of it reads the ledger."""
+    import k3_ledger.cli.witness as commands
+
+    append_notes(cosigned, "three")
+    checkpoint(cosigned)
+    read = commands._notes
+
+    def late(log: LogSource) -> list[bytes]:
+        monkeypatch.setattr(commands, "_notes", read)
+        assert sign(tmp_path, cosigned.root, "--keep").exit_code == 0
+        return read(log)
+
+    monkeypatch.setattr(commands, "_notes", late)
+    assert sign(tmp_path, cosigned.root).exit_code == 0
 
 
 def test_a_witness_made_anew_learns_from_a_ledger_what_it_has_signed(tmp_path: Path, cosigned: Ledger) -> None:

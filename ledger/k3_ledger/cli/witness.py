@@ -405,8 +405,9 @@ def _request(source: str, cache: Path | None, witness: CosigningWitness) -> AddC
     with opened_ledger(source, cache) as log:
         note = _checkpoint(log)
         head = parse_checkpoint(parse_note(note).text)
+        notes = _notes(log)  # first: whoever cosigns meanwhile remembers it before anybody gets to see it
         remembered = witness.state.log(head.origin)
-        witness.check_remembered(remembered, _notes(log))
+        witness.check_remembered(remembered, notes)
         old = remembered.head.size
         proof = consistency_between(log, old, head.size) if 0 < old < head.size else ()
     return AddCheckpoint(old, proof, note)
