@@ -37,8 +37,8 @@ ELSEWHERE = {
     ("tiles", "--out"): "a folder: its tests are below",
     ("claims check", "--proofs"): "a folder: its tests are below",
     ("model synth", "OUT"): "needs the engine: tests/engine",
-    ("run", "--out"): "makes a new folder",
-    ("bundle from", "--out"): "makes a new folder",
+    ("run", "--out"): "makes a new folder: its test is below",
+    ("bundle from", "--out"): "makes a new folder: its test is below",
 }
 WRITTEN = {"out", "picture", "propose", "proofs"}
 PICTURE = ("frontier", "--picture")
@@ -253,6 +253,20 @@ def test_no_proof_of_a_claim_takes_such_a_place(run):
         ), done
         assert everything() == before
     assert run("claims", "check", "claims.toml", "-a", "ledger", "--proofs", "proofs").code == 1
+
+
+def test_no_measurement_makes_its_folder_in_a_place_of_a_ledger(run):
+    told = ("--node", "node", "--ran", "vllm bench latency", "--warmup", "1")
+    Path("result.json").write_text("{}")
+    Path("dangling").symlink_to("nowhere")
+    for words in (("run",), ("bundle", "from", "vllm", "result.json", *told)):
+        for place in ("ledger/timestamps", "ledger/blobs/sha256/new", "mirror/tile/x", "dangling"):
+            before = everything()
+            done = run(*words, "--out", place)
+            said = " ".join(done.err.replace("│", " ").split())
+            assert (done.code, "is a place of the ledger in" in said or "exists already" in said) == (2, True), done
+            assert everything() == before
+            assert not Path(place).exists()
 
 
 def test_every_option_that_names_a_file_to_write_is_here():

@@ -8,8 +8,9 @@ import socket
 import stat
 
 import pytest
+import typer
 
-from k3_ledger.cli.files import replace_file
+from k3_ledger.cli.files import check_vacant, replace_file
 from k3_ledger.schemas.errors import StoreError
 
 WRITING: dict[str, tuple[str, ...]] = {
@@ -92,6 +93,30 @@ def test_only_regular_files_are_ever_replaced(run, signed, tmp_path, name, linke
             assert (there.lstat().st_ino, there.lstat().st_mode) == (before.st_ino, before.st_mode)
             assert sorted(path.name for path in tmp_path.iterdir()) == names
         target.rename(tmp_path / f"{kind} that was tried")
+
+
+@pytest.mark.parametrize("name", WRITING)
+def test_a_descriptor_is_no_place_for_a_file_whatever_is_open_there(run, signed, tmp_path, name) -> None:
+    """``-o /dev/stdout --replace > file`` by root took ``/dev/stdout`` away from everybody."""
+    target, kept = tmp_path / WRITING[name][-1], tmp_path / "kept"
+    kept.write_bytes(b"mine")
+    with kept.open() as opened:
+        (tmp_path / "stdout").symlink_to(f"/proc/self/fd/{opened.fileno()}")
+        target.symlink_to("stdout")
+        for asked in ((), ("--replace",)):
+            done = run(*WRITING[name], *asked)
+            assert (done.code, done.out) == (2, "")
+            assert f"{target.name} is no regular file" in " ".join(done.err.split())
+            assert target.is_symlink()
+            assert (tmp_path / "stdout").is_symlink()
+    assert kept.read_bytes() == b"mine"
+
+
+def test_links_in_a_circle_lead_to_no_descriptor(tmp_path) -> None:
+    (tmp_path / "made").symlink_to("made")
+    check_vacant(tmp_path / "made", replace=True)
+    with pytest.raises(typer.BadParameter, match="exists already"):
+        check_vacant(tmp_path / "made", replace=False)
 
 
 @pytest.mark.parametrize("kind", IRREGULAR)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _OF_THE_DISK = frozenset({Code.DISK_FULL, Code.DISK_ERROR})
 """Refusals that another path on the same disk would meet as well."""
 _OF_THE_PLACE = frozenset({Code.READ_ONLY, Code.ACCESS_DENIED})
+_MOST_LINKS = 40
+"""Links that the system follows one after the other."""
 
 
 def unwritable(path: Path, error: OSError, hint: str | None = None) -> StoreError:
@@ -112,19 +114,31 @@ def check_free(path: Path, *, replace: bool, reads: tuple[Path | str | None, ...
 def check_vacant(path: Path, *, replace: bool, option: str = "--out") -> None:
     """Refuse what is no regular file, or a link to none, and without ``replace`` whatever stands there.
 
-    To rename a file over a device or a named pipe destroys it for everybody who uses it.
+    To rename a file over a device or a named pipe destroys it for everybody who uses it. So it would ``/dev/stdout``,
+    also while a regular file stands behind that.
 
     Raises:
         BadParameter: exit code 2.
     """
     import typer
 
-    if path.exists() and not path.is_file():
+    if (path.exists() and not path.is_file()) or _is_descriptor(path):
         raise typer.BadParameter(
             f"{path} is no regular file: nothing is written in its place, whatever it is for", param_hint=option
         )
     if not replace and os.path.lexists(path):
         raise _taken(path, option)
+
+
+def _is_descriptor(path: Path) -> bool:
+    """Whether links lead from a path to what a process has open, and the path is no file's own name."""
+    with contextlib.suppress(OSError, RuntimeError):  # links in a circle
+        for _ in range(_MOST_LINKS):
+            folder = path.parent.resolve()
+            if folder.parts[1:2] == ("proc",):
+                return True
+            path = folder / path.readlink()  # refused of what is no link
+    return False
 
 
 def _taken(path: Path, option: str) -> Exception:

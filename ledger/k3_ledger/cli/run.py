@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -180,6 +181,7 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Measure, write the bundle, print rates; exit 1 when the run is refused."""
+    _check_new(out)
     import tempfile
 
     from k3_ledger.cli.given import MODEL, given
@@ -192,8 +194,6 @@ def run(
         raise typer.BadParameter("--engine command takes a program behind --, and nothing else does")
     if program and flag:
         raise typer.BadParameter("flags are the k3 engine's; give an external engine its own in its command")
-    if out.exists():
-        raise typer.BadParameter(f"{out} exists already", param_hint="--out")
     if not out.parent.is_dir():
         raise typer.BadParameter(f"{out.parent} is not a folder", param_hint="--out")
     flags = dict(_pair(text) for text in flag or ())
@@ -242,6 +242,19 @@ def run(
         raise typer.Exit(1)
 
 
+def _check_new(out: Path) -> None:
+    """Refuse a folder that is there, or a place that a ledger has for its own files.
+
+    Raises:
+        BadParameter: exit code 2.
+    """
+    from k3_ledger.cli.places import check_no_ledgers
+
+    check_no_ledgers(out, option="--out")
+    if os.path.lexists(out):
+        raise typer.BadParameter(f"{out} exists already", param_hint="--out")
+
+
 def bundle_from(
     tool: Annotated[Tool, typer.Argument(help="Whose result it is.", show_default=False)],
     file: Annotated[Path, typer.Argument(help="The result file.", show_default=False)],
@@ -281,6 +294,7 @@ def bundle_from(
     as_json: JsonOption = False,
 ) -> None:
     """Read the file, write the bundle, print rates."""
+    _check_new(out)
     import shlex
 
     from k3_ledger.cli.given import MODEL, RESULT, given
@@ -292,8 +306,6 @@ def bundle_from(
     from k3_ledger.engine.weights import open_weights
     from k3_ledger.ledger.regular import read_small
 
-    if out.exists():
-        raise typer.BadParameter(f"{out} exists already", param_hint="--out")
     told = Told(
         warmup=warmup,
         cache=None if cache is None else cache.value,
