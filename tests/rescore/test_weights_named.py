@@ -16,6 +16,7 @@ from k3_ledger.rescore.reconcile import LockReport, reconcile_lock
 from k3_ledger.rescore.replay import gather
 from k3_ledger.rescore.rescore import rescore
 from k3_ledger.rescore.sealing import new_verdicts, rule_body
+from k3_ledger.rescore.slots import Track
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import ExitCode
 from tests.ledgers import JUDGE, RUNNER, Builder
@@ -197,6 +198,34 @@ def test_a_climb_from_one_file_to_another_is_ambiguous() -> None:
     assert found.status is Status.AMBIGUOUS
     assert "its sides are of different weights" in found.parts[-1].why
     assert decided(builder, speed("60.0", 'start = 50.0\nratio = 1.20\nagainst = "start"\n')).status is Status.SUPPORTED
+
+
+def test_a_climb_on_one_file_is_no_less_one_where_another_began_alike() -> None:
+    builder = Builder().open()
+    for weights, decode in ((LIGHT, 50.0), (HEAVY, 50.0), (HEAVY, 60.0)):
+        builder.add("run", of(weights, decode, role="frontier", round_=None), RUNNER)
+    assert decided(builder, speed("60.0", 'start = 50.0\nratio = 1.2\nagainst = "start"')).status is Status.SUPPORTED
+
+
+def test_many_files_cost_no_more_than_one_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is looked up of a file is looked up, and not sought among all that was measured."""
+    asked: list[int] = []
+    plain = Track.__eq__
+
+    def compared(self: Track, other: object) -> bool:
+        asked[-1] += 1
+        return plain(self, other)
+
+    for files in (10, 20):
+        builder = Builder().open()
+        for number in range(files):
+            builder.add("run", of(f"{number:064x}", role="frontier", round_=None), RUNNER)
+        material = gather(verified(builder))
+        asked.append(0)
+        with monkeypatch.context() as watched:
+            watched.setattr(Track, "__eq__", compared)
+            assert len(derive_climbs(material, metric="decode")) == files
+    assert asked[1] <= 3 * asked[0]
 
 
 def test_a_gain_over_what_other_weights_measured_is_ambiguous() -> None:

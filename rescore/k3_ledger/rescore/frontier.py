@@ -76,11 +76,9 @@ def derive_climbs(material: Material, *, metric: str | None = None) -> list[Clim
         climbed = steps.setdefault(key, [])
         if not climbed or item.value > climbed[-1].value:
             climbed.append(item)
-    names = count_weights(evidence)
+    names, references = count_weights(evidence), _references(evidence)
     return [
-        Climb(
-            track, tuple(climbed), attempts[track, weights], _reference(track, weights, evidence), weights, names[track]
-        )
+        Climb(track, tuple(climbed), attempts[track, weights], references.get((track, weights)), weights, names[track])
         for (track, weights), climbed in steps.items()
     ]
 
@@ -111,14 +109,12 @@ def _counting(evidence: Iterable[Evidence]) -> Iterable[Evidence]:
     )
 
 
-def _reference(track: Track, weights: str | None, evidence: list[Evidence]) -> Evidence | None:
-    found = [
-        item
-        for item in evidence
-        if (item.track, item.weights) == (track, weights)
-        and item.actor == "reference"
-        and item.primary
-        and item.accepted
-    ]
-    sealed = [item for item in found if item.sealed]
-    return (sealed or found)[-1] if found else None
+def _references(evidence: Iterable[Evidence]) -> dict[tuple[Track, str | None], Evidence]:
+    """The other engine's newest value of each track on each file of weights, sealed if there is one."""
+    found: dict[tuple[Track, str | None], Evidence] = {}
+    for item in evidence:
+        if item.actor == "reference" and item.primary and item.accepted:
+            known = found.get((item.track, item.weights))
+            if known is None or item.sealed or not known.sealed:
+                found[item.track, item.weights] = item
+    return found

@@ -161,6 +161,9 @@ def _start(claim: Claim, amount: Amount, evidence: list[Evidence], value: Part) 
         return _held(claim, amount, evidence, _Side.START)
     end = value.evidence[0].moment
     by_then = [item for item in evidence if not item.moment.is_after(end)]
+    alike = _held(claim, amount, [item for item in by_then if item.weights == value.evidence[0].weights], _Side.START)
+    if alike.status is Status.SUPPORTED:
+        return alike
     start = _held(claim, amount, by_then, _Side.START)
     if start.status is not Status.NO_RECEIPT:
         return start
