@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from k3_ledger.ledger.writer.keys import Signer
 from k3_ledger.ledger.writer.store import Ledger
 from k3_ledger.schemas.errors import LedgerError, StoreError
 from k3_ledger.schemas.findings import Code
+from k3_ledger.verify import work
 from k3_ledger.verify.log import Options
 from k3_ledger.verify.report import FINDINGS_KEPT_PER_CODE
 from k3_ledger.verify.source import MemorySource
@@ -206,6 +208,47 @@ def test_where_nothing_is_new_nothing_is_checked_again(tmp_path: Path) -> None:
     for added in (True, False):
         made = make_checkpoint(opened, Signer(bytes(LOG.signing)), check=asked.append)
         assert (made.added, len(asked)) == (added, 1)
+
+
+def test_signatures_below_an_earlier_head_are_not_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bytes] = []
+    check_signature = work.check_signature
+    monkeypatch.setattr(
+        work, "check_signature", lambda key, message, sig: seen.append(message) or check_signature(key, message, sig)
+    )
+    ledger = two_roots()
+    head = ledger.head()
+    note(ledger)
+    note(ledger)
+    for older, new in ((None, len(ledger.lines)), (head, 2)):
+        seen.clear()
+        assert sign(tmp_path, ledger, older).added
+        assert len(seen) == new
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_what_was_checked_is_checked_again_only_if_less_is_covered(lost: bool, tmp_path: Path) -> None:
+    """A witness may cosign an earlier head meanwhile, again and again."""
+    ledger = two_roots()
+    path = tmp_path / "checkpoint"
+    path.write_bytes(ledger.head())
+    note(ledger)
+    (tmp_path / "ledger.jsonl").write_bytes(ledger.data)
+    opened, asked = Ledger.open(tmp_path), []
+
+    def check(candidate: Any) -> None:
+        asked.append(candidate.covered)
+        if lost:
+            path.unlink(missing_ok=True)
+        else:
+            path.write_bytes(path.read_bytes() + "\u2014 w.example/1 ".encode() + b64encode(bytes(76)) + b"\n")
+
+    made = make_checkpoint(opened, Signer(bytes(LOG.signing)), check=check)
+    assert made.added
+    size = len(ledger.lines) - 1
+    assert asked == ([size, 0] if lost else [size])
 
 
 def test_the_command_asks(run, ledger, tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]

@@ -835,6 +835,26 @@ def test_processes_do_not_change_the_report(monkeypatch: pytest.MonkeyPatch) -> 
     assert done[-1] == len(ledger.data)
 
 
+@pytest.mark.parametrize("processes", [1, 2])
+def test_signatures_that_a_caller_vouches_for_are_counted_and_not_looked_at(
+    processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from k3_ledger.verify import scan
+
+    monkeypatch.setattr(scan, "PARALLEL_BYTES", 0)
+    ledger = small_ledger(20)
+    at, size = 12, len(ledger.lines)
+    ledger.lines[at] = ledger.lines[at][:-91] + ledger.lines[at - 1][-91:]
+    assert b'"kind":"run"' in ledger.lines[at]
+    for vouched in (0, at, at + 1, size):
+        report = check(ledger, processes=processes, chunk_bytes=4000, vouched=vouched)
+        found = vouched <= at
+        assert (report.counts == {Code.SIGNATURE_MISMATCH: 1}) is found, report.findings
+        signatures, keys = report.steps[3], report.steps[4]
+        assert (signatures.checked, signatures.failed, signatures.not_checked) == (size - vouched, found, vouched)
+        assert keys.checked == size + 1 - found
+
+
 def test_misuse_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="processes"):
         Options(processes=0)

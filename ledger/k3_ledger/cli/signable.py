@@ -56,7 +56,9 @@ class _Lines:
 def check_signable(log: Path, candidate: Candidate) -> None:
     """Verify a log as ``verify`` does, artifacts aside, and refuse what is false in entries that no head covers yet.
 
-    What is false below that, some earlier head committed to: signing another changes nothing about it.
+    What is false below that, some earlier head committed to: signing another changes nothing about it. So signatures
+    below it, which are most of what a verification costs, are not looked at again: the earlier heads are of these very
+    lines, and of this log's own.
 
     Args:
         log: the log file.
@@ -73,7 +75,7 @@ def check_signable(log: Path, candidate: Candidate) -> None:
     from k3_ledger.verify.log import Options
     from k3_ledger.verify.report import VerificationError
 
-    options = Options(processes=os.cpu_count() or 1, artifacts=False)
+    options = Options(processes=os.cpu_count() or 1, artifacts=False, vouched=candidate.covered)
     try:
         _, report = verify_settled(_Lines(log, candidate), None, options)
     except VerificationError as error:

@@ -51,9 +51,9 @@ takes the id that was printed then, and refuses every other bundle before anythi
 """
 CHECKPOINT_HELP = """Sign the head of the ledger as it is now, and keep it.
 
-The root is computed over the whole log. Where entries are new, the log is verified first, artifacts aside: nothing is
-signed over an entry that no earlier head covers and that `k3-ledger verify` would call false. A smaller head or a fork
-is never signed. When nothing is new, nothing is signed.
+The root is computed over the whole log. Where entries are new, the log is verified first, but for artifacts and for
+signatures below an earlier head: nothing is signed over an entry that no earlier head covers and that
+`k3-ledger verify` would call false. A smaller head or a fork is never signed. When nothing is new, nothing is signed.
 """
 RECOVER_HELP = """Cut a torn tail off, keeping its bytes in recovered/.
 

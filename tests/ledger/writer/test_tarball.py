@@ -44,6 +44,15 @@ def refused(data: bytes) -> BundleError:
     return caught.value
 
 
+@pytest.mark.parametrize("size", [1, 100, 511])
+def test_a_tar_that_ends_in_a_content_is_refused_from_any_stream(size: int) -> None:
+    info, content = member("bundle.json", b"x" * size)
+    data = info.tobuf(tarfile.USTAR_FORMAT) + content
+    for stream in (io.BytesIO(data), io.BufferedReader(io.BytesIO(data))):
+        with pytest.raises(BundleError, match="cut short"):
+            list_members(stream, len(data), "bundle.tar")
+
+
 @pytest.mark.parametrize("format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 @pytest.mark.parametrize("prefix", ["", "./", "folder/"])
 def test_regular_files_are_found_whatever_wrote_the_tar(format, prefix):  # noqa: A002

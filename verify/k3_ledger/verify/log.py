@@ -58,6 +58,8 @@ class Options:
         progress: called with (bytes read so far) now and then.
         chunk_bytes: aimed-at chunk size in bytes.
         companion: who reads the entries in the same pass.
+        vouched: entries in front of this position are vouched for otherwise, by a head that the caller has compared
+            with them and trusts: their signatures are counted as not checked.
     """
 
     processes: int = 1
@@ -70,6 +72,7 @@ class Options:
     progress: Callable[[int], None] | None = None
     chunk_bytes: int = CHUNK_BYTES
     companion: Companion | None = None
+    vouched: int = 0
 
     def __post_init__(self) -> None:
         if self.processes < 1:
@@ -243,6 +246,7 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
             findings=findings,
             companion=options.companion,
             cut=heads.there,
+            vouched=options.vouched,
         )
         if not scan.shaped:
             _refuse_what_is_no_ledger(source, scan, heads)

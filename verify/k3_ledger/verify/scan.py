@@ -167,6 +167,7 @@ def scan_log(
     findings: FindingLog,
     companion: Companion | None = None,
     cut: bool = False,
+    vouched: int = 0,
 ) -> Scan:
     """Read the whole log once.
 
@@ -179,6 +180,7 @@ def scan_log(
         findings: findings of steps that ran before.
         companion: who reads along, as long as nothing is wrong.
         cut: whether heads beside it show that there was a log, whatever stands there now.
+        vouched: entries in front of this position are taken without a look at their signatures.
 
     Raises:
         MalformedError: it is no ledger (``NOT_A_LEDGER``, ``UTF16``), which shows before its end.
@@ -190,7 +192,7 @@ def scan_log(
     if source.size is None and processes > 1:
         blocks, is_large = _peek(blocks)
     chunker = Chunker(blocks, chunk_bytes=chunk_bytes)
-    joiner = Joiner(scan, sizes)
+    joiner = Joiner(scan, sizes, vouched)
     parallel = processes > 1 and is_large
     start = None if companion is None else companion.start
     results = _parallel(chunker, joiner, start, processes) if parallel else _serial(chunker, joiner, start)
@@ -226,7 +228,7 @@ def _serial(
 ) -> Iterator[tuple[Chunk, ChunkResult]]:
     for chunk in chunker:
         joiner.enrol(chunk)
-        yield chunk, check_chunk(chunk, joiner.sizes, joiner.keys, start)
+        yield chunk, check_chunk(chunk, joiner.sizes, joiner.keys, start, joiner.vouched)
 
 
 def _parallel(
@@ -237,7 +239,7 @@ def _parallel(
     def pieces() -> Iterator[tuple[Chunk, tuple[Any, ...]]]:
         for chunk in chunker:
             joiner.enrol(chunk)
-            yield chunk, (chunk, joiner.sizes, dict(joiner.keys), start)
+            yield chunk, (chunk, joiner.sizes, dict(joiner.keys), start, joiner.vouched)
 
     return in_order(pieces(), check_chunk, processes)
 
@@ -245,8 +247,9 @@ def _parallel(
 class Joiner:
     """Joins chunk results in log order into a :class:`Scan`."""
 
-    def __init__(self, scan: Scan, sizes: frozenset[int]) -> None:
+    def __init__(self, scan: Scan, sizes: frozenset[int], vouched: int = 0) -> None:
         self.scan = scan
+        self.vouched = vouched
         self.sizes = tuple(sorted(sizes))
         self.keys: dict[str, bytes] = {}
 

@@ -111,10 +111,16 @@ class _Worker:
     """State while one chunk is walked."""
 
     def __init__(
-        self, chunk: Chunk, marks: tuple[int, ...], keys: Mapping[str, bytes], reader: ChunkReader | None
+        self,
+        chunk: Chunk,
+        marks: tuple[int, ...],
+        keys: Mapping[str, bytes],
+        reader: ChunkReader | None,
+        vouched: int,
     ) -> None:
         self.chunk = chunk
         self.keys = keys
+        self.vouched = vouched
         self.reader = reader
         self.result = ChunkResult(lines=chunk.lines, digest=sha256(chunk.data).digest())
         self.marks = [mark for mark in marks if chunk.first_line < mark < chunk.first_line + chunk.lines]
@@ -193,6 +199,10 @@ class _Worker:
             self.signatures[2] += 1
             self._count_use(entry, position)
             return entry, identity
+        if position < self.vouched:
+            self.signatures[2] += 1
+            self._take_signed(entry, data, position)
+            return entry, identity
         self.signatures[0] += 1
         try:
             check_signature(public_key, SIGN_PREFIX + data, sig)
@@ -202,11 +212,7 @@ class _Worker:
             place = Position(LOG_NAME, position + 1, offset, entry.index)
             self.result.findings.add(replace(error.finding, position=place))
         else:
-            self._count_use(entry, position)
-            wrong = self.receipts[1]
-            self._take(entry, data, position)
-            if self.reader is not None and self.receipts[1] == wrong:
-                self.reader.take(position - self.chunk.first_line, entry)
+            self._take_signed(entry, data, position)
         return entry, identity
 
     def _note_broken(self, position: int, kind: str | None) -> None:
@@ -243,8 +249,16 @@ class _Worker:
             uses = self.result.uses[use] = array("Q")
         uses.append(position)
 
+    def _take_signed(self, entry: Any, data: bytes, position: int) -> None:
+        """Take in an entry whose signature is good, or need not be looked at."""
+        self._count_use(entry, position)
+        wrong = self.receipts[1]
+        self._take(entry, data, position)
+        if self.reader is not None and self.receipts[1] == wrong:
+            self.reader.take(position - self.chunk.first_line, entry)
+
     def _take(self, entry: Any, data: bytes, position: int) -> None:
-        """What follows from an entry whose signature is good."""
+        """What follows from such an entry."""
         kind = entry.kind
         if kind in RECEIPTS:
             self._check_receipt(kind, data, entry.body, position)
@@ -378,7 +392,11 @@ def link_faults(before: Link | None, identity: str, link: Link) -> Iterator[Find
 
 
 def check_chunk(
-    chunk: Chunk, marks: tuple[int, ...], keys: Mapping[str, bytes], start: Callable[[], ChunkReader] | None = None
+    chunk: Chunk,
+    marks: tuple[int, ...],
+    keys: Mapping[str, bytes],
+    start: Callable[[], ChunkReader] | None = None,
+    vouched: int = 0,
 ) -> ChunkResult:
     """Check what can be checked about a chunk alone.
 
@@ -387,5 +405,6 @@ def check_chunk(
         marks: tree sizes at which signed heads need a root, ascending.
         keys: raw public key by key id: every key that any line up to and including this chunk enrols.
         start: makes a companion's reader, when one goes along.
+        vouched: entries in front of this position are taken without a look at their signatures.
     """
-    return _Worker(chunk, marks, keys, None if start is None else start()).run()
+    return _Worker(chunk, marks, keys, None if start is None else start(), vouched).run()

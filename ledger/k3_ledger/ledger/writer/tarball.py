@@ -133,7 +133,7 @@ def _check_end(file: BinaryIO, start: int, length: int, source: str) -> None:
             found=f"{length - start:,} bytes",
         )
     file.seek(start)
-    rest = file.read(length - start)
+    rest = file.read(max(length - start, 0))  # a last block that is cut off ends behind the file
     if rest.strip(b"\0"):
         raise _refused(
             Position(source=source, byte_offset=start + len(rest) - len(rest.lstrip(b"\0"))),
