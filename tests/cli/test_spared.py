@@ -123,6 +123,23 @@ def test_no_output_takes_a_place_of_a_ledger_or_of_a_private_key(run, output):
         assert everything() == before, place
 
 
+@pytest.mark.parametrize("output", OUTPUTS, ids=" ".join)
+@pytest.mark.parametrize("lost", [None, "witness.json"])
+def test_no_output_takes_a_place_of_a_witness(run, output, lost):
+    """Nor of one that lost its first file: what else it remembers is all that is left of it."""
+    for name in ("witness.json", "logs/a.svg", "cosigned/a.svg", "forks/a.svg"):
+        place = Path("state", name)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("remembered")
+    if lost is not None:
+        Path("state", lost).unlink()
+    for place in ("state/logs/a.svg", "state/cosigned/b.svg", "state/forks/a.svg", "state/../state/logs/a.svg"):
+        before = everything()
+        done = run(*with_place(OUTPUTS[output], place))
+        assert (done.code, everything()) == (2, before), (place, done)
+    assert run(*with_place(OUTPUTS[output], "state/beside.svg")).code == 0
+
+
 def test_a_picture_takes_no_such_place_either(run):
     for place in ("ledger/blobs/p.svg", "second/checkpoints/p.png", "key.svg", "to-the-log.svg"):
         shutil.copy("root.pem", "key.svg")

@@ -28,6 +28,8 @@ _OF_A_LEDGER: Final = frozenset({
     ".gitattributes", "index.sqlite", "index.sqlite-wal", "index.sqlite-shm", "index.sqlite-journal",
 })  # fmt: skip
 """Names in a ledger's or a mirror's directory that are its own."""
+_OF_A_WITNESS: Final = frozenset({"witness.json", "logs", "cosigned", "forks"})
+"""Names in a witness's directory that are its memory."""
 _LOCAL: Final = ("file", "local")
 
 
@@ -82,16 +84,19 @@ def check_spared(path: Path, *, reads: tuple[Path | str | None, ...], option: st
 
 
 def check_no_ledgers(path: Path, *, option: str) -> None:
-    """Refuse to write at a place that a ledger or a mirror has for its own files, whether or not one stands there.
+    """Refuse to write at a place that a ledger, a mirror or a witness has for its own files, even if none is there.
 
     Raises:
         BadParameter: exit code 2.
     """
     for here in _ways_to(path):
         for folder in here.parents:
-            if here.relative_to(folder).parts[0] in _OF_A_LEDGER and _is_ledger(folder):
+            name = here.relative_to(folder).parts[0]
+            owner = "ledger" if name in _OF_A_LEDGER and _is_ledger(folder) else None
+            owner = "witness" if name in _OF_A_WITNESS and _is_witness(folder) else owner
+            if owner is not None:
                 raise typer.BadParameter(
-                    f"{path} is a place of the ledger in {folder}, and is never written over; choose another file",
+                    f"{path} is a place of the {owner} in {folder}, and is never written over; choose another file",
                     param_hint=option,
                 )
 
@@ -146,6 +151,13 @@ def _is_same(one: Path, other: Path) -> bool:
 def _is_ledger(folder: Path) -> bool:
     try:
         return (folder / LOG_NAME).exists() or ((folder / "checkpoint").exists() and (folder / "tile").is_dir())
+    except OSError:
+        return False
+
+
+def _is_witness(folder: Path) -> bool:
+    try:
+        return (folder / "witness.json").exists() or (folder / "cosigned").is_dir()
     except OSError:
         return False
 
