@@ -49,7 +49,7 @@ class Part:
         return "run" in self.words
 
 
-def parts(node: str, device: str, threads: int, *, only_tiny: bool) -> list[Part]:
+def parts(node: str, device: str, threads: int, longest: str, *, only_tiny: bool) -> list[Part]:
     """What is checked, in order; where there is no GPU, the same as far as it goes.
 
     Runs of one model share a round: the bit-identical path is its frontier, and the fast paths are held against it.
@@ -59,7 +59,8 @@ def parts(node: str, device: str, threads: int, *, only_tiny: bool) -> list[Part
     graded = ("--context", "64", "--depth", "4", "--depth", "16", "--depth", "64")
     tiny = (*CLI, "run", "--model", "synth:tiny", "--out", "{scratch}/tiny", *flags, *graded, "--depth", "128")
     # llama.cpp grades on the CPU, where a prompt of 256 tokens at K3's widths takes seconds: few, and not for long.
-    few = ("--outputs", "84", "--longest", "30")
+    # What the host takes for a token wanders, and the longer a decode is the less of that is left.
+    few = ("--outputs", "84", "--longest", longest, "--decode-tokens", "64")
 
     def write(preset: str) -> tuple[str, ...]:
         return (*CLI, "model", "synth", f"{{scratch}}/{preset}.gguf", "--preset", preset, "--no-measure")
@@ -68,20 +69,27 @@ def parts(node: str, device: str, threads: int, *, only_tiny: bool) -> list[Part
         model = ("--model", f"{{scratch}}/{preset}.gguf", "--out", f"{{scratch}}/{name}")
         round_ = ("--role", role, "--round", f"{node}-{preset}")
         words = [word for flag in own for word in ("--flag", flag)]
-        return Part(name, (*CLI, "run", *model, *round_, *graded, *few, *flags, *words), 260)
+        return Part(name, (*CLI, "run", *model, *round_, *graded, *few, *flags, *words), 300)
+
+    def recorded(*run: str) -> list[Part]:
+        return [sliced(*run)] if device == "cuda" else []  # nothing else records a step
 
     spread = ("-p", "xdist", "-n", "8") if device == "cuda" and find_spec("xdist") else ()  # compiling is most of it
-    half, fast = "dtype=bfloat16", "deterministic=0"
+    half, fast, graph = "dtype=bfloat16", "deterministic=0", "graph=1"
     listed = [
         Part("kernels", ("-m", "pytest", "tests/kernels", "-q", "-p", "no:cacheprovider", *spread), 1800),
+        Part("steps", ("-m", "pytest", "tests/engine/test_steps.py", "-q", "-p", "no:cacheprovider"), 120),
         Part("tiny", tiny, 120),
         Part("write", write(width), 120),
         sliced("slice", width, "frontier"),
         sliced("fast", width, "candidate", fast),
+        *recorded("fast-graph", width, "candidate", fast, graph),
         Part("write-bf16", write(f"{width}-bf16"), 120),
         sliced("slice-bf16", f"{width}-bf16", "frontier", half),
         sliced("fast-bf16", f"{width}-bf16", "candidate", half, fast),
         sliced("fast-16-bf16", f"{width}-bf16", "candidate", half, fast, "chunk=16"),
+        *recorded("graph-bf16", f"{width}-bf16", "candidate", half, graph),
+        *recorded("fast-graph-bf16", f"{width}-bf16", "candidate", half, fast, graph),
         Part("times", ("-m", "benchmarks.kernels", "--out", "{out}/kernels.json"), 300),
     ]
     return [part for part in listed if device == "cuda" or part.name != "times"]
@@ -133,11 +141,12 @@ def main() -> int:
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu tries the same without a GPU")
     parser.add_argument("--threads", type=int, default=8, help="CPU threads of torch")
     parser.add_argument("--limit", type=float, default=3600.0, help="seconds for all of it")
+    parser.add_argument("--longest", default="40", help="seconds of timing in each run of the real-width models")
     parser.add_argument("--only", default="", help="parts to run, separated by commas")
     parser.add_argument("--only-tiny", action="store_true", help="a tiny model in place of the real-width one")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    listed = parts(given.node, given.device, given.threads, only_tiny=given.only_tiny)
+    listed = parts(given.node, given.device, given.threads, given.longest, only_tiny=given.only_tiny)
     wanted = [part for part in listed if not given.only or part.name in given.only.split(",")]
     with tempfile.TemporaryDirectory(prefix="k3-ledger-gpu-", ignore_cleanup_errors=True) as folder:
         end = time.monotonic() + given.limit

@@ -23,7 +23,8 @@ from k3_ledger.engine.experts import Experts
 from k3_ledger.engine.linear import Matrix, Numerics
 from k3_ledger.engine.reference import SMALLEST_SUM
 from k3_ledger.engine.sampling import Greedy, Sampler
-from k3_ledger.engine.state import State, new_state
+from k3_ledger.engine.state import SLICE_ROWS, State, new_state
+from k3_ledger.engine.steps import Steps
 from k3_ledger.engine.weights import Weights, open_weights
 from k3_ledger.kernels.dispatch import Backend, Runs, select
 from k3_ledger.schemas.models import ExpertLoad
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
 EXPANDED_TOKENS: Final = 32
 """Chunks of at least this many tokens attend in expanded form on the fast path."""
-SLICE_ROWS: Final = 512
-"""Cache rows of one attention slice: part of the result's bits, so it never depends on the chunk."""
 
 
 @dataclass
@@ -76,6 +75,7 @@ class Options:
         backend: kernels: ``naive``, ``triton`` or ``auto``.
         packed: keep routed experts as stored bytes.
         epsilons: preset name, ``gguf`` or ``hf``.
+        graph: record a decode step once and replay it (:mod:`k3_ledger.engine.steps`): the same bits, one launch.
     """
 
     device: str = "cpu"
@@ -83,6 +83,11 @@ class Options:
     backend: Backend = "auto"
     packed: bool = False
     epsilons: str = "gguf"
+    graph: bool = False
+
+    def __post_init__(self) -> None:
+        if self.graph and (not self.device.startswith("cuda") or self.packed or self.numerics.emulate):
+            raise ValueError("graph needs a CUDA device, and neither packed experts nor emulation: both ask the host")
 
 
 class Model:
@@ -96,6 +101,7 @@ class Model:
         self.epsilons = Epsilons.preset(options.epsilons, weights.config.epsilon)
         self.runs = Runs()
         self.expert_use: ExpertUse | None = None
+        self._steps: Steps | None = None
         self.experts: dict[int, Experts] = {}
         self.matrices: dict[str, Matrix] = {}
         self.vectors: dict[str, Tensor] = {}
@@ -149,17 +155,26 @@ class Model:
         """
         hidden = None
         for part in self._parts(ids, state, chunk):
-            hidden = self._stack(part, state)[-1:]
+            hidden = self._take(part, state)[-1:]
         assert hidden is not None
         return self._head(hidden)[0]
 
     def prefill_rows(self, ids: Sequence[int], state: State, chunk: int = 64) -> Tensor:
         """As :meth:`prefill`, with the logits after every token: ``[len(ids), V]``."""
-        return torch.cat([self._head(self._stack(part, state)) for part in self._parts(ids, state, chunk)])
+        return torch.cat([self._head(self._take(part, state)) for part in self._parts(ids, state, chunk)])
 
     def decode_one(self, token: int, state: State) -> Tensor:
         """Takes one token and returns the float32 logits ``[V]`` of the next."""
-        return self.prefill([token], state, 1)
+        if not self.options.graph or self.expert_use is not None:
+            return self.prefill([token], state, 1)
+        next(self._parts([token], state, 1))  # the same refusals
+        if self._steps is None or self._steps.capacity < state.capacity:
+            self._steps = Steps(self, state.capacity)
+        return self._steps(token, state)
+
+    def step(self, token: Tensor, state: State) -> Tensor:
+        """One token ``[1]`` that is on the device, at a state's ``place``: nothing in it waits for the host."""
+        return self._head(self._stack(token, state))[0]
 
     def decode_n(self, token: int, count: int, state: State, sampler: Sampler | None = None) -> list[int]:
         """Takes ``token`` and goes on for ``count`` steps, each feeding the id it chose; returns the chosen ids."""
@@ -213,10 +228,17 @@ class Model:
         out: Tensor = operation(bank, x, self.vectors[name], count=count, eps=self.epsilons.norm)
         return out
 
-    def _stack(self, ids: Sequence[int], state: State) -> Tensor:
-        """One chunk through every layer; returns the normed hidden rows ``[T, H]`` before the head."""
+    def _take(self, ids: Sequence[int], state: State) -> Tensor:
+        """One chunk: see :meth:`_stack`."""
+        hidden = self._stack(torch.tensor(ids, device=self.device), state)
+        state.position += len(ids)
+        if self.expert_use is not None:
+            self.expert_use.tokens += len(ids)
+        return hidden
+
+    def _stack(self, index: Tensor, state: State) -> Tensor:
+        """One chunk of ids through every layer; returns the normed hidden rows ``[T, H]`` before the head."""
         c = self.config
-        index = torch.tensor(ids, device=self.device)
         x = self.matrices["token_embd.weight"].weight[index]
         # The bank is new for every chunk; slots that are not sealed yet hold NaN, so that a read of one shows.
         bank = torch.full((c.banks, *x.shape), torch.nan, device=self.device)
@@ -234,9 +256,6 @@ class Model:
             b = self._mix(bank, count, x, f"{prefix}ffn_res_score.weight")
             z = self._norm(f"{prefix}ffn_norm.weight", b, self.epsilons.norm)
             x = x + (self._moe(layer, z) if c.is_moe(layer) else self._mlp(prefix, "", z))
-        state.position += len(ids)
-        if self.expert_use is not None:
-            self.expert_use.tokens += len(ids)
         x = self._mix(bank, count, x, "output_res_score.weight")
         return self._norm("output_norm.weight", x, self.epsilons.norm)
 
@@ -287,26 +306,35 @@ class Model:
         latent = self._norm(f"{prefix}attn_kv_a_norm.weight", row[:, : c.kv_rank], self.epsilons.lora)
         cache = state.rows[layer]
         # Every row of the chunk is written before any token attends; each token sees its own prefix.
-        cache[0, start : start + tokens] = torch.cat([latent, row[:, c.kv_rank :]], dim=1).to(cache.dtype)
+        kept = torch.cat([latent, row[:, c.kv_rank :]], dim=1).to(cache.dtype)
+        if state.place is not None:
+            # Slices of the cache past the length are empty, and those add nothing: the bits of the branches below.
+            out = self._absorbed(prefix, q, cache.index_copy_(1, state.place, kept[None]), state.place[None] + 1)
+            return self._gated(prefix, z, out)
+        cache[0, start : start + tokens] = kept
         if self.numerics.deterministic or tokens < EXPANDED_TOKENS:
-            out = self._absorbed(prefix, q, cache, start)
+            lengths = torch.arange(start + 1, start + tokens + 1, device=self.device)[None]
+            out = self._absorbed(prefix, q, cache[:, : start + tokens], lengths)
         else:
             out = self._expanded(prefix, q, cache, start)
-        out = out.reshape(tokens, c.heads * c.value)
+        return self._gated(prefix, z, out)
+
+    def _gated(self, prefix: str, z: Tensor, out: Tensor) -> Tensor:
+        """What attention gives back of ``[T, heads, value]``."""
+        out = out.flatten(1)
         gate = self.matrices.get(f"{prefix}attn_gate.weight")
         if gate is not None:
             out = out * gate(z).sigmoid()
         return self.matrices[f"{prefix}attn_output.weight"](out)
 
-    def _absorbed(self, prefix: str, q: Tensor, cache: Tensor, start: int) -> Tensor:
-        """Attention in the latent space: ``[T, heads, value]``."""
-        c, tokens = self.config, q.shape[0]
+    def _absorbed(self, prefix: str, q: Tensor, cache: Tensor, lengths: Tensor) -> Tensor:
+        """Attention in the latent space, each token over ``lengths`` rows of the cache: ``[T, heads, value]``."""
+        c = self.config
         nope = self.matrices[f"{prefix}attn_k_b.weight"].per_head(q[..., : c.nope])
         query = torch.cat([nope, q[..., c.nope :]], dim=2)[None].to(cache.dtype)
-        lengths = torch.arange(start + 1, start + tokens + 1, device=self.device)[None]
         latent = select("mla_decode", self.options.backend, runs=self.runs)(
             query.contiguous(),
-            cache[:, : start + tokens],
+            cache,
             lengths,
             value_dim=c.kv_rank,
             scale=(c.nope + c.rope) ** -0.5,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import torch
 
@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from k3_ledger.engine.config import K3Config
+
+SLICE_ROWS: Final = 512
+"""Cache rows of one attention slice: part of the result's bits, so it never depends on the chunk."""
 
 
 @dataclass
@@ -23,6 +26,7 @@ class State:
         rows: per MLA layer ``[1, capacity, kv_rank + rope]``: normed latent, then the un-rotated key part.
         windows: per KDA layer ``[1, taps - 1, 3·inner]`` float32, the q, k and v streams side by side.
         memory: per KDA layer ``[1, heads, head, head]`` float32, key index before value index.
+        place: where a recorded step writes, ``[1]`` int64 on the device, in place of ``position``; None elsewhere.
     """
 
     position: int
@@ -30,6 +34,7 @@ class State:
     rows: dict[int, Tensor]
     windows: dict[int, Tensor]
     memory: dict[int, Tensor]
+    place: Tensor | None = None
 
     def clone(self) -> State:
         """An independent copy: the prefix is shared work, what follows is not."""

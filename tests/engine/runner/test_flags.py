@@ -18,6 +18,7 @@ TAKES: dict[str, dict[str, object]] = {
     "emulate": {"0": False, "1": True, "true": True, "false": False},
     "backend": {"auto": "auto", "naive": "naive", "triton": "triton"},
     "packed": {"0": False, "1": True, "true": True, "false": False},
+    "graph": {"0": False, "1": True, "true": True, "false": False},
     "core": {"any": None, "0": 0, "1": 1},
     "threads": {"1": 1, "2": 2},
 }

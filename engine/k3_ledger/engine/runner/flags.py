@@ -89,6 +89,7 @@ FLAGS: Final[tuple[FlagSpec, ...]] = (
     ),
     FlagSpec("backend", "auto", _one_of("auto", "naive", "triton"), "auto, naive or triton", "which kernels run"),
     FlagSpec("packed", "0", _boolean, "1, 0, true or false", "keep routed experts as they are stored"),
+    FlagSpec("graph", "0", _boolean, "1, 0, true or false", "record a decode step once and replay it; on cuda"),
     FlagSpec(
         "core",
         "any",

@@ -43,7 +43,7 @@ class Server:
         self._chunk: int = flags["chunk"]
         self._cuda = flags["device"] == "cuda"
         numerics = Numerics(getattr(torch, flags["dtype"]), flags["deterministic"], flags["emulate"])
-        options = Options(flags["device"], numerics, flags["backend"], flags["packed"])
+        options = Options(flags["device"], numerics, flags["backend"], flags["packed"], graph=flags["graph"])
         torch.set_num_threads(flags["threads"])
         self._model = Model(weights, options)
         if flags["core"] is not None:
