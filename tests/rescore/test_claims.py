@@ -13,7 +13,8 @@ from k3_ledger.rescore.claims.check import check_claims
 from k3_ledger.rescore.claims.reading import Claim, read_claims
 from k3_ledger.rescore.claims.status import Status
 from k3_ledger.rescore.inputs import Figure, Parity, RunInputs
-from k3_ledger.rescore.replay import Candidate, Judged, Material, gather, gather_foreign
+from k3_ledger.rescore.material import Candidate, Judged, Material
+from k3_ledger.rescore.replay import gather, gather_foreign
 from k3_ledger.rescore.rules.registry import find_rule
 from k3_ledger.rescore.slots import Track
 from k3_ledger.schemas.errors import RescoreError

@@ -11,7 +11,8 @@ from k3_ledger.rescore.claims.check import check_claims
 from k3_ledger.rescore.claims.reading import read_claims
 from k3_ledger.rescore.claims.status import Status
 from k3_ledger.rescore.frontier import derive_climbs
-from k3_ledger.rescore.replay import Judged, Material, gather
+from k3_ledger.rescore.material import Judged, Material
+from k3_ledger.rescore.replay import gather
 from k3_ledger.rescore.rescore import rescore
 from k3_ledger.rescore.rules.registry import find_rule
 from k3_ledger.rescore.sealing import new_verdicts

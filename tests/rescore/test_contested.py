@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from k3_ledger.rescore.claims.status import Status
+from k3_ledger.rescore.doubt import REFUTED, UNCLOCKED
 from k3_ledger.rescore.frontier import derive_climbs
 from k3_ledger.rescore.judgements import check_verdicts, read_judgements, settle_judgements
 from k3_ledger.rescore.reconcile import reconcile_lock
-from k3_ledger.rescore.replay import REFUTED, UNCLOCKED, gather
+from k3_ledger.rescore.replay import gather
 from k3_ledger.rescore.rescore import rescore
 from k3_ledger.rescore.rules.registry import find_rule
 from k3_ledger.rescore.rules.verdict import Verdict

@@ -11,7 +11,8 @@ import pytest
 from k3_ledger.rescore import frontier
 from k3_ledger.rescore.claims.evidence import Evidence
 from k3_ledger.rescore.frontier import derive_climbs
-from k3_ledger.rescore.replay import Material, gather
+from k3_ledger.rescore.material import Material
+from k3_ledger.rescore.replay import gather
 from tests.ledgers import JUDGE, RUNNER
 from tests.rescore.receipts import house_ledger, receipt, series, verified
 from tests.rescore.test_sweep import HOUSE, same

@@ -10,7 +10,7 @@ import pytest
 
 from k3_ledger.rescore.history.pins import DECODE_64, DECODE_128K, PREFILL_32K
 from k3_ledger.rescore.imported import REPOSITORY, read_frontier, read_import
-from k3_ledger.rescore.replay import Material, gather_foreign
+from k3_ledger.rescore.replay import gather_foreign
 from k3_ledger.rescore.rescore import Selection, rescore
 from k3_ledger.rescore.rules.registry import find_rule
 from k3_ledger.rescore.rules.verdict import NotScorable, Verdict
@@ -24,6 +24,8 @@ from tests.rescore.test_golden_rescore import NINE
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from k3_ledger.rescore.material import Material
 
 FIELDS = {
     "receipt.attestation.code.repo": REPOSITORY,

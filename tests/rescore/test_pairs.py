@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from k3_ledger.rescore.doubt import REFUTED, is_refuted
 from k3_ledger.rescore.frontier import derive_climbs
 from k3_ledger.rescore.native import MOST_LENGTHS, read_run
-from k3_ledger.rescore.replay import REFUTED, gather, is_refuted
+from k3_ledger.rescore.replay import gather
 from k3_ledger.rescore.rescore import rescore
 from k3_ledger.rescore.rules.registry import find_rule
 from k3_ledger.rescore.rules.verdict import Verdict

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from k3_ledger.rescore.doubt import REFUTED
 from k3_ledger.rescore.judgements import settle_judgements
-from k3_ledger.rescore.replay import REFUTED, gather
+from k3_ledger.rescore.replay import gather
 from k3_ledger.rescore.rescore import rescore
 from k3_ledger.rescore.rules.parameters import Ceiling
 from k3_ledger.rescore.rules.verdict import Verdict

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from k3_ledger.rescore.claims.status import Status
 from k3_ledger.rescore.frontier import derive_climbs
 from k3_ledger.rescore.inputs import ClockReading
+from k3_ledger.rescore.material import Judged
 from k3_ledger.rescore.reconcile import reconcile_lock
-from k3_ledger.rescore.replay import Judged, gather
+from k3_ledger.rescore.replay import gather
 from k3_ledger.rescore.rules.clock import check_clock_or_excuse
 from k3_ledger.rescore.rules.registry import RULES, find_rule
 from k3_ledger.rescore.sealing import rule_body

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from k3_ledger.rescore.judgements import check_verdicts, read_judgements, settle_judgements
+from k3_ledger.rescore.material import Material
 from k3_ledger.rescore.pins import PinRecord, weigh_pins
-from k3_ledger.rescore.replay import Gathering, Material, gather
+from k3_ledger.rescore.replay import Gathering, gather
 from k3_ledger.rescore.rescore import rescore
 from k3_ledger.rescore.rules.registry import find_rule
 from k3_ledger.rescore.rules.verdict import NotScorable, Verdict
@@ -35,7 +36,7 @@ from tests.rescore.test_sweep import along, same
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from k3_ledger.rescore.replay import Candidate
+    from k3_ledger.rescore.material import Candidate
     from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.rescore.rules.verdict import Scored
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from fractions import Fraction
 
+    from k3_ledger.rescore.material import Material
     from k3_ledger.rescore.pins import PinRecord
-    from k3_ledger.rescore.replay import Material
     from k3_ledger.schemas.findings import Finding
     from k3_ledger.verify.along import Companion
     from k3_ledger.verify.log import VerifiedLog

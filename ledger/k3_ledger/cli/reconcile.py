@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
 
+    from k3_ledger.rescore.material import Material
     from k3_ledger.rescore.pins import PinRecord
     from k3_ledger.rescore.reconcile import LockReport, Row
-    from k3_ledger.rescore.replay import Material
 
 HELP = """Compare each pin with the newest measurement of its slot; tell explained drift from drift nobody can explain.
 

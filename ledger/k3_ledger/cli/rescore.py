@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from k3_ledger.ledger.writer.append import Writer
     from k3_ledger.ledger.writer.state import LogState
     from k3_ledger.rescore.inputs import Figure
-    from k3_ledger.rescore.replay import LeftOut, Material
+    from k3_ledger.rescore.material import LeftOut, Material
     from k3_ledger.rescore.rescore import Pins, Rescored, RescoreReport, Selection
     from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.verify.log import VerifiedLog

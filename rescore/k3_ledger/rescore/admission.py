@@ -18,7 +18,8 @@ from k3_ledger.rescore.judgements import (
     read_judgements,
     trace_pins,
 )
-from k3_ledger.rescore.replay import Gathering, Material
+from k3_ledger.rescore.material import Material
+from k3_ledger.rescore.replay import Gathering
 from k3_ledger.rescore.standing import Standing
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code

@@ -16,7 +16,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from k3_ledger.rescore.replay import Gathering, Material
+from k3_ledger.rescore.material import Material
+from k3_ledger.rescore.replay import Gathering
 from k3_ledger.rescore.rescore import Judge
 from k3_ledger.rescore.rules.score import in_scope
 from k3_ledger.rescore.spans import HEAD, Asked, ForgottenError, Gone, Pins, Spans
@@ -24,7 +25,7 @@ from k3_ledger.rescore.spans import HEAD, Asked, ForgottenError, Gone, Pins, Spa
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from k3_ledger.rescore.replay import Candidate
+    from k3_ledger.rescore.material import Candidate
     from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.rescore.standing import Standing
     from k3_ledger.schemas.findings import Finding

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from fractions import Fraction
 
-    from k3_ledger.rescore.replay import Material
+    from k3_ledger.rescore.material import Material
     from k3_ledger.rescore.slots import Track
 
 

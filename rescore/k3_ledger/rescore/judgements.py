@@ -20,8 +20,9 @@ from k3_ledger.rescore.deriving import Survey, derive
 from k3_ledger.rescore.exact import format_exact
 from k3_ledger.rescore.history.pins import pin_at
 from k3_ledger.rescore.inputs import Figure
+from k3_ledger.rescore.material import Material
 from k3_ledger.rescore.pins import list_lowered, lowered_finding, stamp_finding
-from k3_ledger.rescore.replay import Gathering, Material
+from k3_ledger.rescore.replay import Gathering
 from k3_ledger.rescore.rules.registry import RULES, find_namesake
 from k3_ledger.rescore.rules.verdict import NotScorable
 from k3_ledger.rescore.spans import HEAD
@@ -35,8 +36,8 @@ from k3_ledger.verify.report import FindingLog, Tally
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from k3_ledger.rescore.material import Candidate
     from k3_ledger.rescore.pins import PinRecord
-    from k3_ledger.rescore.replay import Candidate
     from k3_ledger.rescore.rescore import Judge
     from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.rescore.rules.verdict import Verdict

@@ -7,249 +7,39 @@ its runs stand in the order of the source. What was superseded counts for nothin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from fractions import Fraction
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from k3_ledger.rescore.doubt import REFUTED, UNCLOCKED, doubt_unless_judged
 from k3_ledger.rescore.imported import list_unreadable, read_frontier, read_import
 from k3_ledger.rescore.inputs import Figure, RunInputs
+from k3_ledger.rescore.material import Candidate, Fact, Judged, LeftOut, Material
 from k3_ledger.rescore.native import list_left_out, read_actors, read_commit, read_parity, read_run, read_weights
 from k3_ledger.rescore.pins import Merge, PinRecord, check_pin, check_unit, check_winner
 from k3_ledger.rescore.reconcile import Measurement
-from k3_ledger.rescore.rules.clock import check_clock_or_excuse
 from k3_ledger.rescore.rules.reading import parse_parameters
-from k3_ledger.rescore.rules.registry import RULES
 from k3_ledger.rescore.rules.verdict import NONE, REJECT
 from k3_ledger.rescore.slots import parse_slot
-from k3_ledger.rescore.standing import Standing, first_published, is_supposed, read_standing, said_of
+from k3_ledger.rescore.standing import is_supposed, read_standing
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code
-from k3_ledger.schemas.outcomes import Outcome, Position
+from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.log import VerifiedLog
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
-    from k3_ledger.rescore.inputs import ClockReading, Parity
-    from k3_ledger.rescore.native import ActorSpeed
+    from k3_ledger.rescore.inputs import Parity
     from k3_ledger.rescore.rules.parameters import Rule, Scope
     from k3_ledger.rescore.slots import Role, Track
-    from k3_ledger.schemas.findings import Finding
     from k3_ledger.verify.log import VerifiedEntry
     from k3_ledger.verify.polaris import ImportItem
 
 
 PIN_FIELDS: Final = ("slot", "value", "source", "entry", "inferred")
 """Fields of a pin that a verdict states."""
-
-
-REFUTED: Final = "unjudged, and refuted by its own clock"
-UNCLOCKED: Final = "unjudged, and seen by no clock"
-"""Why a number that nobody judged supports nothing."""
-HOUSE: Final = RULES["house-4.decode"]
-"""By whose clock it is asked whether a number that nobody judges is one."""
-assert HOUSE.clock is not None, "the house rules read one"
-HOUSE_CLOCK: Final = HOUSE.clock
-
-REGISTERED: Final = MappingProxyType({rule.sha256: rule.scope for rule in RULES.values()})
-"""What the rules that are shipped score, by digest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A ``verdict`` entry about a run.
-
-    Attributes:
-        said: everything that it derives and what it was derived from; two verdicts on a run that agree in it are one.
-        unproved: whether it gave no tier for want of a clock that bears the number out.
-        bound_by: what decided it.
-        supposed: whether a pin that it states was taken from a file, so that it publishes nothing.
-    """
-
-    rule: str
-    rule_sha256: str
-    metric: str
-    tier: str
-    said: tuple[object, ...] = ()
-    unproved: bool = False
-    supposed: bool = False
-    bound_by: str | None = None
-
-
-@dataclass(slots=True)
-class Candidate:
-    """One metric of one run, ready to be held against a rule.
-
-    Attributes:
-        identity: of its entry; the foreign id for a log that was never imported.
-        run: what the rule reads; its frontier and reference are those of its own time.
-        others: measured value of every other metric of the same build.
-        native: True when the run is a receipt of this ledger, False for an import.
-        superseded: whether a later entry, or the foreign log itself, says that it no longer stands.
-        verdicts: what was judged of its run and stands, oldest first; :attr:`said` of it on its track.
-        pins: pin entries in force when it was appended, by slot.
-        attestation: what attests the foreign receipt, as it says itself; None for a receipt of this ledger.
-        measured: newest measurement of the frontier build by track: that of the run's own round, else the last one.
-        rules: rules that the ledger itself had published by then, oldest first.
-        built: greatest measurement of the frontier build on its track by then, in whatever round.
-        built_alike: the same of those on the run's own weights.
-        newest: newest measurement of the frontier build on its track by then, in whatever round, on whatever weights.
-        clocks: readings of the wall clock for every other metric of the same build.
-        index: position of its entry; None for a log that was never imported.
-        known: what the rules whose verdicts count score, by digest: those that are registered, and those of the ledger
-            itself.
-    """
-
-    identity: str
-    run: RunInputs
-    others: Mapping[Track, Fraction] = field(default_factory=dict)
-    native: bool = False
-    superseded: bool = False
-    verdicts: list[Judged] = field(default_factory=list)
-    pins: Mapping[str, Figure] = field(default_factory=dict)
-    attestation: str | None = None
-    measured: Mapping[Track, Figure] = field(default_factory=dict)
-    rules: tuple[Rule, ...] = ()
-    built: Figure | None = None
-    built_alike: Figure | None = None
-    newest: Figure | None = None
-    clocks: Mapping[Track, ClockReading] = field(default_factory=dict)
-    index: int | None = None
-    known: Mapping[str, Scope] = field(default_factory=lambda: REGISTERED)
-
-    @property
-    def label(self) -> str:
-        """What to call its run: the start of the entry's identity, and of the run's own id where it has another."""
-        if self.native or self.identity == self.run.run:
-            return self.identity[:8]
-        return f"{self.identity[:8]} (run {self.run.run[:8]})"
-
-    @property
-    def said(self) -> list[Judged]:
-        """The verdicts on its run that may be about its track."""
-        return said_of(self.run.track, self.verdicts, self.known)
-
-    @property
-    def _published(self) -> Judged | None:
-        return first_published(self.said, self.known) if self.native else None
-
-    @property
-    def published(self) -> str | None:
-        """The tier it was published with: what an import states, or the first verdict that counts on a run of ours.
-
-        Nothing that is judged of it later changes that.
-        """
-        if not self.native:
-            return self.run.published
-        found = self._published
-        return None if found is None else found.tier
-
-    @property
-    def refused_by(self) -> str | None:
-        """The gate that its published verdict names as what decided it; None for an import."""
-        found = self._published
-        return None if found is None else found.bound_by
-
-    @property
-    def voided(self) -> str:
-        """Why its number supports nothing: it was published as refused or as not proved, or no longer stands.
-
-        Empty where it does: a run that gained too little for a tier was measured all the same. Where nothing is
-        published, its own clock is asked (:func:`doubt`): neither not judging nor leaving the clock out must pay.
-        """
-        if self.superseded:
-            return "superseded"
-        if self.published == REJECT:
-            return REJECT
-        if self.native and self.published is None:
-            return doubt(self.run.track, self.run.speed, self.run.clock)
-        found = self._published
-        return "unproved" if found is not None and found.unproved else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """How fast one actor was by one clock, as one receipt has it.
-
-    Attributes:
-        index: position of the receipt.
-        stands: whether the receipt counts.
-        commit: what was measured; None when the receipt names no commit.
-        doubt: why the program's own number supports nothing where nobody judged it; empty where it does, and for any
-            other.
-        weights: digest of the weights; None where the receipt names none.
-    """
-
-    identity: str
-    index: int
-    time: datetime
-    role: str
-    speed: ActorSpeed
-    stands: bool = True
-    doubt: str = ""
-    weights: str | None = None
-    commit: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A metric that a candidate timed and that is no measurement, so that no rule could score it.
-
-    Attributes:
-        metric: ``-`` where nothing was timed that could be one.
-        reason: why, in words.
-    """
-
-    identity: str
-    index: int
-    metric: str
-    reason: str
-    at: datetime
-
-
-@dataclass(slots=True)
-class Material:
-    """Everything that judging needs.
-
-    Attributes:
-        source: what it was gathered from, in words.
-        candidates: runs to judge, in order.
-        pins: newest ``pin`` entry of each slot.
-        measurements: what the frontier builds, the other engine and the accepted runs measured, in order.
-        merges: ``merge`` entries, in order.
-        facts: what every actor of every receipt of this ledger was timed at, in order, superseded ones too.
-        pin_entries: every ``pin`` entry that stands, in order.
-        verdicts: every ``verdict`` entry that stands, as (index, body), in order.
-        rules: every ``rule`` entry that stands, as (index, rule), in order.
-        supersessions: every ``supersede`` entry that was not itself superseded, as (index, body), in order.
-        withdrawn: rules of the ledger that no longer stand: verdicts under them can still be derived again.
-        known: what the rules whose verdicts count score, by digest.
-        standing: what was superseded, and when.
-        left_out: metrics of candidates that are no measurement, in order.
-        unread: what could not be read of imported runs: a record that is none, or a copy of a figure that is none.
-        weights: digest of the weights that runs measured, by identity; None of one that names none.
-        sources: identities that ``pin`` entries name as their source, also of those that no longer stand.
-    """
-
-    source: str
-    candidates: list[Candidate] = field(default_factory=list)
-    pins: dict[str, PinRecord] = field(default_factory=dict)
-    measurements: list[Measurement] = field(default_factory=list)
-    merges: list[Merge] = field(default_factory=list)
-    facts: list[Fact] = field(default_factory=list)
-    pin_entries: list[PinRecord] = field(default_factory=list)
-    verdicts: list[tuple[int, Any]] = field(default_factory=list)
-    rules: list[tuple[int, Rule]] = field(default_factory=list)
-    supersessions: list[tuple[int, Any]] = field(default_factory=list)
-    withdrawn: list[Rule] = field(default_factory=list)
-    known: dict[str, Scope] = field(default_factory=lambda: dict(REGISTERED))
-    standing: Standing = field(default_factory=Standing)
-    left_out: list[LeftOut] = field(default_factory=list)
-    unread: list[Finding] = field(default_factory=list)
-    weights: dict[str, str | None] = field(default_factory=dict)
-    sources: set[str] = field(default_factory=set)
 
 
 def gather(log: VerifiedLog, *, at: int | None = None) -> Material:
@@ -450,7 +240,7 @@ class Gathering:
         doubts = {
             one.track: why
             for one in actors
-            if one.actor == one.observer == "subject" and (why := _doubt(body, one, read.get(one.track)))
+            if one.actor == one.observer == "subject" and (why := doubt_unless_judged(body, one, read.get(one.track)))
         }
         refuted = {track for track in doubts if body.role != "candidate"}
         self.material.facts += [
@@ -616,35 +406,6 @@ def read_rule_entry(body: Any, index: int) -> Rule:
                 found=stated,
             )
     return rule
-
-
-def doubt(track: Track, claim: Fraction | None, reading: ClockReading | None) -> str:
-    """Why a number that a program claims supports nothing while nobody has judged it; empty where it does.
-
-    Its own clock contradicts it, or there is none. A reading over too little is one: what it leaves open is not held
-    against the number. Metrics that no house rule reads a clock for are not asked for one.
-    """
-    if is_refuted(track, claim, reading):
-        return REFUTED
-    return UNCLOCKED if reading is None and track.metric in HOUSE_CLOCK.metrics else ""
-
-
-def _doubt(body: Any, one: ActorSpeed, reading: ClockReading | None) -> str:
-    """Why what a program claims of itself supports nothing unless it is judged.
-
-    Nobody judges a frontier build's run or one of the other engine, so that what contradicts them is all that is held
-    against them.
-    """
-    found = doubt(one.track, one.speed, reading)
-    return found if body.role == "candidate" or found == REFUTED else ""
-
-
-def is_refuted(track: Track, claim: Fraction | None, reading: ClockReading | None) -> bool:
-    """Whether a run's own clock contradicts what the program claims, by the bounds of the house rules.
-
-    A reading over too little excuses a claim as :func:`~k3_ledger.rescore.rules.clock.check_clock_or_excuse` has it.
-    """
-    return check_clock_or_excuse(HOUSE_CLOCK, track.metric, claim, reading).outcome is Outcome.FAIL
 
 
 def _is_unproved(body: Any) -> bool:

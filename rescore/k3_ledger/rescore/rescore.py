@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from k3_ledger.rescore.inputs import Parity, RunInputs
+    from k3_ledger.rescore.material import Candidate
     from k3_ledger.rescore.pins import PinRecord
-    from k3_ledger.rescore.replay import Candidate
     from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.rescore.rules.verdict import Scored
     from k3_ledger.rescore.slots import Role, Track

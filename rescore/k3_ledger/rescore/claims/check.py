@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from k3_ledger.rescore.claims.reading import Amount, Claim
-    from k3_ledger.rescore.replay import Material
+    from k3_ledger.rescore.material import Material
 
 
 @dataclass(frozen=True, slots=True)

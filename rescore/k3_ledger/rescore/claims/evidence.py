@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from fractions import Fraction
 
+    from k3_ledger.rescore.material import Candidate, Fact, Material
     from k3_ledger.rescore.native import Observer
-    from k3_ledger.rescore.replay import Candidate, Fact, Material
     from k3_ledger.rescore.slots import Track
 
 

@@ -17,7 +17,7 @@ from k3_ledger.schemas.errors import RescoreError
 if TYPE_CHECKING:
     from k3_ledger.rescore.claims.evidence import Evidence
     from k3_ledger.rescore.claims.reading import Amount, Claim
-    from k3_ledger.rescore.replay import Candidate, Material
+    from k3_ledger.rescore.material import Candidate, Material
     from k3_ledger.rescore.rules.parameters import Correctness
 
 

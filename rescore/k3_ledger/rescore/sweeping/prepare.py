@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from k3_ledger.rescore.doubt import HOUSE, HOUSE_CLOCK
 from k3_ledger.rescore.native import is_independent, read_ground
-from k3_ledger.rescore.replay import HOUSE, HOUSE_CLOCK
 from k3_ledger.rescore.rules.parameters import BY_MIDDLE, GRADING
 from k3_ledger.rescore.slots import ABSENT, Track
 from k3_ledger.rescore.sweeping.agreement import Bars, Ratchet, ratchet_from
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.sweeping.timing import Timing
 
 _OWN_CLOCK: Final = {metric: ClockNumbers(HOUSE, metric) for metric in HOUSE_CLOCK.metrics}
-"""What :func:`~k3_ledger.rescore.replay.is_refuted` asks, by metric."""
+"""What :func:`~k3_ledger.rescore.doubt.is_refuted` asks, by metric."""
 Build: TypeAlias = tuple[str, str, str]
 """Model, quantisation and node: whose rounds a candidate's are."""
 JUDGEMENTS: Final = frozenset({"verdict", "supersede"})

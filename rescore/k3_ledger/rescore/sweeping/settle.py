@@ -10,8 +10,9 @@ from sys import intern
 from typing import TYPE_CHECKING, TypeAlias
 
 from k3_ledger.rescore.inputs import Figure
+from k3_ledger.rescore.material import Material
 from k3_ledger.rescore.native import read_weights
-from k3_ledger.rescore.replay import Gathering, Material
+from k3_ledger.rescore.replay import Gathering
 from k3_ledger.rescore.rescore import Judge, order_change
 from k3_ledger.rescore.rules.guards import DRIFT
 from k3_ledger.rescore.rules.verdict import Verdict
