@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from k3_ledger.ledger.writer.checkpoint import Candidate
-    from k3_ledger.schemas.findings import Finding
-    from k3_ledger.verify.report import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +54,10 @@ class _Lines:
 def check_signable(log: Path, candidate: Candidate) -> None:
     """Verify a log as ``verify`` does, artifacts aside, and refuse what is false in entries that no head covers yet.
 
-    What is false below that, some earlier head committed to: signing another changes nothing about it. So signatures
-    below it, which are most of what a verification costs, are not looked at again: the earlier heads are of these very
-    lines, and of this log's own.
+    What is false below that, some earlier head committed to: signing another changes nothing about it, whatever it is
+    and however much of it there is; and what is new is judged all the same, verdicts and pins too. Signatures below it,
+    which are most of what a verification costs, are not looked at again: the earlier heads are of these very lines, and
+    of this log's own.
 
     Args:
         log: the log file.
@@ -73,7 +72,7 @@ def check_signable(log: Path, candidate: Candidate) -> None:
     from k3_ledger.schemas.findings import Code
     from k3_ledger.schemas.outcomes import Position
     from k3_ledger.verify.log import Options
-    from k3_ledger.verify.report import VerificationError
+    from k3_ledger.verify.report import VerificationError, is_covered
 
     options = Options(processes=os.cpu_count() or 1, artifacts=False, vouched=candidate.covered)
     try:
@@ -83,22 +82,8 @@ def check_signable(log: Path, candidate: Candidate) -> None:
     if report.head is None or report.head.root != candidate.checkpoint.root.hex():
         message = "the log changed while it was checked; nothing was signed"
         raise StoreError(Code.CHANGED_WHILE_READ, message, position=Position(source=str(log)))
-    wrong = tuple(_false(report, candidate.covered))
+    wrong = tuple(
+        finding for finding in report.findings if finding.code.info.exit and not is_covered(finding, candidate.covered)
+    )
     if wrong:
-        counts = {finding.code: report.counts[finding.code] for finding in wrong}
-        raise VerificationError(replace(report, findings=wrong, counts=counts))
-
-
-def _false(report: Report, covered: int) -> Iterator[Finding]:
-    """Errors that are not certainly of entries below ``covered``: a code of which more were found than are listed is
-    one of which nothing is certain.
-    """
-    listed: dict[object, int] = {}
-    for finding in report.findings:
-        listed[finding.code] = listed.get(finding.code, 0) + 1
-    for finding in report.findings:
-        place = finding.position
-        index = place.line - 1 if place.line is not None else place.index
-        certain = index is not None and index < covered and listed[finding.code] == report.counts[finding.code]
-        if finding.code.info.exit and not certain:
-            yield finding
+        raise VerificationError(replace(report, findings=wrong, counts=report.uncovered, covered={}))

@@ -181,6 +181,7 @@ class _Pass:
 
     def read(self, log: VerifiedLog) -> Iterator[Finding | None]:
         """Derive all that waits, and what is read ahead on the way."""
+        self.gathering.vouched = log.vouched
         for entry in log:
             if entry.disowned or entry.entry.kind not in _READ:
                 continue

@@ -63,7 +63,7 @@ def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Re
         VerificationError: its bytes changed since it was verified.
     """
     tallies = {name: Tally() for name in sorted(JUDGED)}
-    findings = FindingLog()
+    findings = FindingLog(vouched=log.vouched)
     lost = _taken_back(log)
     try:
         material = read_judgements(log)
@@ -113,6 +113,7 @@ def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Re
         steps=tuple(tallies[step.name].result(step.name) if step.name in tallies else step for step in report.steps),
         findings=(*report.findings, *findings.kept()),
         counts={**report.counts, **findings.counts},
+        covered={**report.covered, **findings.covered},
     )
 
 
@@ -182,6 +183,7 @@ def read_judgements(log: VerifiedLog) -> Material:
     """
     standing = read_standing(log)
     gathering = Gathering(Material("verified ledger", standing=standing), standing.gone())
+    gathering.vouched = log.vouched
     for entry in log.select(*(b'"kind":"' + kind.encode() + b'"' for kind in sorted(FEW))):
         if entry.entry.kind in FEW:
             gathering.take(entry)

@@ -59,7 +59,7 @@ def gather(log: VerifiedLog, *, at: int | None = None) -> Material:
         raise TypeError("only a verified log can be judged: pass what verify_log() returns")
     standing = read_standing(log)
     gathering = Gathering(Material("verified ledger", standing=standing), standing.gone(at=at))
-    gathering.void = standing.gone()
+    gathering.void, gathering.vouched = standing.gone(), log.vouched
     for entry in log:
         if at is not None and entry.index >= at:
             break
@@ -149,6 +149,7 @@ class Gathering:
     Attributes:
         gone: identities of entries that do not count.
         void: identities of entries that never need to be readable: those that are superseded by now.
+        vouched: entries in front of this position need not be readable either: a head stands over them already.
         keeps: identities of runs whose weights are kept for pins to be looked up by; None keeps those of all.
     """
 
@@ -156,6 +157,7 @@ class Gathering:
         self.material = material
         self.gone = gone
         self.void = gone
+        self.vouched = 0
         self.by_identity: dict[str, list[Candidate]] = {}
         self.references: dict[Track, Figure] = {}
         self.frontiers: dict[Track, Figure] = {}
@@ -189,7 +191,7 @@ class Gathering:
             elif taken.kind == "merge":
                 self._merge(taken.body, entry.index, _time(taken.time))
         except RescoreError:
-            if entry.identity not in self.void:
+            if not self._need_not_be_readable(entry):
                 raise
         if taken.kind == "supersede":
             self.material.supersessions.append((entry.index, taken.body))
@@ -210,11 +212,14 @@ class Gathering:
                 if candidate.run.track.metric == body.metric and candidate.run.track.scorable:
                     candidate.verdicts.append(judged)
 
+    def _need_not_be_readable(self, entry: VerifiedEntry) -> bool:
+        return entry.identity in self.void or entry.index < self.vouched
+
     def _rule(self, entry: VerifiedEntry, *, stands: bool) -> None:
         try:
             rule = read_rule_entry(entry.entry.body, entry.index)
         except RescoreError:
-            if entry.identity not in self.void:
+            if not self._need_not_be_readable(entry):
                 raise
             return
         self.material.known[rule.sha256] = rule.scope

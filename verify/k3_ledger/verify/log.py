@@ -59,7 +59,8 @@ class Options:
         chunk_bytes: aimed-at chunk size in bytes.
         companion: who reads the entries in the same pass.
         vouched: entries in front of this position are vouched for otherwise, by a head that the caller has compared
-            with them and trusts: their signatures are counted as not checked.
+            with them and trusts: their signatures are counted as not checked, and what is false of them is reported,
+            counted apart, and keeps nobody from reading on.
     """
 
     processes: int = 1
@@ -100,11 +101,18 @@ class VerifiedLog:
     """A log whose every step passed or was allowed not to run. Only :func:`verify_log` makes one.
 
     Entries are read again when iterated; each chunk is compared with the digest it had when it was verified, so what
-    is read is what was verified.
+    is read is what was verified. Of entries in front of :attr:`vouched` only those are read that can be.
     """
 
     def __init__(
-        self, source: LogSource, report: Report, marks: tuple[ChunkMark, ...], disowned: frozenset[int], token: object
+        self,
+        source: LogSource,
+        report: Report,
+        marks: tuple[ChunkMark, ...],
+        disowned: frozenset[int],
+        token: object,
+        *,
+        vouched: int = 0,
     ) -> None:
         if token is not _TOKEN:
             raise TypeError("a VerifiedLog comes out of verify_log() only")
@@ -112,6 +120,7 @@ class VerifiedLog:
         self._marks = marks
         self._disowned = disowned
         self.report = report
+        self.vouched = vouched
 
     def __iter__(self) -> Iterator[VerifiedEntry]:
         """Entries in log order.
@@ -122,8 +131,8 @@ class VerifiedLog:
         position = 0
         for chunk in self._chunks():
             for raw in chunk.split(b"\n")[:-1]:
-                data = parse_line(raw).entry
-                yield VerifiedEntry(position, sha256(data).hexdigest(), decode(data), position in self._disowned)
+                if (entry := self._read(position, raw)) is not None:
+                    yield entry
                 position += 1
 
     @property
@@ -169,13 +178,23 @@ class VerifiedLog:
                 position += chunk.count(b"\n")
                 continue
             for line in chunk.split(b"\n")[:-1]:
-                if any(mark in line for mark in marks) and position not in self._disowned:
-                    yield self.entry(position, line[len(HEAD) : -TAIL_LEN])
+                wanted = any(mark in line for mark in marks) and position not in self._disowned
+                if wanted and (entry := self._read(position, line)) is not None:
+                    yield entry
                 position += 1
 
     def entry(self, position: int, data: bytes) -> VerifiedEntry:
         """The decoded entry at ``position`` whose bytes :func:`entries_of` gave."""
         return read_entry(position, data, disowned=position in self._disowned)
+
+    def _read(self, position: int, line: bytes) -> VerifiedEntry | None:
+        """The entry of a line; None of one that is vouched for and cannot be read."""
+        if position >= self.vouched:
+            return self.entry(position, line[len(HEAD) : -TAIL_LEN])
+        try:
+            return self.entry(position, parse_line(line).entry)
+        except LedgerError:
+            return None
 
     def _chunks(self) -> Iterator[bytes]:
         """The verified chunks, each checked against its digest."""
@@ -217,13 +236,14 @@ def verify_log(source: LogSource, policy: TrustPolicy | None = None, options: Op
     """Verify a log and return it as a verified object.
 
     Raises:
-        VerificationError: any finding that asks for an exit code other than 0; the error carries the report.
+        VerificationError: any finding that asks for an exit code other than 0 and is not certainly of an entry that
+            ``options`` vouches for; the error carries the report.
     """
     options = options or Options()
     report, scan = _check(source, policy, options)
-    if report.exit_code:
+    if report.uncovered:
         raise VerificationError(report)
-    log = VerifiedLog(source, report, tuple(scan.marks), scan.keyring.disowned(), _TOKEN)
+    log = VerifiedLog(source, report, tuple(scan.marks), scan.keyring.disowned(), _TOKEN, vouched=options.vouched)
     if options.companion is not None:
         options.companion.verified(log)
     return log
@@ -232,7 +252,7 @@ def verify_log(source: LogSource, policy: TrustPolicy | None = None, options: Op
 def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> tuple[Report, Scan]:
     """The numbered steps (see :data:`k3_ledger.verify.report.STEPS`)."""
     check_implementation()
-    findings = FindingLog()
+    findings = FindingLog(vouched=options.vouched)
     scan = Scan(findings=findings)
     try:
         heads = read_heads(source, options.expected_heads, findings)

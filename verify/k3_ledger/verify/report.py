@@ -117,47 +117,73 @@ class Tally:
 
 
 class FindingLog:
-    """Findings of one verification: the first of each code spelled out, all of them counted."""
+    """Findings of one verification: the first of each code spelled out, all of them counted.
 
-    def __init__(self, keep: int = FINDINGS_KEPT_PER_CODE) -> None:
+    Those of entries that are vouched for are counted apart, and so many of each code are spelled out of either sort.
+
+    Attributes:
+        vouched: entries in front of this position are vouched for.
+        counts: how often each code occurred.
+        covered: how many of them are of such entries, see :func:`is_covered`.
+    """
+
+    def __init__(self, keep: int = FINDINGS_KEPT_PER_CODE, *, vouched: int = 0) -> None:
         self._keep = keep
         self._kept: list[Finding] = []
+        self.vouched = vouched
         self.counts: dict[Code, int] = {}
+        self.covered: dict[Code, int] = {}
 
     def add(self, finding: Finding) -> None:
         """Record one finding."""
-        seen = self.counts.get(finding.code, 0)
-        self.counts[finding.code] = seen + 1
-        if seen < self._keep:
-            self._kept.append(finding)
+        self.add_counted(finding, 0)
 
     def add_counted(self, finding: Finding, more: int) -> None:
-        """Record a finding that stands for ``more`` further ones of its code that were not kept."""
-        self.add(finding)
-        self.counts[finding.code] += more
+        """Record a finding that stands for ``more`` further ones of its code and sort that were not kept."""
+        code, covered = finding.code, is_covered(finding, self.vouched)
+        seen = self.covered.get(code, 0)
+        if covered:
+            self.covered[code] = seen + 1 + more
+        else:
+            seen = self.counts.get(code, 0) - seen
+        self.counts[code] = self.counts.get(code, 0) + 1 + more
+        if seen < self._keep:
+            self._kept.append(finding)
 
     def clear(self) -> None:
         """Forget everything: the input turned out to be something else."""
         self._kept.clear()
         self.counts.clear()
+        self.covered.clear()
 
     def advise(self, codes: frozenset[Code], hint: str) -> None:
         """Give the findings of these codes another hint, now that more is known."""
         self._kept = [replace(kept, hint=hint) if kept.code in codes else kept for kept in self._kept]
 
     def merge(self, other: FindingLog) -> None:
-        """Take in the findings of a part, in its order."""
-        for finding in other.kept():
+        """Take in the findings of a part that vouches for the same entries, in its order."""
+        kept = other.kept()
+        for finding in kept:
             self.add(finding)
         for code, count in other.counts.items():
-            spelled = sum(1 for finding in other.kept() if finding.code is code)
-            self.counts[code] += count - spelled
+            self.counts[code] += count - sum(1 for finding in kept if finding.code is code)
+        for code, count in other.covered.items():
+            spelled = [finding for finding in kept if finding.code is code and is_covered(finding, self.vouched)]
+            self.covered[code] += count - len(spelled)
 
     def kept(self) -> tuple[Finding, ...]:
         """The findings that are spelled out, causes first: by line or entry, of one place as the registry has them,
         those of heads and other files behind those of the log, and :data:`FOLLOWERS` behind all.
         """
         return tuple(sorted(self._kept, key=_place))
+
+
+def is_covered(finding: Finding, vouched: int) -> bool:
+    """Whether a finding says what is certainly false of an entry in front of position ``vouched``, or nothing false."""
+    place, exits = finding.position, finding.code.info.exit
+    index = place.line - 1 if place.line is not None else place.index
+    of_an_entry = place.source in {None, _RECORD} and exits in {ExitCode.VERIFIED, ExitCode.FALSE}
+    return of_an_entry and index is not None and index < vouched
 
 
 def _place(finding: Finding) -> tuple[int, bool, bool, int, int, bool, int]:
@@ -204,6 +230,7 @@ class Report:
         disowned: every entry that a later revocation took back, in log order: it stands there and counts for nothing.
         enrolments: lines that show who made the newest head's signer a log key, to be kept with that head; only where
             that was asked for (:mod:`k3_ledger.verify.vouched`).
+        covered: how many of the counted findings are certainly of entries that the caller vouched for.
     """
 
     subject: str
@@ -220,6 +247,13 @@ class Report:
     artifact_stamps: tuple[ArtifactBound, ...] = ()
     disowned: tuple[Disowned, ...] = ()
     enrolments: tuple[bytes, ...] = ()
+    covered: dict[Code, int] = field(default_factory=dict)
+
+    @property
+    def uncovered(self) -> dict[Code, int]:
+        """What was counted and asks for an exit code, but for what is of entries that the caller vouched for."""
+        left = {code: count - self.covered.get(code, 0) for code, count in self.counts.items() if code.info.exit}
+        return {code: count for code, count in left.items() if count}
 
     @property
     def exit_code(self) -> ExitCode:

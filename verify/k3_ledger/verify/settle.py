@@ -33,7 +33,9 @@ def check_keys(scan: Scan, policy: TrustPolicy | None) -> None:
     if open_genesis:
         _set_aside(scan)
     settled = FOREVER if scan.unsettled is None else scan.unsettled
-    for finding, more in scan.keyring.check_use(only_genesis=open_genesis, settled=settled):
+    for finding, more in scan.keyring.check_use(
+        only_genesis=open_genesis, settled=settled, apart=scan.findings.vouched
+    ):
         if finding is None:
             tally.checked -= more
             tally.not_checked += more
@@ -236,6 +238,7 @@ def make_report(subject: str, policy: TrustPolicy | None, scan: Scan) -> Report:
         steps=tuple(tally.result(name) for name, tally in scan.tallies.items()),
         findings=scan.findings.kept(),
         counts=dict(scan.findings.counts),
+        covered=dict(scan.findings.covered),
         bounds=scan.bounds,
         stamps=scan.stamps,
         artifact_stamps=scan.artifact_stamps,

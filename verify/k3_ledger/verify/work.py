@@ -122,7 +122,9 @@ class _Worker:
         self.keys = keys
         self.vouched = vouched
         self.reader = reader
-        self.result = ChunkResult(lines=chunk.lines, digest=sha256(chunk.data).digest())
+        self.result = ChunkResult(
+            lines=chunk.lines, digest=sha256(chunk.data).digest(), findings=FindingLog(vouched=vouched)
+        )
         self.marks = [mark for mark in marks if chunk.first_line < mark < chunk.first_line + chunk.lines]
         self.framing = [0, 0, 0]
         self.schema = [0, 0, 0]
@@ -216,8 +218,13 @@ class _Worker:
         return entry, identity
 
     def _note_broken(self, position: int, kind: str | None) -> None:
-        """A line that counts for nothing, of whatever kind where that cannot be told."""
+        """A line that counts for nothing, of whatever kind where that cannot be told.
+
+        One that is vouched for never was another, so that nothing behind it is open.
+        """
         result = self.result
+        if position < self.vouched:
+            return
         if result.broken is None:
             result.broken = position
         if result.unsettled is None and (kind is None or kind in SPECIAL_KINDS):

@@ -6,6 +6,7 @@ name an earlier position (compromise): what the key signed from there on is diso
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -307,15 +308,19 @@ class Keyring:
         else:
             known.extend(positions)
 
-    def check_use(self, *, only_genesis: bool = False, settled: int = FOREVER) -> Iterator[tuple[Finding | None, int]]:
+    def check_use(
+        self, *, only_genesis: bool = False, settled: int = FOREVER, apart: int = 0
+    ) -> Iterator[tuple[Finding | None, int]]:
         """(finding, further ones like it) for every use that a lifetime or role does not allow.
 
         Args:
             only_genesis: look at genesis entries and nothing else: where none is good, no key was enrolled.
             settled: position up to which every root action was read. Behind it, that a key was never enrolled, or was
                 retired, cannot be told: (None, n) stands for n such uses.
+            apart: no finding of a use in front of this position stands for one behind it.
         """
-        for (key, kind), positions in self.uses.items():
+        parts = ((use, part) for use, positions in self.uses.items() for part in _part(positions, apart))
+        for (key, kind), positions in parts:
             if only_genesis and kind != "genesis":
                 continue
             life = self.lives.get(key) or self.taken_back.get(key)
@@ -395,6 +400,12 @@ def _finding(
     expected: str | None = None, found: str | None = None, hint: str | None = None,
 ) -> Finding:  # fmt: skip
     return Finding(code, message, Position(index=position, field=where), expected, found, hint)
+
+
+def _part(positions: array[int], at: int) -> Iterator[array[int]]:
+    """Ascending positions, those in front of ``at`` apart from the others; no part is empty."""
+    cut = bisect_left(positions, at)
+    yield from (part for part in (positions[:cut], positions[cut:]) if part) if cut else (positions,)
 
 
 def _first(
