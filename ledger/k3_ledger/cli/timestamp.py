@@ -43,22 +43,16 @@ def request(
     """Write the request."""
     from k3_ledger.cli.files import check_free, new_file
     from k3_ledger.cli.tokens import make_request
-    from k3_ledger.ledger.core.checkpoint import parse_checkpoint
-    from k3_ledger.ledger.core.note import parse_note
-    from k3_ledger.ledger.writer.beside import read_head
+    from k3_ledger.ledger.writer.heads import read_newest
     from k3_ledger.ledger.writer.store import Ledger
-    from k3_ledger.schemas.errors import StoreError
-    from k3_ledger.schemas.findings import Code
 
     check_free(out, replace=replace, reads=(ledger,))
-    note = read_head(Ledger.open(ledger).checkpoint_path)
-    if note is None:
-        raise StoreError(Code.NOT_CHECKPOINTED, "the ledger has no checkpoint, so there is nothing to timestamp")
-    text = parse_note(note).text
+    signed = read_newest(Ledger.open(ledger), lacking="the ledger has no checkpoint, so there is nothing to timestamp")
+    text = signed.note.text
     with new_file(out, replace=replace) as file:
         file.write(make_request(text.encode()))
     with done(f"the request stands: {out}"):
-        said = f"{out}: request for a timestamp of the head of {parse_checkpoint(text).size} entries"
+        said = f"{out}: request for a timestamp of the head of {signed.checkpoint.size} entries"
         typer.echo(printable(said))
 
 

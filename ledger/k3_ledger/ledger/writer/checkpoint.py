@@ -19,15 +19,15 @@ from k3_ledger.ledger.core.checkpoint import (
     Checkpoint,
     SignedCheckpoint,
     format_checkpoint,
-    open_checkpoint,
     parse_checkpoint,
 )
 from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.merkle import CompactRange
 from k3_ledger.ledger.core.note import Verifier, check_signature_line, format_note, key_hash, parse_note, sign_note
 from k3_ledger.ledger.writer.batch import check_key
-from k3_ledger.ledger.writer.beside import ahead_hint, kept_heads, read_head, read_heads, set_aside
+from k3_ledger.ledger.writer.beside import ahead_hint, kept_heads, read_head, read_heads
 from k3_ledger.ledger.writer.disk import make_directory, storage_errors
+from k3_ledger.ledger.writer.heads import open_heads
 from k3_ledger.ledger.writer.logfile import LogFile
 from k3_ledger.ledger.writer.state import check_entry, check_unchanged, place_of, scan, whole_lines
 from k3_ledger.schemas.errors import LedgerError, SignatureError, StoreError
@@ -120,7 +120,7 @@ def make_checkpoint(
                 _check_signer(signer, state)
                 with storage_errors(ledger.log_path, "sync the ledger to the disk"):
                     ledger.disk.fdatasync(log.fd)
-                heads = _read_heads(ledger, state)
+                heads = open_heads(read_heads(ledger.root), state)
             # Reading the whole log takes a while: others may append meanwhile, behind what is signed here.
             tree = _check_log(log, state, heads, progress)
             covered = max((signed.checkpoint.size for _, signed in heads.values()), default=0)
@@ -132,7 +132,7 @@ def make_checkpoint(
                 sound = asked
             with log.locked():
                 check_unchanged(log.read, log.size(), state)
-                if _read_heads(ledger, state) == heads:
+                if open_heads(read_heads(ledger.root), state) == heads:
                     return _settle(ledger, signer, state, heads, tree)
     finally:
         log.close()
@@ -223,41 +223,6 @@ def _check_signer(signer: Signer, state: LogState) -> None:
             found=found,
             hint="sign with the log key; `k3-ledger key enrol log FILE` enrols one",
         )
-
-
-def _read_heads(ledger: Ledger, state: LogState) -> dict[Path, tuple[bytes, SignedCheckpoint]]:
-    """Every head that was signed before, by file; one that cannot be trusted stops everything.
-
-    One that a revocation took back is left out: it vouches for nothing, and a thief's must not keep the log's owner
-    from signing a new one.
-    """
-    known = (*state.keyring.lives.values(), *state.keyring.taken_back.values())
-    keys = {life.public_key: life for life in known if life.role == "log"}
-    verifiers = [Verifier(state.origin, public_key) for public_key in keys]
-    heads = {}
-    for path, data in read_heads(ledger.root).items():
-        place = Position(source=str(path))
-        try:
-            signed = open_checkpoint(data, verifiers, origin=state.origin, position=place)
-        except LedgerError as error:
-            said = error.finding
-            hint = (
-                f"no head of this log: {set_aside(path)} keeps it as evidence, and the next head is signed without it"
-            )
-            raise type(error)(
-                error.code, said.message, position=place, expected=said.expected, found=said.found, hint=hint
-            ) from error
-        size, lives = signed.checkpoint.size, [keys[sig.verifier.public_key] for sig in signed.note.sigs]
-        if any(life.vouches_at(size) for life in lives):
-            heads[path] = data, signed
-        elif not any(life.lost_at(size) for life in lives):
-            raise SignatureError(
-                Code.CHECKPOINT_SIGNATURE,
-                "an earlier head is signed by a log key that could not sign it: it was not enrolled yet, or retired",
-                position=place,
-                hint=f"{set_aside(path)} keeps it as evidence: this command signs the newest head anew",
-            )
-    return heads
 
 
 def _check_log(

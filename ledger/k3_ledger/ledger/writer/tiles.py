@@ -2,7 +2,8 @@
 
 The tiles are those of the newest checkpoint's tree, in one pass over the log and in flat memory. Nothing is signed.
 
-1. The tree must have the checkpoint's root, or nothing more than full tiles was written and the run ends in an error.
+1. The heads must be signed by log keys of this ledger that stand, or nothing is written; and the tree must have the
+   roots that they state, or nothing more than full tiles was written and the run ends in an error.
 2. A full tile is never rewritten: one that stands there is compared, and one that differs stops everything.
 3. A partial tile that stands there is compared and kept until the full tile of its place exists; then it is removed,
    as readers know to ask for the full one (tlog-tiles, "Partial Tiles").
@@ -20,12 +21,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from k3_ledger.ledger.core.chain import leaf_hash
-from k3_ledger.ledger.core.checkpoint import Checkpoint, parse_checkpoint
-from k3_ledger.ledger.core.note import parse_note
 from k3_ledger.ledger.core.tiles import Tile, TileWalk, tile_path
 from k3_ledger.ledger.regular import open_regular, read_up_to, stands_there
-from k3_ledger.ledger.writer.beside import ahead_hint, read_heads
+from k3_ledger.ledger.writer.beside import read_heads
 from k3_ledger.ledger.writer.disk import Disk, make_directory, storage_errors, sync_directory
+from k3_ledger.ledger.writer.heads import check_roots, first_lines, open_published
 from k3_ledger.ledger.writer.state import whole_lines
 from k3_ledger.ledger.writer.store import Ledger
 from k3_ledger.schemas.envelope import ROOT_ACTIONS
@@ -34,8 +34,10 @@ from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
+
+    from k3_ledger.ledger.core.checkpoint import Checkpoint
 
 KEY_ENTRIES = "key-entries"
 """Name of the list of positions of key entries."""
@@ -72,36 +74,33 @@ def write_tiles(
 
     Raises:
         StoreError: there is no checkpoint (``NOT_CHECKPOINTED``), the log is shorter (``CHECKPOINT_AHEAD``) or another
-            (``CHECKPOINT_ROOT``) than it says, a tile that stands there is another (``TILES_CONFLICT``), or the
+            (``CHECKPOINT_ROOT``) than a head says, a tile that stands there is another (``TILES_CONFLICT``), or the
             storage refused.
-        MalformedError: the checkpoint cannot be read.
+        SignatureError, MalformedError: a head is not signed as it has to be, or cannot be read.
     """
-    heads = read_heads(ledger.root)
-    if ledger.checkpoint_path not in heads:
-        raise StoreError(
-            Code.NOT_CHECKPOINTED,
-            "the ledger has no checkpoint, so there is nothing to publish",
-            position=Position(source=str(ledger.checkpoint_path)),
-        )
-    note = heads[ledger.checkpoint_path]
-    place = Position(source=str(ledger.checkpoint_path))
-    head = parse_checkpoint(parse_note(note, position=place).text, position=place)
+    notes = read_heads(ledger.root)
+    heads = open_published(ledger, notes, lacking="the ledger has no checkpoint, so there is nothing to publish")
+    note, newest = heads[ledger.checkpoint_path]
+    head, roots = newest.checkpoint, {}
+    sizes = {signed.checkpoint.size for _, signed in heads.values()}
     target = ledger if out is None else Ledger(out, ledger.disk)
     with storage_errors(target.root, "write tiles", output=out is not None):
         _make_directories(target.disk, target.root)
         publisher = _Publisher(target)
         walk, keys = TileWalk(), []
-        for line in _lines(ledger, head.size, progress):
+        for line in first_lines(ledger, head.size, progress):
             if any(mark in line for mark in _ACTIONS):
                 keys.append(walk.size)
             for tile, data in walk.append(line, leaf_hash(line)):
                 publisher.put(tile, data)
-        _check_tree(ledger, head, walk)
+            if walk.size in sizes:
+                roots[walk.size] = walk.root()
+        check_roots(ledger, heads, {**roots, walk.size: walk.root()})
         for tile, data in walk.rest():
             publisher.put(tile, data)
         target.publish(target.root / KEY_ENTRIES, b"".join(b"%d\n" % index for index in keys))
         if out is not None:
-            for path, data in heads.items():
+            for path, data in notes.items():
                 if path != ledger.checkpoint_path:
                     _make_directories(target.disk, target.checkpoints_path)
                     target.publish(target.checkpoints_path / path.name, data)
@@ -130,42 +129,6 @@ def is_begun_list(ledger: Ledger, place: Path) -> bool:
                     return seen and not found
                 seen = True
         return seen and not read_up_to(file, 1)
-
-
-def _lines(ledger: Ledger, count: int, progress: Callable[[int], None] | None) -> Iterator[bytes]:
-    """The first ``count`` lines without their LF, or as many as there are."""
-    with ledger.log_path.open("rb") as file:
-        fd = file.fileno()
-        left = count
-        for offset, block in whole_lines(lambda n, at: os.pread(fd, n, at), 0, os.fstat(fd).st_size):
-            lines = block.split(b"\n")[:-1][:left]
-            yield from lines
-            left -= len(lines)
-            if progress is not None:
-                progress(offset + len(block))
-            if not left:
-                return
-
-
-def _check_tree(ledger: Ledger, head: Checkpoint, walk: TileWalk) -> None:
-    place = Position(source=str(ledger.checkpoint_path))
-    if walk.size < head.size:
-        raise StoreError(
-            Code.CHECKPOINT_AHEAD,
-            "the newest head commits to more entries than the log holds",
-            position=place,
-            expected=f"{head.size} entries",
-            found=f"{walk.size} entries",
-            hint=ahead_hint(ledger.checkpoint_path),
-        )
-    if walk.root() != head.root:
-        raise StoreError(
-            Code.CHECKPOINT_ROOT,
-            "the log is not the one that its newest head commits to",
-            position=place,
-            expected=head.root.hex(),
-            found=walk.root().hex(),
-        )
 
 
 class _Publisher:
