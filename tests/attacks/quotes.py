@@ -7,6 +7,7 @@ part.
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from tests.attacks.registry import attack
 from tests.attacks.world import Outcome, outcome
 from tests.ledgers import LOG
 from tests.verify.tee.receipts import Attested, ledger, source
+from tests.verify.tee.tokens import DEVICE, claims, key_set, token
 
 if TYPE_CHECKING:
     from tests.attacks.world import World
@@ -106,6 +108,40 @@ def call_an_import_with_a_quote_unattested(world: World) -> ImportTrial:
     """The entry says `none`; the original carries what is no quote at all."""
     del world
     return ImportTrial(b'{"attestation_type":"tdx-quote","tdx":{"quote_b64":"AAAA"}}')
+
+
+@dataclass
+class TokenTrial:
+    """A receipt with an NVIDIA answer in front of a reader who has the service's keys and accepts nothing else."""
+
+    receipt: Attested
+
+    def run(self) -> Outcome:
+        """Verify a ledger of it."""
+        demands = AttestationPolicy(
+            kinds=frozenset({"nvidia"}), anchors=(*Intel().anchors(), ("nvidia-jwks.json", key_set()))
+        )
+        policy = TrustPolicy(attestation=demands, require=frozenset({"attestations"}))
+        return outcome(check_log(source(self.receipt), policy))
+
+
+@attack
+def hide_a_refused_token_behind_one_that_nobody_can_check(world: World) -> TokenTrial:
+    """The service refused the evidence; one device's token is replaced by one under a key that nobody has."""
+    del world
+    receipt = Attested(tee="none")
+    said = claims(receipt.digest, **DEVICE)
+    devices = {"GPU-0": token(said), "GPU-1": token(said, kid="nobody-has-it")}
+    named = {name: ["DIGEST", ["SHA-256", hashlib.sha256(text.encode()).hexdigest()]] for name, text in devices.items()}
+    overall = claims(receipt.digest, **{"x-nvidia-overall-att-result": False, "submods": named})
+    return TokenTrial(receipt.attach("nvidia-token.json", json.dumps([["JWT", token(overall)], devices]).encode()))
+
+
+@attack
+def attest_a_device_in_debug_mode(world: World) -> TokenTrial:
+    """Its measurements are the published ones, and the service says so."""
+    del world
+    return TokenTrial(Attested(tee="none").tokened(device={"dbgstat": "enabled", "secboot": False}))
 
 
 @attack

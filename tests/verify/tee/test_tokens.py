@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from k3_ledger.schemas.errors import PolicyError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Outcome, Position
 from k3_ledger.verify.tee.tokens import MAX_BYTES, check_tokens, load_keys
-from tests.verify.tee.tokens import answer, b64url, claims, key_set, token
+from tests.verify.tee.tokens import DEVICE, answer, b64url, claims, key_set, token
 
 DIGEST = bytes(range(32))
 
@@ -145,11 +146,137 @@ def test_a_device_called_overall_hides_nothing() -> None:
     assert checked(refused) == (Outcome.FAIL, {Code.TOKEN_REFUSED})
 
 
+CHAIN = "x-nvidia-gpu-attestation-report-cert-chain"
+REFUSED = [
+    {"measres": "fail"},
+    {"measres": None},
+    {"measres": ["success"]},
+    {"secboot": False},
+    {"secboot": "true"},
+    {"secboot": 1},
+    {"dbgstat": "enabled"},
+    {"dbgstat": ["disabled"]},
+    {"dbgstat": 0},
+    *(
+        {f"x-nvidia-{name}": False}
+        for name in (
+            "gpu-arch-check",
+            "switch-arch-check",
+            "gpu-attestation-report-nonce-match",
+            "gpu-attestation-report-signature-verified",
+            "gpu-attestation-report-parsed",
+            "gpu-attestation-report-cert-chain-validated",
+            "gpu-attestation-report-cert-chain-fwid-match",
+            "gpu-driver-rim-fetched",
+            "gpu-driver-rim-schema-validated",
+            "gpu-driver-rim-cert-validated",
+            "gpu-driver-rim-signature-verified",
+            "gpu-driver-rim-version-match",
+            "gpu-driver-rim-measurements-available",
+            "gpu-vbios-index-no-conflict",
+        )
+    ),
+    {"x-nvidia-gpu-attestation-report-nonce-match": "true"},
+    {"x-nvidia-gpu-attestation-report-nonce-match": 1},
+    {"x-nvidia-cert-status": "revoked"},
+    {"x-nvidia-cert-ocsp-status": "revoked"},
+    {CHAIN: {"x-nvidia-cert-status": "revoked"}},
+    {CHAIN: {"x-nvidia-cert-status": "expired", "x-nvidia-cert-ocsp-status": "good"}},
+    {CHAIN: {"x-nvidia-cert-status": "valid", "x-nvidia-cert-ocsp-status": "revoked"}},
+    {"x-nvidia-gpu-vbios-rim-cert-chain": {"x-nvidia-cert-ocsp-status": "unknown"}},
+    {"x-nvidia-mismatch-measurement-records": [{"index": 7}]},
+    {"x-nvidia-mismatch-measurement-records": {"index": 7}},
+]
+
+
+@pytest.mark.parametrize("device", REFUSED, ids=str)
+def test_what_a_token_itself_calls_wrong_does_not_pass_for_its_summary(device: dict[str, Any]) -> None:
+    """A GPU in debug mode, and one whose certificate was revoked, can have the published measurements."""
+    assert checked(answer(DIGEST, device=device)) == (Outcome.FAIL, {Code.TOKEN_REFUSED})
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        *({"dbgstat": f"disabled-{how}"} for how in ("since-boot", "permanently", "fully-and-permanently")),
+        {"x-nvidia-gpu-driver-rim-version-match": None},
+        {"x-nvidia-gpu-vbios-index-conflict": False},
+        {"x-nvidia-cert-ocsp-nonce-matches": False},
+        {"vendor-check": False},
+        {"x-nvidia-mismatch-measurement-records": []},
+        {CHAIN: {"x-nvidia-cert-status": "valid", "x-nvidia-cert-ocsp-status": None}},
+        {CHAIN: {}},
+        {CHAIN: "a text"},
+    ],
+    ids=str,
+)
+def test_what_says_nothing_of_a_failure_refuses_nobody(device: dict[str, Any]) -> None:
+    assert checked(answer(DIGEST, device=device)) == (Outcome.PASS, set())
+
+
+@pytest.mark.parametrize("silent", ["secboot", "dbgstat"])
+def test_a_device_that_is_silent_about_debugging_is_not_checked(silent: str) -> None:
+    assert checked(answer(DIGEST, device={silent: None})) == (Outcome.NOT_CHECKED, {Code.TOKEN_UNSTATED})
+    both = answer(DIGEST, device={silent: None, "measres": "fail"})
+    assert checked(both) == (Outcome.FAIL, {Code.TOKEN_REFUSED, Code.TOKEN_UNSTATED})
+
+
+def mixed(overall: dict[str, Any] | None = None, unknown: str = "GPU-1", **device: Any) -> list[Any]:
+    """An answer whose tokens are signed under the key that the auditor holds, but for one."""
+    said = {**DEVICE, **device}
+    devices = {
+        name: token(claims(DIGEST, **said), kid="unknown" if name == unknown else "made-up-1")
+        for name in ("GPU-0", "GPU-1")
+    }
+    submods = {name: ["DIGEST", ["SHA-256", sha256(text.encode()).hexdigest()]] for name, text in devices.items()}
+    top = claims(DIGEST, **{"x-nvidia-overall-att-result": True, "submods": submods, **(overall or {})})
+    return [["JWT", token(top, kid="unknown" if unknown == "overall" else "made-up-1")], devices]
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ({"overall": {"x-nvidia-overall-att-result": False}}, Code.TOKEN_REFUSED),
+        ({"overall": {"exp": AT - 1}}, Code.TOKEN_EXPIRED),
+        ({"overall": {"eat_nonce": "00" * 32}}, Code.TOKEN_BINDING),
+        ({"overall": {"submods": {}}}, Code.TOKEN_SIGNATURE),
+        ({"measres": "fail"}, Code.TOKEN_REFUSED),
+        ({"measres": "fail", "unknown": "GPU-0"}, Code.TOKEN_REFUSED),
+        ({"measres": "fail", "unknown": "overall"}, Code.TOKEN_REFUSED),
+        ({"dbgstat": "enabled", "unknown": "overall"}, Code.TOKEN_REFUSED),
+        ({"eat_nonce": "00" * 32, "unknown": "overall"}, Code.TOKEN_BINDING),
+    ],
+)
+def test_a_token_that_nobody_can_check_hides_no_false_one(how: dict[str, Any], code: Code) -> None:
+    assert checked(mixed(**how)) == (Outcome.FAIL, {code, Code.TOKEN_NO_KEY})
+
+
+@pytest.mark.parametrize("how", ["changed", "malformed"])
+def test_a_token_that_nobody_can_check_hides_no_damage(how: str) -> None:
+    given = mixed(overall={"submods": {}}, unknown="overall")  # whatever the overall token says of digests is open
+    good = given[1]["GPU-0"]
+    given[1]["GPU-0"] = good[:-2] + ("AA" if good[-2:] != "AA" else "BA") if how == "changed" else "a.b"
+    outcome, found = checked(given)
+    assert outcome is Outcome.FAIL
+    assert found > {Code.TOKEN_NO_KEY}
+    assert found <= {Code.TOKEN_NO_KEY, Code.TOKEN_SIGNATURE, Code.TOKEN_MALFORMED}
+
+
+@pytest.mark.parametrize("unknown", ["overall", "GPU-0", "GPU-1"])
+def test_one_token_that_nobody_can_check_leaves_the_answer_open(unknown: str) -> None:
+    assert checked(mixed(unknown=unknown)) == (Outcome.NOT_CHECKED, {Code.TOKEN_NO_KEY})
+
+
+def test_a_key_that_is_not_there_is_named_once() -> None:
+    data = json.dumps(answer(DIGEST, kid="made-up-2")).encode()
+    assert len(check_tokens(data, load_keys(key_set()), AT, DIGEST)[1]) == 1
+
+
 def test_without_the_key_of_its_name_a_token_is_not_checked() -> None:
     assert checked(answer(DIGEST, kid="made-up-2")) == (Outcome.NOT_CHECKED, {Code.TOKEN_NO_KEY})
 
 
-GOOD = token(claims(DIGEST))
+GOOD = token(claims(DIGEST, **DEVICE))
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,23 @@ def claims(digest: bytes, **changes: Any) -> dict[str, Any]:
     return {"iat": AT - 60, "nbf": AT - 60, "exp": AT + 3540, "eat_nonce": digest.hex(), **changes}
 
 
+DEVICE = {
+    "measres": "success",
+    "secboot": True,
+    "dbgstat": "disabled",
+    "x-nvidia-gpu-arch-check": True,
+    "x-nvidia-gpu-attestation-report-cert-chain": {
+        "x-nvidia-cert-status": "valid",
+        "x-nvidia-cert-ocsp-status": "good",
+        "x-nvidia-cert-revocation-reason": None,
+    },
+    "x-nvidia-gpu-attestation-report-nonce-match": True,
+    "x-nvidia-gpu-driver-version": "1.2.3",
+    "x-nvidia-mismatch-measurement-records": None,
+}
+"""What a device's token says where all is well; the names are the service's."""
+
+
 def answer(
     digest: bytes,
     *,
@@ -41,7 +58,8 @@ def answer(
     names: tuple[str, ...] = ("GPU-0", "GPU-1"),
     **how: Any,
 ) -> list[Any]:
-    devices = {name: token(claims(digest, **{"measres": "success", **(device or {})}), **how) for name in names}
+    given = {**DEVICE, **(device or {})}
+    devices = {name: token(claims(digest, **given), **how) for name in names}
     submods = {
         name: ["DIGEST", ["SHA-256", hashlib.sha256(text.encode()).hexdigest()]] for name, text in devices.items()
     }

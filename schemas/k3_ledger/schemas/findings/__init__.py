@@ -425,6 +425,7 @@ class Code(enum.Enum):
     TOKEN_REFUSED = enum.auto()
     TOKEN_BINDING = enum.auto()
     TOKEN_NO_KEY = enum.auto()
+    TOKEN_UNSTATED = enum.auto()
 
     @property
     def id(self) -> str:

@@ -179,7 +179,8 @@ ROWS: Final = {
     ),
     "TOKEN_REFUSED": CodeInfo(
         Area.ATTESTATION, E, "token reports a failure",
-        "The attestation service says that the device's evidence did not hold.",
+        "The attestation service says that the device's evidence did not hold: as a whole, in one of its checks, "
+        "because a certificate is revoked, or because the device is debugged or did not boot securely.",
         "do not trust the device that this token is about",
     ),
     "TOKEN_BINDING": CodeInfo(
@@ -191,6 +192,12 @@ ROWS: Final = {
         Area.ATTESTATION, W, "no key to check a token with",
         "The trust directory holds no key of the name that a token gives, so its signature was not checked.",
         "put the attestation service's key set into the trust directory as nvidia-jwks.json",
+    ),
+    "TOKEN_UNSTATED": CodeInfo(
+        Area.ATTESTATION, W, "token silent about the device",
+        "A device's token does not say whether the device booted securely, or whether it is debugged. What it says of "
+        "measurements stands for neither, so the attestation was not checked.",
+        "ask the service for a token of a version that states secboot and dbgstat",
     ),
 }
 # fmt: on

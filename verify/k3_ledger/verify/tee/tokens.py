@@ -7,8 +7,12 @@ the keys come from ``nvidia-jwks.json`` (RFC 7517) in the trust directory.
 1. each token has three parts, ES384 in its header, and a signature that verifies under the key of its name;
 2. the overall token names the digest of every device's token, and no device is left over;
 3. the chosen time lies in each token's period; where it is the receipt's own, the period ends after the run began;
-4. the service says that the evidence held: overall, and for each device;
+4. nothing in a token says that the evidence did not hold (:mod:`k3_ledger.verify.tee.claims`), overall and for each
+   device; and each device's says that it booted securely and is not debugged;
 5. every nonce is the digest of the receipt's bare bundle, in lower-case hexadecimal as it was asked for.
+
+Each token is judged by itself: one that nobody here can check hides nothing that another one says, and what is false is
+false beside what is not checked.
 
 The digest is known when the run has ended, and not before: it covers the figures. So a token is younger than the bundle
 that it is bound to, and no old one can be used again; and a token begins after the time that its receipt states.
@@ -32,6 +36,7 @@ from k3_ledger.schemas.errors import AttestationError, PolicyError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.moments import LAST_SECOND, format_time
 from k3_ledger.schemas.outcomes import NOWHERE, Outcome, Position
+from k3_ledger.verify.tee.claims import refusals, unstated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,8 +45,8 @@ KEY_SET: Final = "nvidia-jwks.json"
 """File of the trust directory that holds the service's keys."""
 MAX_BYTES: Final = 1 << 20
 _PART: Final = re.compile(r"[A-Za-z0-9_-]+")
-_HELD: Final = frozenset({"success", "comparison-successful"})
-"""Words of the service for measurements that held, by version of its claims."""
+_OPEN: Final = frozenset({Code.TOKEN_NO_KEY, Code.TOKEN_UNSTATED})
+"""Findings that leave an answer open; by any other it is false."""
 _COORDINATE: Final = 48
 
 
@@ -123,9 +128,9 @@ def check_tokens(
     except AttestationError as error:
         findings.append(error.finding)
     placed = [Finding(f.code, f.message, position, f.expected, f.found) for f in findings]
-    if any(finding.code is Code.TOKEN_NO_KEY for finding in placed):
-        return Outcome.NOT_CHECKED, placed
-    return (Outcome.FAIL if placed else Outcome.PASS), placed
+    if all(finding.code in _OPEN for finding in placed):
+        return (Outcome.NOT_CHECKED if placed else Outcome.PASS), placed
+    return Outcome.FAIL, placed
 
 
 def stated_nonces(data: bytes) -> dict[str, str]:
@@ -154,19 +159,28 @@ def _split(data: bytes) -> tuple[str, dict[str, str]]:
 def _check(
     overall: str, devices: Mapping[str, str], keys: Keys, at: int, digest: bytes, *, begun: bool
 ) -> Iterator[Finding]:
-    top = _open(overall, keys)
-    opened = [("overall", top), *((name, _open(token, keys)) for name, token in devices.items())]
+    named = [(name, token, False) for name, token in devices.items()]
     wanted = {name: ["DIGEST", ["SHA-256", sha256(token.encode()).hexdigest()]] for name, token in devices.items()}
-    if top.get("submods") != wanted:
-        yield Finding(Code.TOKEN_SIGNATURE, "the devices' tokens are not those that the overall token names")
-    for name, claims in opened:
+    said_before = set()
+    for name, token, is_overall in [("overall", overall, True), *named]:
+        try:
+            claims = _open(token, keys)
+        except AttestationError as error:
+            if error.finding not in said_before:
+                yield error.finding
+            said_before.add(error.finding)
+            continue
+        if is_overall and claims.get("submods") != wanted:
+            yield Finding(Code.TOKEN_SIGNATURE, "the devices' tokens are not those that the overall token names")
         first, last = claims.get("nbf", claims.get("iat")), claims.get("exp")
         if not (_is_second(first) and _is_second(last) and first <= (last if begun else at) and at <= last):
             message, period = f"token {name} is not valid then", f"{first} to {last}"[:80]
             yield Finding(Code.TOKEN_EXPIRED, message, expected=period, found=format_time(at))
-        held = claims.get("x-nvidia-overall-att-result") is True if claims is top else claims.get("measres") in _HELD
-        if not held:
-            yield Finding(Code.TOKEN_REFUSED, f"token {name} says that the evidence did not hold")
+        for said in refusals(claims, overall=is_overall):
+            yield Finding(Code.TOKEN_REFUSED, f"token {name} says that the evidence did not hold", found=said)
+        silent = [] if is_overall else unstated(claims)
+        if silent:
+            yield Finding(Code.TOKEN_UNSTATED, f"token {name} does not state {' and '.join(silent)}")
         found = _nonce(claims)
         if found != digest.hex():
             message = f"the nonce of token {name} is not the receipt's digest"
