@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import nacl.signing
 import pytest
@@ -162,13 +162,83 @@ def test_an_imported_log_verifies_and_a_second_import_adds_nothing(log: Path, le
     assert kinds == ["genesis", "key", "key", "import", "import", "import", "import"]
 
 
+def with_fewer(log: Path, runs: int) -> Path:
+    """The log as it was when it had fewer runs."""
+    draft = make_log.draft()
+    del draft.runs[runs:]
+    return lay_out(log.parent / "earlier", make_log.build(draft))
+
+
 def test_only_what_is_new_is_added(log: Path, ledger: Path) -> None:
-    import_(log, ledger)
-    files = make_log.build(make_log.draft())
-    receipt(files, 2, lambda body: body.update(note="edited"))
-    (log / path_of(files, 2, "receipt.json")).write_bytes(files[path_of(files, 2, "receipt.json")])
+    import_(with_fewer(log, 2), ledger)
     result = json.loads(import_(log, ledger, "--json").stdout)
-    assert result == {"added": 1, "known": 3, "artifacts_added": 1, "differing": [], "errors": 0}
+    assert result == {"added": 1, "known": 3, "artifacts_added": 5, "differing": [], "errors": 0}
+
+
+RECEIPT_EDITS: dict[str, Callable[[Any], None]] = {
+    "a field that nothing binds": lambda body: body["tdx"].update(cost_usd=9.0),
+    "a field that was not there": lambda body: body.update(note="edited"),
+    "a field that is compared": lambda body: body["attestation"]["verdict"].update(tps=999.0),
+    "its own id": lambda body: body.update(receipt_id="0" * 32),
+    "its quote": lambda body: body["tdx"].update(quote_b64="AAAA"),
+}
+
+
+@pytest.mark.parametrize("edit", RECEIPT_EDITS)
+def test_an_edited_receipt_of_a_known_run_is_said_and_is_no_second_run(log: Path, ledger: Path, edit: str) -> None:
+    import_(log, ledger)
+    size = (ledger / "ledger.jsonl").stat().st_size
+    files = make_log.build(make_log.draft())
+    receipt(files, 2, RECEIPT_EDITS[edit])
+    path = path_of(files, 2, "receipt.json")
+    (log / path).write_bytes(files[path])
+    again = import_(log, ledger)
+    assert (again.exit_code, again.stdout) == (1, "nothing added: 1 of 4 known entries differ from what was imported\n")
+    assert f"known, but {path} differs from what was imported [K3L-IMPORT-DIFFERS]" in again.stderr
+    assert (ledger / "ledger.jsonl").stat().st_size == size
+
+
+@pytest.mark.parametrize("name", ["receipt.json", "result.json", "eval.log", "all but the rows"])
+def test_a_known_run_whose_original_went_away_is_no_second_run(log: Path, ledger: Path, name: str) -> None:
+    import_(log, ledger)
+    folder = next(path for path in sorted((log / "runs").iterdir()))
+    for path in folder.iterdir():
+        if path.name == name or " " in name:
+            path.unlink()
+    again = import_(log, ledger)
+    assert (again.exit_code, again.stdout) == (1, "nothing added: 1 of 4 known entries differ from what was imported\n")
+
+
+def test_an_edited_log_of_a_known_round_is_no_second_round(log: Path, ledger: Path) -> None:
+    import_(log, ledger)
+    path = next((log / "rounds").glob("*/eval.log"))
+    path.write_bytes(path.read_bytes() + b"more\n")
+    again = import_(log, ledger)
+    assert again.exit_code == 1
+    assert f"rounds/{path.parent.name}: known, but rounds/{path.parent.name}/eval.log differs" in again.stderr
+
+
+def test_an_advance_is_known_by_its_proof_wherever_its_line_is(tmp_path: Path, ledger: Path) -> None:
+    log = lay_out(tmp_path / "sibling", make_log.build(make_log.sibling_draft()))
+    import_(log, ledger)
+    rows = (log / "ledger.jsonl").read_bytes()
+    (log / "ledger.jsonl").write_bytes(b"\n" + rows)
+    assert import_(log, ledger).stdout == "nothing to add: all 5 entries of this log are in the ledger already\n"
+    (log / "ledger.jsonl").write_bytes(rows.replace(b'"new_frontier": 131.25', b'"new_frontier": 131.5'))
+    again = import_(log, ledger)
+    assert (again.exit_code, "ledger.jsonl row differs" in again.stderr) == (1, True)
+    other = rows.splitlines(keepends=True)[1].replace(b'"pr": 12', b'"pr": 77')
+    (log / "ledger.jsonl").write_bytes(rows + other)  # a second advance by one proof: the audit's to judge
+    assert json.loads(import_(log, ledger, "--json").stdout)["added"] == 1
+    (log / "ledger.jsonl").write_bytes(rows + other + b'{"new_frontier": 140.0}\n')
+    assert json.loads(import_(log, ledger, "--json").stdout)["added"] == 1
+
+
+def test_two_logs_may_have_advances_in_lines_of_one_number(tmp_path: Path, ledger: Path) -> None:
+    import_(lay_out(tmp_path / "sibling", make_log.build(make_log.sibling_draft())), ledger)
+    rows = [{"new_frontier": 5.0, "proof": f"https://example.org/?run=other-{number}"} for number in range(2)]
+    other = lay_out(tmp_path / "other", {"ledger.jsonl": b"".join(json.dumps(row).encode() + b"\n" for row in rows)})
+    assert json.loads(import_(other, ledger, "--json").stdout)["added"] == 2
 
 
 def _changed(path: Path, old: bytes, new: bytes) -> None:
@@ -233,13 +303,11 @@ def test_runs_that_lack_the_same_file_are_counted_together(log: Path, ledger: Pa
 
 
 def test_a_file_that_went_away_or_came_is_a_difference_and_holds_back_what_is_new(log: Path, ledger: Path) -> None:
-    import_(log, ledger)
+    import_(with_fewer(log, 2), ledger)
     stored = len(list((ledger / "blobs").rglob("*")))
     files = make_log.build(make_log.draft())
     (log / path_of(files, 1, "result.json")).unlink()
-    receipt(files, 2, lambda body: body.update(note="edited"))
-    (log / path_of(files, 2, "receipt.json")).write_bytes(files[path_of(files, 2, "receipt.json")])
-    (log / path_of(files, 3, "attestation.json")).write_bytes(b"{}")
+    (log / path_of(files, 2, "attestation.json")).write_bytes(b"{}")
     result = import_(log, ledger)
     assert (result.exit_code, result.stdout) == (
         1, "nothing added: 2 of 3 known entries differ from what was imported\n",
@@ -259,7 +327,7 @@ def test_a_log_that_only_grew_is_the_same(log: Path, ledger: Path) -> None:
 def test_what_changes_between_two_looks_is_not_appended(
     log: Path, ledger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import_(log, ledger)
+    import_(with_fewer(log, 2), ledger)
     held, looks = import_module.held_against, []
 
     def once_new(known: import_module.Known, items: list[ImportItem]) -> object:
@@ -269,8 +337,6 @@ def test_what_changes_between_two_looks_is_not_appended(
     monkeypatch.setattr(import_module, "held_against", once_new)
     files = make_log.build(make_log.draft())
     _changed(log / path_of(files, 1, "eval.log"), b"\n", b" \n")
-    receipt(files, 2, lambda body: body.update(note="edited"))
-    (log / path_of(files, 2, "receipt.json")).write_bytes(files[path_of(files, 2, "receipt.json")])
     size = (ledger / "ledger.jsonl").stat().st_size
     result = import_(log, ledger)
     assert (result.exit_code, len(looks)) == (1, 2)

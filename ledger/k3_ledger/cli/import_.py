@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from k3_ledger.schemas.findings import Finding
     from k3_ledger.verify.polaris import ImportItem, RunLog
 
-Known: TypeAlias = "dict[tuple[str, str, str], list[tuple[int, dict[str, Any]]]]"
+Known: TypeAlias = "dict[tuple[str, str], list[tuple[int, dict[str, Any]]]]"
 
 HELP = """Import a run log of the polaris family into a ledger.
 
 Each run becomes one entry of kind `import`: its figures as exact text, the codes of what the audit found, and its
 original bytes as artifacts; so does each round that published nothing and each recorded advance of the frontier.
 Nothing is corrected or left out because of what the audit finds. What the ledger already holds is not added again; if
-the log holds other evidence for it now, that is said, nothing at all is added, and the exit code is 1. A receipt that
-was itself changed since is another entry: what tells runs apart is the digest of their receipts.
+the log holds other evidence for it now, another receipt of a known run included, that is said, nothing at all is added,
+and the exit code is 1.
 
 The key must be enrolled with the role `log`.
 """
@@ -177,26 +177,27 @@ def held_against(known: Known, items: list[ImportItem]) -> _Held:
     from k3_ledger.verify.polaris import compare_imported
 
     new, differing = [], []
+    held = {(item.name, item.body["original_sha256"]) for item in items}
     for item in items:
-        entries = known.get(item.key)
-        if entries is None:
+        entries = known.get(item.name, [])
+        alike = [entry for entry in entries if entry[1]["original_sha256"] == item.body["original_sha256"]]
+        found = [compare_imported(item, index, body) for index, body in alike or entries]
+        if alike or not all((item.name, body["original_sha256"]) in held for _, body in entries):
+            differing += found[-1:] if None not in found else []
+        else:  # nothing of that name is known, or all that is stands in the log beside it
             new.append(item)
-            continue
-        found = [compare_imported(item, index, body) for index, body in entries]
-        if None not in found:
-            differing.append(found[-1])
     return _Held(new, len(items) - len(new), tuple(finding for finding in differing if finding is not None))
 
 
 def known_imports(writer: Writer) -> Known:
-    """Index and body of every import entry that the ledger holds, by :attr:`ImportItem.key`."""
+    """Index and body of every import entry that the ledger holds, by :attr:`ImportItem.name`."""
     import msgspec
 
-    from k3_ledger.verify.polaris import import_key
+    from k3_ledger.verify.polaris import import_name
 
     known: Known = {}
     for receipt, entry in writer.find(b'"kind":"import"'):
         if entry.kind == "import":
             body = msgspec.to_builtins(entry.body)
-            known.setdefault(import_key(body), []).append((receipt.index, body))
+            known.setdefault(import_name(body), []).append((receipt.index, body))
     return known

@@ -9,7 +9,7 @@ import pytest
 
 from k3_ledger.schemas.bodies import ImportBody
 from k3_ledger.schemas.envelope import MAX_ENTRY
-from k3_ledger.verify.polaris import audit, compare_imported, import_key, parse_log, to_import
+from k3_ledger.verify.polaris import audit, compare_imported, import_key, import_name, parse_log, to_import
 from k3_ledger.verify.polaris.spelling import sha256_hex
 from k3_ledger.verify.polaris.to_import import (
     ARTIFACTS_OMITTED,
@@ -119,7 +119,18 @@ def test_the_same_log_gives_the_same_keys_and_another_receipt_another_key() -> N
     assert len(set(keys)) == len(keys)
     assert [import_key(json.loads(json.dumps(item.body))) for item in items(files)] == keys
     edit(files, path_of(files, 2, "receipt.json"), lambda body: body.update(note="edited"))
-    assert len(set(keys) & {item.key for item in items(files)}) == len(keys) - 1
+    edited = items(files)
+    assert len(set(keys) & {item.key for item in edited}) == len(keys) - 1
+    assert {item.name for item in edited} == {key[:2] for key in keys}
+
+
+def test_an_advance_is_named_by_its_proof_and_a_run_never_by_a_field() -> None:
+    names = [item.name for item in items(make_log.build(make_log.sibling_draft()))]
+    assert len(set(names)) == len(names)
+    assert {name for _, name in names[3:]} == {
+        f"advance.proof https://example.org/?run={number:04d}-{make_log.commit(number)[:7]}" for number in (1, 2)
+    }
+    assert import_name({"format": "f", "foreign_id": "ledger.jsonl@4", "fields": []}) == ("f", "ledger.jsonl@4")
 
 
 def test_of_several_rows_the_newest_is_copied() -> None:

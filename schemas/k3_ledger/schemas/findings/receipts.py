@@ -52,8 +52,8 @@ ROWS: Final = {
     ),
     "IMPORT_DIFFERS": CodeInfo(
         Area.RECEIPT, E, "log differs from what was imported",
-        "A foreign log holds another listing row, result or log text for an item that the ledger has imported from the "
-        "same original: bytes of a published record were changed, on one side or the other.",
+        "A foreign log holds another receipt, listing row, result or log text for an item that the ledger has "
+        "imported: bytes of a published record were changed, on one side or the other.",
         "keep both: the ledger holds the earlier bytes as artifacts; ask who changed the log, and to seal what it says "
         "now, import it into another ledger",
     ),

@@ -1,9 +1,9 @@
 """Holds what a foreign log says of an item against what was imported of it before.
 
-:attr:`~k3_ledger.verify.polaris.to_import.ImportItem.key` names an item by its original alone. Everything else of it,
-the listing's rows, results and log texts, can have been changed since: that is what is found here. Rows are compared
-by their bytes and not by their line, which moves when a log grows. The audit's findings are not compared: they are
-about the log as a whole, and change with it.
+:attr:`~k3_ledger.verify.polaris.to_import.ImportItem.name` says what an item is of. Everything that the log holds of
+it, the receipt, results, log texts and the listing's rows, can have been changed since: that is what is found here.
+Rows are compared by their bytes and not by their line, which moves when a log grows. The audit's findings are not
+compared: they are about the log as a whole, and change with it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LINE = re.compile(r"@[0-9]+\Z")
 
 
 def compare_imported(item: ImportItem, index: int, body: dict[str, Any]) -> Finding | None:
-    """What differs between an item of a log and an entry of the same key; None where nothing does.
+    """What differs between an item of a log and an entry of the same name; None where nothing does.
 
     Args:
         item: the item, as the log holds it now.

@@ -4,7 +4,8 @@ One item per run, per round that published nothing, and per ledger line that rec
 item's ``fields`` are figures copied out of its originals, each with its exact text and its source as name, so that a
 rescore needs no parser of foreign logs; the artifacts stay the evidence. Nothing is interpreted, rounded or filled in.
 
-:attr:`ImportItem.key` tells whether a ledger already holds an item: the same originals give the same key.
+:attr:`ImportItem.key` tells whether a ledger already holds an item: the same originals give the same key. What has the
+same :attr:`ImportItem.name` and another key is other evidence of the same thing.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ MAX_CODES: Final = 64
 """Most finding codes of an import body."""
 OMITTED: Final = "import.fields_omitted"
 """Field that counts the fields that did not fit."""
+PROOF: Final = "advance.proof"
+"""Field in which an advance of the frontier names its proof."""
 ARTIFACTS_OMITTED: Final = "import.artifacts_omitted"
 """Field that counts the originals beyond :data:`MAX_ARTIFACTS`."""
 SOURCES: Final = (
@@ -93,10 +96,24 @@ class ImportItem:
         """Format, foreign id and digest of the original: equal for an item that is already imported."""
         return import_key(self.body)
 
+    @property
+    def name(self) -> tuple[str, str]:
+        """Format and what the item is of: equal for an item of which other evidence is imported."""
+        return import_name(self.body)
+
 
 def import_key(body: dict[str, Any]) -> tuple[str, str, str]:
     """The key of any import body, also one that was read back from a ledger."""
     return body["format"], body["foreign_id"], body["original_sha256"]
+
+
+def import_name(body: dict[str, Any]) -> tuple[str, str]:
+    """What any import body is of: a run or a round by its id, an advance by the proof that it names.
+
+    An advance has no id of its own: its line moves when the log grows, and two logs have a line of that number.
+    """
+    proof = next((field["value"] for field in body["fields"] if field["name"] == PROOF), None)
+    return body["format"], body["foreign_id"] if proof is None else f"{PROOF} {proof}"
 
 
 def to_import(log: RunLog, files: Files, report: AuditReport) -> Iterator[ImportItem]:
