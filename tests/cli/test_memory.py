@@ -591,6 +591,27 @@ def test_a_memory_in_a_folder_that_is_not_there_is_refused(run, speed) -> None:
     assert "choose a --memory file in a directory that you may write to" in done.err
 
 
+def test_a_verdict_that_cannot_be_remembered_says_with_which_code_it_ends(run, speed) -> None:
+    done = run("verify", "speed", "--memory", "nowhere/memory")
+    assert done.code == 3
+    assert done.out.rstrip().endswith("\nverified, and could not be remembered (exit code 3)")
+    said = json.loads(run("verify", "speed", "--memory", "nowhere/memory", "--json").out)
+    assert (said["exit_code"], said["counts"], bool(said["unkept"]["code"])) == (3, {}, True)
+
+
+def test_a_verdict_that_is_no_pass_ends_with_its_own_code_whatever_is_remembered(run, speed) -> None:
+    log = speed / "ledger.jsonl"
+    log.write_bytes(log.read_bytes().replace(b'"index":3', b'"index":4', 1))
+    done = run("verify", "speed", "--memory", "nowhere/memory")
+    assert (done.code, done.out.rstrip()[-13:]) == (1, "(exit code 1)")
+    assert json.loads(run("verify", "speed", "--memory", "nowhere/memory", "--json").out)["exit_code"] == 1
+
+
+def test_a_verdict_that_was_remembered_has_nothing_unkept(run, speed) -> None:
+    said = json.loads(run(*VERIFY, "--json").out)
+    assert (said["exit_code"], said["unkept"]) == (0, None)
+
+
 # --------------------------------------------------------------------------------------------- under the same root key
 
 

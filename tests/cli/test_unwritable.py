@@ -104,7 +104,7 @@ def test_a_place_that_cannot_be_written_is_named_with_its_cause_and_a_cure(run, 
     if name not in OF_A_LEDGER:
         assert "original" not in cure
         assert "ledger directory" not in cure
-    assert (done.out.count("verified (exit code 0)") == 1) == (name == "memory")
+    assert (done.out.count("verified, and could not be remembered (exit code 3)") == 1) == (name == "memory")
 
 
 WITH_ROOM_FOR_NONE = [

@@ -81,7 +81,7 @@ def keygen(
     as_json: JsonOption = False,
 ) -> None:
     """Make key pairs."""
-    from k3_ledger.cli.places import check_no_ledgers
+    from k3_ledger.cli.places import check_secret
     from k3_ledger.ledger.writer.keys import keygen as make
     from k3_ledger.ledger.writer.keys import public_path
 
@@ -91,7 +91,7 @@ def keygen(
     if passphrase == b"":
         raise typer.BadParameter("an empty passphrase protects nothing", param_hint="--passphrase-file")
     for path in paths:
-        check_no_ledgers(path, option="PATHS")
+        check_secret(path, option="PATHS")
         if path.name.lower().removesuffix(".pem").endswith(".pub"):
             said = f"{path} would be a private key under the name of a public half; leave the .pub out"
             raise typer.BadParameter(said, param_hint="PATHS")

@@ -119,6 +119,23 @@ def _lies_in(place: Path, subject: Path) -> bool:
     return any(_is_same(each, subject) for here in _ways_to(place) for each in (here, *here.parents))
 
 
+def check_secret(path: Path, *, option: str) -> None:
+    """Refuse a place for a private key in a ledger's or a mirror's directory: those are copied and published whole.
+
+    Raises:
+        BadParameter: exit code 2.
+    """
+    check_no_ledgers(path, option=option)
+    for here in _ways_to(path):
+        for folder in here.parents:
+            if _is_ledger(folder):
+                raise typer.BadParameter(
+                    f"{path} lies in the ledger in {folder}: who copies or publishes that would give the private key "
+                    "away; choose a place outside",
+                    param_hint=option,
+                )
+
+
 def check_no_key(path: Path, *, option: str) -> None:
     """Refuse to write over a private key.
 

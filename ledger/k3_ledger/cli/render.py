@@ -14,6 +14,7 @@ from k3_ledger.schemas.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from k3_ledger.schemas.errors import LedgerError
     from k3_ledger.schemas.findings import Code
     from k3_ledger.verify.report import Report
 
@@ -38,13 +39,24 @@ _VERDICT = {
 }
 
 
-def print_report(report: Report, *, as_json: bool) -> None:
-    """Write the report to stdout."""
+def print_report(report: Report, *, as_json: bool, unkept: LedgerError | None = None) -> None:
+    """Write the report to stdout.
+
+    Args:
+        report: what was found.
+        as_json: as one JSON document.
+        unkept: why what was to be remembered of it could not be, which is how the command ends where the log verified.
+    """
+    exit_code = report.exit_code
+    if unkept is not None and exit_code is ExitCode.VERIFIED:
+        exit_code = unkept.exit_code
     if as_json:
-        typer.echo(json.dumps(report.as_dict(), indent=2))
+        said = report.as_dict() | {"exit_code": int(exit_code)}
+        said["unkept"] = None if unkept is None else unkept.finding.as_dict()
+        typer.echo(json.dumps(said, indent=2))
         return
     colour = _is_terminal()
-    for line, key in _lines(report):
+    for line, key in _lines(report, exit_code):
         text = printable(line)
         typer.echo(typer.style(text, fg=_COLOUR[key]) if colour and key is not None else text)
 
@@ -53,7 +65,7 @@ def _is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
-def _lines(report: Report) -> Iterator[tuple[str, Outcome | Severity | None]]:
+def _lines(report: Report, ends: ExitCode) -> Iterator[tuple[str, Outcome | Severity | None]]:
     """(text, what decides its colour) of every line."""
     yield f"subject    {report.subject}", None
     yield f"origin     {report.origin or 'unknown'}", None
@@ -79,7 +91,8 @@ def _lines(report: Report) -> Iterator[tuple[str, Outcome | Severity | None]]:
     yield "", None
     exit_code = report.exit_code
     verdict = Outcome.PASS if exit_code is ExitCode.VERIFIED else Outcome.FAIL
-    yield f"{_VERDICT[exit_code]} (exit code {int(exit_code)})", verdict
+    unkept = "" if ends is exit_code else ", and could not be remembered"
+    yield f"{_VERDICT[exit_code]}{unkept} (exit code {int(ends)})", verdict
 
 
 def _findings(report: Report) -> Iterator[tuple[str, Severity | None]]:

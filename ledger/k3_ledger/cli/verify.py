@@ -158,7 +158,7 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
     except LedgerError as error:
         refused = error
     with found(int(report.exit_code)):
-        print_report(report, as_json=as_json)
+        print_report(report, as_json=as_json, unkept=refused)
     codes = [fail(said) for said in (other, refused) if said is not None]
     raise typer.Exit(int(report.exit_code) or max(codes, default=0))
 
