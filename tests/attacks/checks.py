@@ -84,8 +84,8 @@ def _as_named(_source: object, digest: str, size: int) -> tuple[str, int]:
     return digest, size
 
 
-def _up_to_date(ring: Any, *_: object) -> Any:
-    return ring._seen[-2]
+def _up_to_date(ring: Any, *given: Any) -> Any:
+    return ring._seen[given[-1]]
 
 
 def _at_rest(raw: bytes, genesis: int, actions: list[Any]) -> Any:

@@ -33,6 +33,7 @@ MODULES: Final = (
     "foreign",
     "claimed",
     "quotes",
+    "cosigners",
 )
 ATTACKERS: Final = (
     "host", "author", "runner", "judge", "log", "root", "mirror", "witness", "machine", "publisher",

@@ -89,6 +89,31 @@ def test_what_is_no_root_of_the_ledger_endorses_nothing(roots, tmp_path):
     assert (tmp_path / "p.json").read_bytes() == before
 
 
+def test_nobody_is_shown_as_an_endorser_who_did_not_endorse(roots, tmp_path):
+    """Whoever carries the file swaps the name of what second.pem endorsed; spare.pem is asked next."""
+    assert roots(*ENROL, "--propose", "p.json").code == 0
+    assert roots("key", "endorse", "p.json", "-k", "second.pem", "-l", "ledger").code == 0
+    honest = (tmp_path / "p.json").read_text()
+    first = json.loads(honest)["body"]["endorsements"][0]["key"]
+    changed = honest.replace('"name":"new"', '"name":"evil"')
+    assert changed != honest
+    (tmp_path / "p.json").write_text(changed)
+    done = roots("key", "endorse", "p.json", "-k", "spare.pem", "-l", "ledger")
+    assert (done.code, done.out, "K3L-ENDORSEMENT-SIGNATURE" in done.err) == (1, "", True)
+    assert (tmp_path / "p.json").read_text() == changed
+    done = roots("key", "endorse", "p.json", "-k", "spare.pem", "--out", "blind.json")
+    assert done.code == 0
+    assert f"not checked whether {first} endorsed it" in done.out
+    assert first not in done.out.partition("endorsed by ")[2]
+    assert roots("key", "endorse", "p.json", "-k", "spare.pem", "--out", "j.json", "--json").json[
+        "endorsements_not_checked"
+    ]
+    (tmp_path / "p.json").write_text(honest)
+    done = roots("key", "endorse", "p.json", "-k", "spare.pem", "-l", "ledger", "--json")
+    assert (done.code, done.json["endorsements_not_checked"]) == (0, 0)
+    assert roots("key", "append", "p.json", "-k", "root.pem", "-l", "ledger").code == 0
+
+
 def test_proposal_never_overwrites_a_file_and_needs_no_key(roots, tmp_path):
     (tmp_path / "p.json").write_text("mine")
     done = roots(*ENROL, "--propose", "p.json")

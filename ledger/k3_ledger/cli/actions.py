@@ -111,8 +111,8 @@ def describe(kind: str, body: dict[str, Any]) -> str:
     return f"{body['action']} {body['role']} key {body['name']}"
 
 
-def print_proposal(proposal: Proposal, path: Path, *, as_json: bool) -> None:
-    """Say what a proposal file holds."""
+def print_proposal(proposal: Proposal, path: Path, *, as_json: bool, unchecked: int = 0) -> None:
+    """Say what a proposal file holds; ``unchecked`` is how many of its endorsements nobody has looked at."""
     if as_json:
         print_json(
             {
@@ -121,6 +121,7 @@ def print_proposal(proposal: Proposal, path: Path, *, as_json: bool) -> None:
                 "after": proposal.after,
                 "kind": proposal.kind,
                 "body": proposal.body,
+                "endorsements_not_checked": unchecked,
             }
         )
         return
@@ -129,4 +130,6 @@ def print_proposal(proposal: Proposal, path: Path, *, as_json: bool) -> None:
     for name, value in proposal.body.items():
         if name not in ("endorsements", "action", "role", "name", "threshold") and value is not None:
             typer.echo(f"  {name:<11}{printable(str(value))}")
-    typer.echo(f"  endorsed by {', '.join(proposal.endorsers) or 'nobody yet'}")
+    for name in proposal.endorsers[:unchecked]:
+        typer.echo(f"  not checked whether {name} endorsed it: that takes --ledger")
+    typer.echo(f"  endorsed by {', '.join(proposal.endorsers[unchecked:]) or 'nobody yet'}")

@@ -37,8 +37,9 @@ Enrol the further root keys first (key enrol root …). Changing a threshold tak
 ENDORSE_HELP = """Endorse a proposal with a root key, offline: adds a signature to the file.
 
 What is endorsed is printed. With --ledger the proposal is held against that copy of the ledger first: that it is for
-this log and for the present state of its keys, and could count. Without it, look at what is printed. An endorsement
-counts for this one action, once: when another key entry is appended first, it is void.
+this log and for the present state of its keys, could count, and that every endorsement in it is one of this action by
+a root key. Without it, look at what is printed, and take nobody's endorsement from it. An endorsement counts for this
+one action, once: when another key entry is appended first, it is void.
 """
 APPEND_HELP = """Append a proposed action with the endorsements collected so far.
 
@@ -103,7 +104,8 @@ def endorse(
     else:
         with new_file(out, replace=replace) as file:
             file.write(data)
-    print_proposal(endorsed, out or proposal, as_json=as_json)
+    others = len(endorsed.endorsers) - 1  # one's own stands behind them
+    print_proposal(endorsed, out or proposal, as_json=as_json, unchecked=others if ledger is None else 0)
     if ledger is None and not as_json:
         typer.echo("note: not held against a ledger (--ledger); compare the identity with your own copy", err=True)
 

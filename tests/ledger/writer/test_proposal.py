@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 
@@ -143,6 +144,58 @@ def test_who_endorses_is_held_against_the_ledger(ledger, signer, code):
         check_proposal(ledger, proposal, endorser=signer.key_id)
     else:
         assert refused(lambda: check_proposal(ledger, proposal, endorser=signer.key_id)).code is code
+
+
+def retold(proposal, **changes):
+    """The proposal as a courier would have it."""
+    return dataclasses.replace(proposal, body={**proposal.body, **changes})
+
+
+FORGED = {
+    "another action": (lambda given: retold(given, name="evil"), Code.ENDORSEMENT_SIGNATURE),
+    "another key": (
+        lambda given: retold(given, **{n: enrolment(NewKey("runner", "new", public(EVE)))[n] for n in KEYED}),
+        Code.ENDORSEMENT_SIGNATURE,
+    ),
+    "another root's name": (lambda given: renamed(given, ROOT.key_id), Code.ENDORSEMENT_SIGNATURE),
+    "nobody's name": (lambda given: renamed(given, "00" * 32), Code.ENDORSER_UNKNOWN),
+    "a judge's name": (lambda given: renamed(given, SIGNERS["judge"].key_id), Code.ENDORSER_UNKNOWN),
+    "twice": (
+        lambda given: retold(given, endorsements=given.body["endorsements"] * 2),
+        Code.ENDORSEMENT_REPEATED,
+    ),
+}
+KEYED = ("key_id", "public_key")
+EVE = Signer(hashlib.sha256(b"eve").digest())
+
+
+def renamed(proposal, key):
+    (given,) = proposal.body["endorsements"]
+    return retold(proposal, endorsements=[{**given, "key": key}])
+
+
+@pytest.mark.parametrize("how", FORGED)
+@pytest.mark.parametrize("endorser", [THIRD.key_id, None], ids=["endorse", "append"])
+def test_what_only_seems_endorsed_is_refused_before_anybody_stands_behind_it(ledger, how, endorser):
+    """The threshold rests on holders who see truly who else stands behind the action."""
+    good = endorse(propose(ledger, "key", BODY), SECOND)
+    check_proposal(ledger, good, endorser=endorser)
+    change, code = FORGED[how]
+    assert refused(lambda: check_proposal(ledger, change(good), endorser=endorser)).code is code
+
+
+def test_an_endorsement_of_an_earlier_state_is_told_from_a_forged_one(ledger):
+    old = endorse(propose(ledger, "key", BODY), SECOND)
+    append(ledger, endorse(propose(ledger, "threshold", {**THRESHOLD, "reason": "same again"}), THIRD))
+    moved = dataclasses.replace(propose(ledger, "key", BODY), body=old.body)
+    assert refused(lambda: check_proposal(ledger, moved, endorser=THIRD.key_id)).code is Code.ENDORSEMENT_STALE
+
+
+def test_ones_own_endorsement_is_replaced_whatever_it_was(ledger):
+    spoiled = retold(endorse(propose(ledger, "key", BODY), SECOND), name="other")
+    check_proposal(ledger, spoiled, endorser=SECOND.key_id)
+    check_proposal(ledger, endorse(spoiled, SECOND))
+    assert refused(lambda: check_proposal(ledger, spoiled)).code is Code.ENDORSEMENT_SIGNATURE
 
 
 def test_nothing_is_proposed_to_a_ledger_without_a_root(tmp_path):

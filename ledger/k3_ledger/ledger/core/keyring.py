@@ -103,7 +103,7 @@ class Keyring:
         if life is None or life.role != "root" or not life.valid_at(position):
             return []  # reported by check_use: this key could not sign a root action here
         found: list[Finding] = []
-        endorsers = self._endorsers(position, kind, signer, body, found)
+        endorsers = self._endorsers(position, kind, signer, body, found, present=-2)  # behind it stands the action
         action = Action(position, signer, kind, body, endorsers)
         state, found = self._judge(action, found)
         self._reached_back += reaches_back(action)
@@ -132,6 +132,12 @@ class Keyring:
             others = tuple(key for key in roots if key != signer)
             tried.append(self._judge(Action(position, signer, kind, body, others), [])[1])
         return min(tried, key=lambda found: sum(finding.severity is Severity.ERROR for finding in found), default=[])
+
+    def check_endorsements(self, position: int, kind: str, body: Any) -> list[Finding]:
+        """What is wrong with the endorsements of an action that nobody has signed yet; nothing is taken."""
+        found: list[Finding] = []
+        self._endorsers(position, kind, None, body, found, present=-1)
+        return found
 
     def _judge(self, action: Action, found: list[Finding]) -> tuple[State | None, list[Finding]]:
         """What an action by a valid root comes to, None where it cannot count, and what there is to say about it.
@@ -186,8 +192,13 @@ class Keyring:
             )]  # fmt: skip
         return state, []
 
-    def _endorsers(self, position: int, kind: str, signer: str, body: Any, found: list[Finding]) -> tuple[str, ...]:
-        """Root keys whose endorsement of an action counts; what is wrong with the others goes into ``found``."""
+    def _endorsers(
+        self, position: int, kind: str, signer: str | None, body: Any, found: list[Finding], *, present: int
+    ) -> tuple[str, ...]:
+        """Root keys whose endorsement of an action counts; what is wrong with the others goes into ``found``.
+
+        ``present`` is where the state of the keys that it acts on stands among those seen, counted from the end.
+        """
         good: list[str] = []
         for at, endorsement in enumerate(body.endorsements):
             place, key = f"body.endorsements[{at}]", endorsement.key
@@ -207,8 +218,9 @@ class Keyring:
                     f"key {key[:16]}… stands behind the action already, a key counts once",
                 ))  # fmt: skip
                 continue
-            after = self._made_after(kind, body, life.public_key, strict_base64.decode(endorsement.sig.encode()))
-            if after == self._seen[-2]:
+            signature = strict_base64.decode(endorsement.sig.encode())
+            after = self._made_after(kind, body, life.public_key, signature, present)
+            if after == self._seen[present]:
                 good.append(key)
             elif after is None:
                 found.append(_finding(
@@ -219,15 +231,16 @@ class Keyring:
                 found.append(_finding(
                     Code.ENDORSEMENT_STALE, position, f"{place}.sig",
                     "the endorsement was made for an earlier state of the keys: other root actions came in between",
-                    expected=f"an endorsement after {self._seen[-2]}", found=f"one after {after}",
+                    expected=f"an endorsement after {self._seen[present]}", found=f"one after {after}",
                 ))  # fmt: skip
         return tuple(good)
 
-    def _made_after(self, kind: str, body: Any, public_key: bytes, signature: bytes) -> str | None:
+    def _made_after(self, kind: str, body: Any, public_key: bytes, signature: bytes, present: int) -> str | None:
         """The state of the keys for which an action was endorsed: the present one, an earlier one, or none known."""
         action = plain_body(kind, body)
-        for after in reversed(self._seen[-2 - EARLIER_STATES : -1]):
-            if after != self._seen[-2]:
+        end = len(self._seen) + present + 1
+        for after in reversed(self._seen[max(0, end - 1 - EARLIER_STATES) : end]):
+            if after != self._seen[present]:
                 if self._tries == EARLIER_TRIES:
                     break
                 self._tries += 1

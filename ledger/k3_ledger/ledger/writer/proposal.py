@@ -12,6 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import replace
+
 from k3_ledger.ledger.core import strict_base64
 from k3_ledger.ledger.core.endorsement import format_statement
 from k3_ledger.ledger.writer.batch import check_key, refusal
@@ -22,6 +24,7 @@ from k3_ledger.schemas.envelope import MAX_ENTRY, MOST_ENDORSEMENTS, ROOT_ACTION
 from k3_ledger.schemas.errors import LedgerError, MalformedError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import NOWHERE, Position
+from k3_ledger.schemas.structs import Endorsement
 from k3_ledger.schemas.validate import read_body
 
 if TYPE_CHECKING:
@@ -60,7 +63,7 @@ class Proposal:
 
     @property
     def endorsers(self) -> tuple[str, ...]:
-        """Key ids of who endorsed it, as the file says; that the signatures are good is for the ledger to find."""
+        """Key ids of who endorsed it, as the file says: only :func:`check_proposal` looks at the signatures."""
         return tuple(endorsement["key"] for endorsement in self.body["endorsements"])
 
 
@@ -77,10 +80,13 @@ def propose(ledger: Ledger, kind: str, body: dict[str, Any], *, last_root: bool 
 
 
 def check_proposal(ledger: Ledger, proposal: Proposal, *, endorser: str | None = None, last_root: bool = False) -> None:
-    """Hold a proposal, and who is about to endorse it, against a copy of the ledger that it is for.
+    """Hold a proposal, who endorsed it and who is about to, against a copy of the ledger that it is for.
+
+    An endorsement by ``endorser`` that stands in the file is left alone: the new one takes its place.
 
     Raises:
-        LedgerError: it is for another log or another state of the keys, or could not count.
+        LedgerError: it is for another log or another state of the keys, or could not count; or an endorsement in it is
+            not one of this action by a root key.
     """
     state = read_state(ledger)
     keyring, index = state.keyring, state.entries
@@ -104,6 +110,9 @@ def check_proposal(ledger: Ledger, proposal: Proposal, *, endorser: str | None =
     for finding in keyring.check_possible(index, proposal.kind, typed.body):
         if not (last_root and finding.code is Code.ROOTS_TOO_FEW):
             raise refusal(finding)
+    given = [Endorsement(**known) for known in proposal.body["endorsements"] if known["key"] != endorser]
+    for finding in keyring.check_endorsements(index, proposal.kind, replace(typed.body, endorsements=given)):
+        raise refusal(finding)
 
 
 def endorse(proposal: Proposal, signer: Signer) -> Proposal:

@@ -1,0 +1,71 @@
+"""Attacks on those who sign what they are shown: holders of root keys, and witnesses.
+
+Made on ledgers and states of their own, which their commands read; the ledger that other attacks are made on plays no
+part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from k3_ledger.ledger.writer.keys import Signer
+from k3_ledger.ledger.writer.proposal import check_proposal, endorse, format_proposal, parse_proposal, propose
+from k3_ledger.ledger.writer.store import NewKey, enrolment
+from k3_ledger.schemas.errors import LedgerError
+from tests.attacks.registry import attack
+from tests.attacks.world import Outcome
+from tests.ledger.writer.support import SIGNERS, STRANGER, new_ledger, public
+
+if TYPE_CHECKING:
+    from tests.attacks.world import World
+
+ANN, BOB, EVE = (Signer(hashlib.sha256(name).digest()) for name in (b"ann", b"bob", b"eve"))
+WANTED = enrolment(NewKey("runner", "new", public(STRANGER)))
+
+
+def refused(error: LedgerError) -> Outcome:
+    """What a command that stops with an error says."""
+    return Outcome(frozenset({error.code.id}), int(error.code.info.exit))
+
+
+@dataclass
+class ProposalTrial:
+    """A proposal that Ann endorsed, on its way to Bob, who has a copy of the ledger."""
+
+    swapped: tuple[tuple[str, str], ...]
+
+    def run(self) -> Outcome:
+        """Have Bob hold the file against his copy before he endorses it."""
+        with tempfile.TemporaryDirectory() as folder:
+            ledger = new_ledger(Path(folder) / "ledger")
+            with ledger.writer(SIGNERS["root"]) as writer:
+                for name, signer in (("ann", ANN), ("bob", BOB)):
+                    writer.append("key", enrolment(NewKey("root", name, public(signer))))
+            data = format_proposal(endorse(propose(ledger, "key", WANTED), ANN))
+            for was, becomes in self.swapped:
+                assert was.encode() in data
+                data = data.replace(was.encode(), becomes.encode())
+            try:
+                check_proposal(ledger, parse_proposal(data), endorser=BOB.key_id)
+            except LedgerError as error:
+                return refused(error)
+            return Outcome(frozenset(), 0)
+
+
+@attack
+def swap_the_key_in_a_proposal_that_was_endorsed(world: World) -> ProposalTrial:
+    """Whoever carries the file puts his own key into it; Bob is to endorse what Ann seems to stand behind."""
+    del world
+    mine = enrolment(NewKey("runner", "new", public(EVE)))
+    return ProposalTrial(tuple((str(WANTED[name]), str(mine[name])) for name in ("key_id", "public_key")))
+
+
+@attack
+def write_an_endorsement_by_somebody_else_into_a_proposal(world: World) -> ProposalTrial:
+    """Ann's signature under the name of another root key: two seem to stand behind the action."""
+    del world
+    return ProposalTrial(((ANN.key_id, SIGNERS["root"].key_id),))
