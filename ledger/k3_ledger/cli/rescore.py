@@ -285,7 +285,10 @@ def _print(report: RescoreReport, material: Material, left_out: Sequence[LeftOut
             ("higher", "higher"),
             ("other", "changed otherwise"),
             ("first", "judged for the first time"),
-            ("not-comparable", "not comparable (judged under a rule that nobody published)"),
+            (
+                "not-comparable",
+                "not comparable (judged under a rule that nobody published, or published with tiers that disagree)",
+            ),
             ("not-scorable", "not scorable"),
         )
         if report.count(change) or change in {"unchanged", "lower", "higher", "not-scorable"}  # type: ignore[arg-type]

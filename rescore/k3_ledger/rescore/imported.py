@@ -3,6 +3,9 @@
 Of several records that state a figure the most strongly bound one counts: what the enclave sealed, then the result
 file, then the run's log, then the receipt's body, then the public line. What no record states is taken from the
 shipped history and marked inferred, and only for the project whose history it is; everything else stays absent.
+
+No record binds the tier that was published, and one word decides what it supports. So all copies of it are compared:
+where they disagree nothing was published, as far as anybody knows, and that is a finding.
 """
 
 from __future__ import annotations
@@ -43,11 +46,18 @@ _PLACES: Final[dict[str, tuple[str, ...]]] = {
     "at": ("receipt.attestation.timestamp_utc", "ledger.timestamp_utc", "index.timestamp_utc"),
     "pull_request": ("ledger.pr", "index.pr", "log.evaluating.pr"),
     "main": ("log.main.measuring.commit",),
-    "published": ("ledger.label", "result.label", "receipt.attestation.verdict.label"),
+    "published": (
+        "ledger.label",
+        "index.label",
+        "result.label",
+        "logged.label",
+        "receipt.attestation.verdict.label",
+    ),
     "share": ("sealed.pct_of_llama", "result.pct_of_llama"),
     "repository": ("receipt.attestation.code.repo",),
 }
-"""Fields that state each figure, strongest first."""
+"""Fields that state each figure, strongest first; of a tier none is the stronger, and what is sealed is not the one
+that was published."""
 
 _NUMBERS: Final = ("speed", "frontier", "reference", "kl", "top1", "guarded")
 _WHOLE: Final = ("context",)
@@ -86,6 +96,10 @@ class _Fields:
                 return value, name
         return None
 
+    def copies(self, fact: str) -> dict[str, str]:
+        """What every record that states a fact says, by field; blank copies count as absent."""
+        return {name: value for name in _PLACES[fact] if (value := self.fields.get(name, ""))}
+
     def number(self, fact: str) -> tuple[Fraction, str] | None:
         """(number, field) of the strongest record that states a fact.
 
@@ -100,10 +114,28 @@ class _Fields:
         return parse_number(self.fields[name], field=name, position=Position(source=self.foreign_id, field=name))
 
 
+def _contested(given: _Fields) -> str:
+    """What the records of a run say of its tier, where they disagree; empty where they do not."""
+    copies = given.copies("published")
+    if len(set(copies.values())) < 2:
+        return ""
+    said: dict[str, list[str]] = {}
+    for name, tier in copies.items():
+        said.setdefault(tier[:20], []).append(name)
+    return ", ".join(f"{tier} in {' and '.join(names)}" for tier, names in said.items())
+
+
 def list_unreadable(foreign_id: str, fields: Mapping[str, str]) -> list[Finding]:
-    """Every copy of a figure that is none, also where a stronger record states it: one of the two is wrong."""
+    """Every copy of a figure that is none, also where a stronger record states it, and tiers that disagree.
+
+    One of the copies is wrong, and nothing tells which.
+    """
     given = _Fields(foreign_id, fields)
     found: list[Finding] = []
+    if contested := _contested(given):
+        place = Position(source=foreign_id, field=next(iter(given.copies("published"))))
+        message = f"the tier that was published is {contested}: no copy of it counts"
+        found.append(Finding(Code.FOREIGN_CONTRADICTION, message, place))
     for fact in (*_NUMBERS, *_WHOLE):
         for name in _PLACES[fact]:
             text = fields.get(name, "")
@@ -138,7 +170,7 @@ def read_import(foreign_id: str, fields: Mapping[str, str]) -> RunInputs | None:
     track, inferred = _track(given, at if known else None)
     speed, frontier = given.number("speed"), given.number("frontier")
     guarded, pull_request, published = given.number("guarded"), given.text("pull_request"), given.text("published")
-    main = given.text("main")
+    main, contested = given.text("main"), _contested(given)
     return RunInputs(
         run=foreign_id,
         track=track,
@@ -152,7 +184,8 @@ def read_import(foreign_id: str, fields: Mapping[str, str]) -> RunInputs | None:
         at=at,
         commit=main[0] if main else None,
         pull_request=int(pull_request[0]) if pull_request and pull_request[0].isdecimal() else None,
-        published=published[0] if published else None,
+        published=published[0] if published and not contested else None,
+        contested=contested,
         inferred=inferred,
     )
 

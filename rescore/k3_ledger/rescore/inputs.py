@@ -184,7 +184,8 @@ class RunInputs:
         at: when it was scored, for the rule in force.
         commit: commit of the frontier that was current, if known.
         pull_request: number of the pull request, if known.
-        published: tier that was published for it.
+        published: tier that was published for it; None also where its records disagree.
+        contested: what these say of it then, in words; empty where they do not disagree.
         inferred: names of fields among ``metric`` and ``context`` that no record carries.
         weights: digest of its weights; None when no record says.
         mixed: what it would be held against and is not of those weights; None where all is, or nobody asks.
@@ -210,6 +211,7 @@ class RunInputs:
     commit: str | None = None
     pull_request: int | None = None
     published: str | None = None
+    contested: str = ""
     inferred: tuple[str, ...] = ()
     weights: str | None = None
     mixed: Mixed | None = None

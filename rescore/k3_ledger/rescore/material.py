@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.slots import Track
     from k3_ledger.schemas.findings import Finding
 
+CONTESTED: Final = "its records disagree about its tier"
+"""Why an imported run supports nothing and is not refused either."""
 REGISTERED: Final = MappingProxyType({rule.sha256: rule.scope for rule in RULES.values()})
 """What the rules that are shipped score, by digest."""
 
@@ -127,11 +129,14 @@ class Candidate:
     def voided(self) -> str:
         """Why its number supports nothing: it was published as refused or as not proved, or no longer stands.
 
-        Empty where it does: a run that gained too little for a tier was measured all the same. Where nothing is
-        published, its own clock is asked (:func:`doubt`): neither not judging nor leaving the clock out must pay.
+        So it is where its records disagree about what was published, which is nothing against it. Empty where it does:
+        a run that gained too little for a tier was measured all the same. Where nothing is published, its own clock is
+        asked (:func:`doubt`): neither not judging nor leaving the clock out must pay.
         """
         if self.superseded:
             return "superseded"
+        if self.run.contested:
+            return CONTESTED
         if self.published == REJECT:
             return REJECT
         if self.native and self.published is None:

@@ -135,7 +135,7 @@ def _take_import(
         material.measurements.append(
             Measurement(reading.track, reading.value, run.at, None, reading.commit, said_by, position=position)
         )
-    counts = not superseded and candidate.published != REJECT
+    counts = not candidate.voided
     speeds = {} if not run.speed else {run.track: run.speed}
     material.measurements += [
         Measurement(track, value, run.at, foreign_id, run.commit, position=position, counts=counts, entry=identity)

@@ -38,7 +38,8 @@ Pins: TypeAlias = "Literal['own', 'tag'] | Sequence[PinRecord]"
 """``own``: each run's own pins; ``tag``: references as the rule was released with them; or the pins of a file."""
 Change: TypeAlias = Literal["unchanged", "lower", "higher", "other", "first", "not-comparable", "not-scorable"]
 """``first`` is a run that had no tier to compare with; ``other`` a change between tiers that have no order;
-``not-comparable`` a run that was judged under rules alone that nobody knows, so that its tier says nothing."""
+``not-comparable`` a run that was judged under rules alone that nobody knows, or whose records disagree about its tier,
+so that none says anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,7 +354,8 @@ def _row(candidate: Candidate, rule: Rule | None, result: Scored, compared: Scor
         return Rescored(candidate, rule, result, before, "not-scorable", result.message, (result.field or "scope",))
     assert rule is not None
     change = order_change(rule, before, result.tier)
-    if published and before is None and candidate.native and not all(one.supposed for one in candidate.said):
+    judged = candidate.native and not all(one.supposed for one in candidate.said)
+    if published and before is None and (judged or candidate.run.contested):
         change = "not-comparable"
     then = f"{_because(compared)} -> " if isinstance(compared, Verdict) and explained and change != "unchanged" else ""
     return Rescored(candidate, rule, result, before, change, then + _because(result), _lacks(candidate.run, result))

@@ -5,7 +5,7 @@
 2. ``unsealed``: only a figure that no receipt holds does: a log line, a pin, the shipped history.
 3. ``stale``: it was so, and newer evidence on the same track says otherwise.
 4. ``no-receipt``: nothing holds it.
-5. ``ambiguous``: several receipts could be meant, or they disagree.
+5. ``ambiguous``: several receipts could be meant, or they disagree; or the records of one disagree about its tier.
 6. ``contradicted``: the evidence says something else.
 
 Ratios are never taken on trust: they are computed again from the evidence of both sides. What is newest, and what a
@@ -208,6 +208,10 @@ def _held(claim: Claim, amount: Amount, evidence: list[Evidence], side: _Side) -
     unsealed = [item for item in matching if not item.sealed]
     if unsealed:
         return Part(side.value, Status.UNSEALED, f"{unsealed[0].says} has it, no receipt does{beside}", (unsealed[0],))
+    if contested := [
+        item for item in matching if item.contested and (item in own or not (mine and claim.pull_request))
+    ]:
+        return Part(side.value, Status.AMBIGUOUS, f"only {contested[0].says} holds it", (contested[0],))
     if matching and not (mine and claim.pull_request is not None):
         return Part(side.value, Status.CONTRADICTED, f"only {matching[0].says} holds it", (matching[0],))
     if own or (mine and claim.receipt is not None):

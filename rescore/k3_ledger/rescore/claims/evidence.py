@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.rescore.history.pins import MODEL, PINS
+from k3_ledger.rescore.material import CONTESTED
 from k3_ledger.rescore.rules.verdict import REJECT
 from k3_ledger.rescore.standing import Moment
 
@@ -29,6 +30,7 @@ class Evidence:
         receipt: identity of the receipt it stands in; None for a figure of a log, a pin or the shipped history.
         index: position of that receipt in a ledger, for a proof.
         accepted: False when the run was refused, not proved or superseded: its number supports nothing.
+        contested: whether that is because its records disagree about its tier, which is nothing against it either.
         says: where it stands, in words.
         moment: when it was recorded, by position where it has one.
         observer: whose clock it was, where a receipt says so.
@@ -53,6 +55,7 @@ class Evidence:
     beside: tuple[tuple[str, Fraction], ...] = ()
     moment: Moment = field(default_factory=Moment)
     weights: str | None = None
+    contested: bool = False
 
     @property
     def sealed(self) -> bool:
@@ -137,6 +140,7 @@ def of_run(candidate: Candidate, speed: Fraction, number: int = 0) -> Evidence:
         run.track, "subject", speed, run.at, candidate.identity, candidate.index, not voided,
         f"receipt {candidate.label}{pull_request}{state}{entry}", run.pull_request, run=run.run,
         moment=Moment(number if candidate.index is None else candidate.index, run.at), weights=run.weights,
+        contested=voided == CONTESTED,
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from k3_ledger.rescore.claims.evidence import of_run
 from k3_ledger.rescore.claims.status import Part, Status, near
 from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded
 from k3_ledger.rescore.inputs import short_weights
+from k3_ledger.rescore.material import CONTESTED
 from k3_ledger.rescore.rescore import IN_FORCE, NO_RUN, rescore
 from k3_ledger.rescore.rules.registry import find_rule, in_force
 from k3_ledger.rescore.rules.verdict import NONE, REJECT, Verdict
@@ -68,6 +69,9 @@ def _accepted(about: list[Candidate]) -> Part:
     ``none`` is no tier: what gained too little, or did not show that it gained, was not refused and not accepted.
     """
     standing = [candidate for candidate in about if not candidate.superseded]
+    if contested := [candidate for candidate in standing if candidate.run.contested]:
+        why = f"{_name(contested[0])} is {contested[0].run.contested}"
+        return Part("run", Status.AMBIGUOUS, why, _evidence(contested[0]))
     if not standing:
         return Part("run", Status.CONTRADICTED, f"{_name(about[0])} no longer stands", _evidence(about[0]))
     rejected = {candidate.identity for candidate in standing if _refused(candidate)}
@@ -128,7 +132,8 @@ def _gain(claim: Claim, about: list[Candidate]) -> Part:
         why = f"{shown}, but over a frontier of other weights: {theirs}, and the run of {mine}"
         return Part("gain", Status.AMBIGUOUS, why, held)
     if not any(counts and agrees for counts, agrees in zip(count, agree, strict=True)):
-        return Part("gain", Status.CONTRADICTED, shown, held)
+        contested = any(one.run.contested and agrees for (one, _), agrees in zip(gains, agree, strict=True))
+        return Part("gain", Status.AMBIGUOUS if contested else Status.CONTRADICTED, shown, held)
     return Part("gain", Status.SUPPORTED if all(agree) else Status.AMBIGUOUS, shown, held)
 
 
@@ -159,7 +164,8 @@ def _credit(claim: Claim, about: list[Candidate]) -> tuple[Part, ...]:
         return (Part("run", Status.AMBIGUOUS, f"{len(about)} receipts could be meant: {said}", _evidence(*about)),)
     if not all(_counts(candidate) for candidate in about):
         worst = next(candidate for candidate in about if not _counts(candidate))
-        return (Part("run", Status.CONTRADICTED, f"{_state(worst)} counts for nothing", _evidence(worst)),)
+        status = Status.AMBIGUOUS if worst.voided == CONTESTED else Status.CONTRADICTED
+        return (Part("run", status, f"{_state(worst)} counts for nothing", _evidence(worst)),)
     rows = rescore(about, IN_FORCE).rows
     row = next((row for row in rows if isinstance(row.result, Verdict)), rows[0])
     if not isinstance(row.result, Verdict):
