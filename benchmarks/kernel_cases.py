@@ -309,7 +309,21 @@ def row(name: str, keys: str, *values: int, **arguments: int) -> dict[str, Any]:
 
 
 LAUNCH = "num_warps num_stages"
-DECODE = [{"slice_rows": 2048}]
+DECODE = [
+    {"slice_rows": 2048},
+    {"slice_rows": 2048, "PASSES": False},
+    *({"slice_rows": rows} for rows in (512, 1024, 4096)),
+    {"slice_rows": 512, "PASSES": False},
+    *(
+        row("POWERS", f"BN BK {LAUNCH}", *sizes, slice_rows=2048)
+        for sizes in ((128, 64, 8, 4), (128, 64, 4, 3), (128, 32, 4, 6), (64, 64, 4, 4), (256, 64, 8, 4))
+    ),
+    *(
+        row("VALUES", f"BV BK {LAUNCH}", *sizes, slice_rows=2048)
+        for sizes in ((128, 64, 8, 4), (256, 64, 8, 4), (256, 32, 8, 4), (256, 128, 8, 2))
+    ),
+    {"slice_rows": 2048},
+]
 DECODE_12 = [
     {"slice_rows": 512},
     *(row("tiles", f"BH BN {LAUNCH}", *sizes, slice_rows=512) for sizes in ((16, 32, 4, 3), (16, 32, 4, 4))),
@@ -335,9 +349,13 @@ PREFILL = [
 EXPERTS = [{}, {"by_load": True}, {"by_load": True, "GROUP": 1 << 20}]
 EXPERTS_MANY = [
     *EXPERTS,
-    {"GROUP": 1 << 20},
-    *({"by_load": True, "GROUP": group} for group in (4, 64)),
-    *(row("tiles", f"ROWS COLUMNS INNER {LAUNCH}", *sizes) for sizes in ((128, 64, 64, 4, 3), (128, 64, 64, 8, 4))),
+    *({"by_load": True, "GROUP": group} for group in (4, 8, 32)),
+    {"by_load": True, "BULK": False},
+    *(
+        {**row("DOWN", f"ROWS COLUMNS INNER {LAUNCH}", *sizes), "by_load": True}
+        for sizes in ((128, 128, 64, 8, 4), (128, 128, 64, 8, 3), (128, 256, 64, 8, 4))
+    ),
+    {"by_load": True},
 ]
 
 CASES: list[Callable[[], Case]] = [

@@ -75,6 +75,7 @@ CALLS = [
     ("kda_chunk", {**kda(64), **{name: wide(1, 64, 8, 128) for name in ("q", "k", "v", "f")}}),
     ("mla_decode", {"query": values(1, 1, 96, 576), **MLA, **SLICES}),
     ("mla_decode", {"query": values(1, 1, 12, 576), **MLA, **SLICES}),
+    ("mla_decode", {"query": values(1, 1, 96, 576), **MLA, **SLICES, "slice_rows": 1000}),
     ("mla_prefill", {"query": values(1, 300, 96, 192), **PREFILL, "start": 0, "scale": 0.07}),
     (
         "router",

@@ -146,6 +146,34 @@ def test_a_tile_by_load_is_right_on_both_sides_of_every_border(load, device):
     assert distance(result, naive("experts", *tensors, **keywords)) < TOLERANCE[torch.bfloat16]
 
 
+@pytest.mark.parametrize("latent", [48, 200])
+def test_weights_by_the_copy_engine_give_the_bits_of_loads(latent, device, monkeypatch):
+    """Columns past an expert's last are the next one's, and past the last one's nothing: neither is in a result."""
+    tensors, keywords = inputs(device, torch.bfloat16, **{**spread(54), "latent": latent, "width": 136})
+    result = kernel("experts", *tensors, **keywords, by_load=True)
+    assert distance(result, naive("experts", *tensors, **keywords)) < TOLERANCE[torch.bfloat16]
+    monkeypatch.setattr(triton_, "BULK", False)
+    assert torch.equal(kernel("experts", *tensors, **keywords, by_load=True), result)
+
+
+@pytest.mark.parametrize(("held", "first"), [(7, 0), (3, 2), (70, 0)])
+@pytest.mark.parametrize("rows", [16, 128])
+def test_a_plan_has_every_slot_held_here_once_and_in_order(held, first, rows, device):
+    experts = max(held, 9)
+    ids = torch.randint(-1, experts + 1, (400, 3), generator=draw(held))
+    order, expert, begin, used = (
+        part.cpu().long() for part in triton_.plan(place(ids, device), first_expert=first, held=held, rows=rows)
+    )
+    taken = []
+    for tile in used.nonzero()[:, 0].tolist():
+        slots = order[begin[tile] : begin[tile] + used[tile]]
+        assert (ids.flatten()[slots] - first == expert[tile]).all()
+        taken += [(int(expert[tile]), slot) for slot in slots.tolist()]
+    local = ids.flatten() - first
+    assert taken == sorted((one, slot) for slot, one in enumerate(local.tolist()) if 0 <= one < held)
+    assert int(used.max()) <= rows
+
+
 @pytest.mark.parametrize("load", [12, 26, 54])
 @pytest.mark.parametrize("crowd", ["one expert has all", "one expert has none", "one rank of seven"])
 def test_a_tile_by_load_serves_experts_far_from_the_mean(crowd, load, device):

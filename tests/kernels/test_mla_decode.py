@@ -154,3 +154,99 @@ def test_a_kernel_reads_no_row_past_the_cache_whatever_a_length_says(length, dev
     within = store[:1, :63]
     result = triton_.mla_decode(query, within, torch.full((1, 1), length, device=query.device), **SMALL)
     assert distance(result, naive("mla_decode", query, cache, torch.full((1, 1), 63), **SMALL)) < TOLERANCE[dtype]
+
+
+MANY = {"value_dim": 48, "scale": 0.2, "slice_rows": 256}
+"""Heads of 16 bits by the score take two passes where a slice is whole tiles of rows."""
+
+
+def many(device, *, heads=40, rows=300, lengths=((0, 1, 129), (128, 257, 300))):
+    return inputs(device, torch.bfloat16, heads=heads, rows=rows, lengths=lengths)
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """How often the two passes were taken."""
+    taken = []
+    whole = triton_.slices_into
+    monkeypatch.setattr(triton_, "slices_into", lambda *given, **named: taken.append(1) or whole(*given, **named))
+    return taken
+
+
+@pytest.mark.parametrize(("heads", "slice_rows"), [(17, 128), (40, 256), (64, 384)])
+def test_two_passes_equal_the_specification(heads, slice_rows, device, passes):
+    query, cache, lengths = many(device, heads=heads)
+    result = kernel("mla_decode", query, cache, lengths, **{**MANY, "slice_rows": slice_rows})
+    assert passes
+    assert result.isfinite().all()
+    assert distance(result, naive("mla_decode", query, cache, lengths, **MANY)) < TOLERANCE[torch.bfloat16]
+    assert not result[0, 0].any(), "a token that sees nothing is exact zeros"
+
+
+def test_two_passes_equal_the_specification_at_the_widths_of_k3(device, passes):
+    query, cache, lengths = inputs(device, torch.bfloat16, heads=96, width=576, rows=140, lengths=((130,),))
+    result = kernel("mla_decode", query, cache, lengths, **{**K3, "slice_rows": 128})
+    assert passes
+    assert distance(result, naive("mla_decode", query, cache, lengths, **K3)) < TOLERANCE[torch.bfloat16]
+
+
+@pytest.mark.parametrize(
+    ("kind", "heads", "slice_rows"), [(torch.float32, 40, 128), (torch.bfloat16, 16, 128), (torch.bfloat16, 40, 100)]
+)
+def test_two_passes_are_taken_for_many_heads_and_whole_tiles_alone(kind, heads, slice_rows, device, passes):
+    query, cache, lengths = inputs(device, kind, heads=heads, rows=140, lengths=((140,),))
+    result = kernel("mla_decode", query, cache, lengths, **{**MANY, "slice_rows": slice_rows})
+    assert not passes
+    assert distance(result, naive("mla_decode", query, cache, lengths, **MANY)) < TOLERANCE[kind]
+
+
+def test_bits_of_two_passes_depend_on_no_other_token_no_capacity_and_no_room(device, monkeypatch, passes):
+    query, cache, lengths = many(device, heads=17)
+    whole = kernel("mla_decode", query, cache, lengths, **MANY)
+    for token in range(3):
+        one = slice(token, token + 1)
+        alone = kernel("mla_decode", query[:, one].contiguous(), cache, lengths[:, one].contiguous(), **MANY)
+        assert torch.equal(alone, whole[:, one])
+    wide = torch.full((2, 700, 80), torch.nan, dtype=torch.bfloat16, device=device)
+    wide[:, :300, :60] = cache
+    assert torch.equal(kernel("mla_decode", query, wide[..., :60], lengths, **MANY), whole)
+    for room in (1, 5 * 384 * 17):  # one query at a time; five and then one
+        monkeypatch.setattr(triton_, "ROOM", room)
+        assert torch.equal(kernel("mla_decode", query, cache, lengths, **MANY), whole)
+    assert len(passes) == 7
+
+
+def test_slices_of_two_passes_and_their_merge_are_the_whole(device, passes):
+    query, cache, lengths = many(device)
+    parts = kernel("mla_slices", query, cache, lengths, **MANY)
+    expected = naive("mla_slices", query, cache, lengths, **MANY)
+    empty = expected.peak.isneginf()
+    assert passes
+    assert torch.equal(parts.peak.cpu().isneginf(), empty)
+    assert empty.any()
+    assert not parts.total.cpu()[empty].any()
+    assert parts.latent.cpu()[empty].isnan().all(), "nobody writes the sum of an empty slice"
+    for mine, theirs in zip(parts, expected, strict=True):
+        assert distance(mine.cpu()[~empty], theirs[~empty]) < TOLERANCE[torch.bfloat16]
+    merged = kernel("mla_merge", *parts)
+    assert distance(merged, naive("mla_decode", query, cache, lengths, **MANY)) < TOLERANCE[torch.bfloat16]
+
+
+def test_two_passes_keep_what_is_far_below_the_first_tiles_scores(device, passes):
+    """Scores that climb and fall from tile to tile: powers are relative to a tile's own greatest score."""
+    query, cache, lengths = many(device, lengths=((300,), (300,)))
+    steep = torch.linspace(-40, 40, 300, dtype=torch.float64)
+    query[..., 0], cache[0, :, 0], cache[1, :, 0] = 5, place(steep, device, torch.bfloat16), 0
+    cache[1, :, 0] = place(steep.flip(0), device, torch.bfloat16)
+    result = kernel("mla_decode", query, cache, lengths, **MANY)
+    assert passes
+    assert distance(result, naive("mla_decode", query, cache, lengths, **MANY)) < TOLERANCE[torch.bfloat16]
+
+
+def test_a_row_that_is_not_a_number_shows_behind_two_passes(device, passes):
+    query, cache, lengths = many(device, lengths=((300,), (300,)))
+    cache[0, 200, 5] = torch.nan
+    result = kernel("mla_decode", query, cache, lengths, **MANY)
+    assert passes
+    assert result[0].isnan().all()
+    assert result[1].isfinite().all()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from k3_ledger.kernels import language
 from k3_ledger.kernels.language import dot, narrow, program_id
@@ -24,6 +25,8 @@ SINGLE: Final = 64
 """Most slots of a call that get a tile each, without a plan: decode."""
 COMBINE: Final = 1024
 """Values a program of the combine."""
+BLOCK: Final = 1024
+"""Ids that a program of the plan looks at together."""
 
 
 class Tile(TypedDict):
@@ -53,17 +56,21 @@ GROUP: Final = 16
 """Tiles that are taken together, a block of columns after the other: their rows stay in the cache until every block has
 read them, and so do an expert's weights where it has several tiles. Taken all at once, the tiles' rows were read from
 memory again for each of 28 blocks."""
-FULL: Final = Tile(ROWS=128, COLUMNS=128, INNER=64, num_warps=8, num_stages=3)
+FULL: Final = Tile(ROWS=128, COLUMNS=128, INNER=64, num_warps=8, num_stages=4)
 """The tile of more."""
+DOWN: Final = Tile(ROWS=128, COLUMNS=256, INNER=64, num_warps=8, num_stages=3)
+"""That of its second product: one sum leaves registers for columns, and the more there are the less rows are read."""
+BULK: Final = True
+"""Whether the copy engine reads the weights of these two."""
 
 
 class Plan(NamedTuple):
     """Tiles of slots, on the device.
 
     Attributes:
-        order: ``[pairs]`` slot numbers ``t * k + slot``, grouped by local expert.
-        expert: ``[tiles]`` local expert of each tile.
-        begin: ``[tiles]`` where its rows begin in ``order``.
+        order: slot numbers ``t * k + slot``, grouped by local expert; as many as are held here, of ``[pairs]``.
+        expert: ``[tiles]`` local expert of each tile; unwritten where no row is used.
+        begin: ``[tiles]`` where its rows begin in ``order``; likewise.
         rows: ``[tiles]`` how many; 0 for a tile that was planned and is not needed.
     """
 
@@ -73,22 +80,59 @@ class Plan(NamedTuple):
     rows: Tensor
 
 
+@triton.jit
+def _group(ids, order, begins, counts, pairs, first_expert, held, BLOCK: tl.constexpr):
+    """Slots of one expert in order, behind those of all lower experts: one program an expert, each reads every id."""
+    expert = program_id(0)
+    before = tl.zeros([], dtype=tl.int32)
+    own = tl.zeros([], dtype=tl.int32)
+    for first in range(0, pairs, BLOCK):
+        pair = first + tl.arange(0, BLOCK)
+        local = tl.load(ids + pair, mask=pair < pairs, other=0).to(tl.int64) - first_expert
+        here = (pair < pairs) & (local >= 0) & (local < held)
+        before += tl.sum((here & (local < expert)).to(tl.int32), axis=0)
+        own += tl.sum((here & (local == expert)).to(tl.int32), axis=0)
+    tl.store(begins + expert, before)
+    tl.store(counts + expert, own)
+    at = before
+    for first in range(0, pairs, BLOCK):
+        pair = first + tl.arange(0, BLOCK)
+        local = tl.load(ids + pair, mask=pair < pairs, other=0).to(tl.int64) - first_expert
+        mine = ((pair < pairs) & (local == expert)).to(tl.int32)
+        tl.store(order + at + tl.cumsum(mine, axis=0) - 1, pair, mask=mine > 0)
+        at += tl.sum(mine, axis=0)
+
+
+@triton.jit
+def _cut(begins, counts, tile_expert, tile_begin, tile_rows, held, HELD: tl.constexpr, ROWS: tl.constexpr):
+    """Tiles of one expert, behind those of all lower experts."""
+    expert = program_id(0)
+    every = tl.arange(0, HELD)
+    tiles = (tl.load(counts + every, mask=every < held, other=0) + ROWS - 1) // ROWS
+    tile = tl.sum(tl.where(every < expert, tiles, 0), axis=0)
+    begin = tl.load(begins + expert)
+    end = begin + tl.load(counts + expert)
+    for first in range(begin, end, ROWS):
+        tl.store(tile_expert + tile, expert.to(tl.int32))
+        tl.store(tile_begin + tile, first)
+        tl.store(tile_rows + tile, tl.minimum(end - first, ROWS))
+        tile += 1
+
+
 def plan(ids: Tensor, *, first_expert: int, held: int, rows: int) -> Plan:
-    """Group slots by expert; slots of experts not held here come last and get no tile."""
-    local = ids.reshape(-1).long() - first_expert
-    local = torch.where((local >= 0) & (local < held), local, held)
-    ranked, order = torch.sort(local, stable=True)
-    ends = torch.searchsorted(ranked, torch.arange(held, device=ids.device), right=True)
-    begins = torch.cat([ends.new_zeros(1), ends[:-1]])
-    tiles = (ends - begins + rows - 1) // rows
-    last = tiles.cumsum(0)
-    pairs = local.numel()
-    tile = torch.arange(pairs // rows + min(pairs, held), device=ids.device)
-    expert = torch.searchsorted(last, tile, right=True)
-    inside = expert.clamp(max=held - 1)
-    begin = begins[inside] + (tile - last[inside] + tiles[inside]) * rows
-    used = torch.where(expert < held, (ends[inside] - begin).clamp(max=rows), 0)
-    return Plan(order, inside, begin, used)
+    """Group slots by expert, in order; slots of experts not held here get no place and no tile.
+
+    Three launches: sorting by a library took as many as thirty, a fourteenth of the whole at 4,096 tokens.
+    """
+    pairs = ids.numel()
+    tiles = pairs // rows + min(pairs, held)
+    order, begins, counts, expert, begin = (
+        torch.empty(size, dtype=torch.int32, device=ids.device) for size in (pairs, held, held, tiles, tiles)
+    )
+    used = torch.zeros(tiles, dtype=torch.int32, device=ids.device)
+    _group[(held,)](ids, order, begins, counts, pairs, first_expert, held, BLOCK=BLOCK)
+    _cut[(held,)](begins, counts, expert, begin, used, held, HELD=triton.next_power_of_2(held), ROWS=rows)
+    return Plan(order, expert, begin, used)
 
 
 @triton.jit
@@ -102,7 +146,7 @@ def _tile(ids, order, experts, begins, counts, tile, first_expert, held, SINGLE:
     else:
         expert = tl.load(experts + tile).to(tl.int64)
         count = tl.load(counts + tile).to(tl.int32)
-        pair = tl.load(order + tl.load(begins + tile) + row, mask=row < count, other=0)
+        pair = tl.load(order + tl.load(begins + tile) + row, mask=row < count, other=0).to(tl.int64)
     return expert, pair, row < count, count
 
 
@@ -119,7 +163,8 @@ def _place(tiles, blocks, GROUP: tl.constexpr):
 @triton.jit
 def _up(
     x, gate, up, hidden, ids, order, experts, begins, counts, tiles, first_expert, held, slots, M, F, beta, linear_beta,
-    SINGLE: tl.constexpr, GROUP: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr,
+    SINGLE: tl.constexpr, GROUP: tl.constexpr, BULK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    INNER: tl.constexpr,
 ):  # fmt: skip
     tile, block = _place(tiles, (F + COLUMNS - 1) // COLUMNS, GROUP)
     expert, pair, present, count = _tile(ids, order, experts, begins, counts, tile, first_expert, held, SINGLE, ROWS)
@@ -128,15 +173,20 @@ def _up(
         inner = tl.arange(0, INNER)
         source = x + (pair // slots)[:, None] * M
         line = (expert * F + column)[None, :] * M
+        top = (expert * F + block * COLUMNS).to(tl.int32)
         g = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
         u = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
         for first in range(0, M, INNER):
             k = first + inner
             value = tl.load(source + k[None, :], mask=present[:, None] & (k < M)[None, :], other=0.0)
-            place = line + k[:, None]
-            mask = (k < M)[:, None] & (column < F)[None, :]
-            g = dot(value, tl.load(gate + place, mask=mask, other=0.0), g)
-            u = dot(value, tl.load(up + place, mask=mask, other=0.0), u)
+            if BULK:
+                g = dot(value, tl.trans(gate.load([top, first])), g)
+                u = dot(value, tl.trans(up.load([top, first])), u)
+            else:
+                place = line + k[:, None]
+                mask = (k < M)[:, None] & (column < F)[None, :]
+                g = dot(value, tl.load(gate + place, mask=mask, other=0.0), g)
+                u = dot(value, tl.load(up + place, mask=mask, other=0.0), u)
         result = narrow(language.situ(g, u, beta, linear_beta), hidden.dtype.element_ty)
         tl.store(hidden + pair[:, None] * F + column[None, :], result, mask=present[:, None] & (column < F)[None, :])
 
@@ -144,7 +194,8 @@ def _up(
 @triton.jit
 def _down(
     hidden, down, parts, ids, order, experts, begins, counts, tiles, first_expert, held, M, F,
-    SINGLE: tl.constexpr, GROUP: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, INNER: tl.constexpr,
+    SINGLE: tl.constexpr, GROUP: tl.constexpr, BULK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    INNER: tl.constexpr,
 ):  # fmt: skip
     tile, block = _place(tiles, (M + COLUMNS - 1) // COLUMNS, GROUP)
     expert, pair, present, count = _tile(ids, order, experts, begins, counts, tile, first_expert, held, SINGLE, ROWS)
@@ -153,12 +204,16 @@ def _down(
         inner = tl.arange(0, INNER)
         source = hidden + pair[:, None] * F
         line = (expert * M + column)[None, :] * F
+        top = (expert * M + block * COLUMNS).to(tl.int32)
         total = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
         for first in range(0, F, INNER):
             k = first + inner
             value = tl.load(source + k[None, :], mask=present[:, None] & (k < F)[None, :], other=0.0)
-            mask = (k < F)[:, None] & (column < M)[None, :]
-            total = dot(value, tl.load(down + line + k[:, None], mask=mask, other=0.0), total)
+            if BULK:
+                total = dot(value, tl.trans(down.load([top, first])), total)
+            else:
+                mask = (k < F)[:, None] & (column < M)[None, :]
+                total = dot(value, tl.load(down + line + k[:, None], mask=mask, other=0.0), total)
         tl.store(parts + pair[:, None] * M + column[None, :], total, mask=present[:, None] & (column < M)[None, :])
 
 
@@ -188,6 +243,12 @@ def tiles(dtype: torch.dtype, load: float | None) -> Tile:
     return next((tile for most, tile in BY_LOAD if load <= most), FULL)
 
 
+def described(weights: Tensor, tile: Tile) -> TensorDescriptor:
+    """Weights ``[L, out, in]`` as rows, for the copy engine; columns past an expert's last are never stored."""
+    rows: TensorDescriptor = TensorDescriptor.from_tensor(weights.flatten(0, 1), [tile["COLUMNS"], tile["INNER"]])
+    return rows
+
+
 def experts(
     x: Tensor,
     ids: Tensor,
@@ -215,13 +276,15 @@ def experts(
     hidden = torch.empty((pairs, width), dtype=x.dtype, device=x.device)
     parts = torch.empty((pairs, latent), dtype=torch.float32, device=x.device)
     out = torch.empty((tokens, latent), dtype=torch.float32, device=x.device)
+    after = DOWN if shape is FULL else shape
+    bulk = BULK and not single and shape["ROWS"] == FULL["ROWS"] and latent % 8 == 0 and width % 8 == 0
     _up[(count * triton.cdiv(width, shape["COLUMNS"]),)](
-        x, gate, up, hidden, ids, *planned, count, first_expert, held, slots, latent, width,
-        float(beta), float(linear_beta), SINGLE=single, GROUP=GROUP, **shape,
+        x, *(described(w, shape) if bulk else w for w in (gate, up)), hidden, ids, *planned, count, first_expert, held,
+        slots, latent, width, float(beta), float(linear_beta), SINGLE=single, GROUP=GROUP, BULK=bulk, **shape,
     )  # fmt: skip
-    _down[(count * triton.cdiv(latent, shape["COLUMNS"]),)](
-        hidden, down, parts, ids, *planned, count, first_expert, held, latent, width, SINGLE=single,
-        GROUP=GROUP, **shape,
+    _down[(count * triton.cdiv(latent, after["COLUMNS"]),)](
+        hidden, described(down, after) if bulk else down, parts, ids, *planned, count, first_expert, held, latent,
+        width, SINGLE=single, GROUP=GROUP, BULK=bulk, **after,
     )  # fmt: skip
     blocks = triton.cdiv(latent, COMBINE)
     _combine[(tokens * blocks,)](

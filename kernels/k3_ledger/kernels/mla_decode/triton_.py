@@ -6,7 +6,7 @@ product, as matrix units want; for float32 both products are IEEE float32.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import torch
 import triton
@@ -14,10 +14,18 @@ import triton.language as tl
 
 from k3_ledger.kernels.language import dot, narrow, program_id
 from k3_ledger.kernels.mla_decode.naive import Slices
+from k3_ledger.kernels.mla_decode.passes_ import PowersTile, ValuesTile, slices_into
 from k3_ledger.kernels.mla_merge.triton_ import merge_into
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+POWERS: Final = PowersTile(BN=128, BK=64, num_warps=4, num_stages=4)
+VALUES: Final = ValuesTile(BV=256, BK=64, num_warps=8, num_stages=3)
+"""Tiles of the two passes that 16-bit inputs of more than 16 heads take."""
+PASSES: Final = True
+ROOM: Final = 1 << 26
+"""Powers that are kept at once, of several queries: 128 MiB."""
 
 
 @triton.jit
@@ -85,6 +93,21 @@ def mla_slices(
     kept = (slices, batch, tokens, heads)
     peak, total = (torch.empty(kept, dtype=torch.float32, device=query.device) for _ in range(2))
     latent = torch.empty((*kept, value_dim), dtype=torch.float32, device=query.device)
+    out = Slices(peak, total, latent)
+    # Never by tokens or context: a result's bits depend on neither.
+    if PASSES and query.dtype != torch.float32 and heads > 16 and slice_rows % POWERS["BN"] == 0:
+        slices_into(
+            out,
+            query,
+            cache,
+            lengths,
+            scale=scale,
+            slice_rows=slice_rows,
+            powers_tile=POWERS,
+            values_tile=VALUES,
+            room=ROOM,
+        )
+        return out
     shape = tiles(query.dtype, heads)
     _mla_slices[(batch * tokens * slices * triton.cdiv(heads, shape["BH"]),)](
         query, cache, lengths, peak, total, latent, cache.shape[1],
@@ -92,7 +115,7 @@ def mla_slices(
         H=heads, R=width, V=value_dim, BV=max(16, triton.next_power_of_2(value_dim)),
         BP=max(16, triton.next_power_of_2(width - value_dim)), **shape,
     )  # fmt: skip
-    return Slices(peak, total, latent)
+    return out
 
 
 def mla_decode(
