@@ -6,20 +6,48 @@ driver's own tool.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
+import selectors
 import shutil
+import signal
 import subprocess
+import time
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from time import time
+from typing import Final
+
+from pydantic import ValidationError
 
 from k3_ledger.schemas.measurement import Accelerator, Machine, Node, Software, Source
 from k3_ledger.schemas.moments import format_time
+from k3_ledger.schemas.printable import printable
 
-_TOOL_SECONDS = 30
+_TOOL_SECONDS: Final = 30.0
 """How long a tool that describes the machine may take."""
+_TOOL_BYTES: Final = 1 << 26
+"""Most that is read of what one prints."""
+_ENDED_SECONDS: Final = 2.0
+"""How long one that was killed is waited for: one that hangs in the kernel never ends."""
+_MOST_ACCELERATORS: Final = 64
+_NONE: Final = "No devices were found"
+"""What NVIDIA's tool says on a machine with its driver and no accelerator, whatever its exit status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a tool came to.
+
+    Attributes:
+        data: what it printed.
+        fault: why that is no answer; None where it is one.
+    """
+
+    data: bytes
+    fault: str | None = None
 
 
 def probe_machine(node: str, command: list[str], software: list[str]) -> Machine:
@@ -34,7 +62,7 @@ def probe_machine(node: str, command: list[str], software: list[str]) -> Machine
         node=probe_node(node),
         software=tuple(probe_software(software)),
         command=tuple(command),
-        started=format_time(int(time())),
+        started=format_time(int(time.time())),
     )
 
 
@@ -63,25 +91,38 @@ def probe_software(names: list[str]) -> list[Software]:
 
 
 def probe_accelerators() -> list[Accelerator]:
-    """NVIDIA GPUs as their driver's tool lists them; none where there is no such tool."""
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
+    """NVIDIA GPUs as their driver's tool lists them; none where there is no such tool, or it says so.
+
+    Where the tool gives no answer there is one of name "unknown": whether the machine has any is not known.
+    """
+    said = ask_nvidia("name,memory.total,driver_version,clocks.sm", "csv,noheader,nounits")
+    if said is None or said.data.strip() == _NONE.encode():
         return []
-    query = "name,memory.total,driver_version,clocks.sm"
-    listed = _run([tool, f"--query-gpu={query}", "--format=csv,noheader,nounits"])
-    found = []
-    for line in (listed or "").splitlines():
-        name, memory, driver, clock = (part.strip() for part in line.split(","))
-        found.append(
-            Accelerator(
-                name=name,
-                memory_bytes=int(memory) << 20 if memory.isdigit() else 0,
-                driver=driver or None,
-                clock_mhz=int(clock) if clock.isdigit() else None,
-                clocks_locked=False,
-            )
-        )
-    return found
+    unknown = [Accelerator(name="unknown", memory_bytes=0, driver=None, clock_mhz=None, clocks_locked=False)]
+    if said.fault is not None:
+        return unknown
+    try:
+        found = [_accelerator(line) for line in said.data.decode(errors="replace").splitlines()]
+    except (ValueError, ValidationError):
+        return unknown
+    return found if len(found) <= _MOST_ACCELERATORS else unknown
+
+
+def _accelerator(line: str) -> Accelerator:
+    name, memory, driver, clock = (printable(part.strip()) for part in line.split(","))
+    return Accelerator(
+        name=name or "unknown",
+        memory_bytes=int(memory) << 20 if memory.isdecimal() else 0,
+        driver=driver or None,
+        clock_mhz=int(clock) if clock.isdecimal() else None,
+        clocks_locked=False,
+    )
+
+
+def ask_nvidia(query: str, layout: str) -> Said | None:
+    """What the driver's tool says of every GPU; None where there is no such tool."""
+    tool = shutil.which("nvidia-smi")
+    return None if tool is None else ask([tool, f"--query-gpu={query}", f"--format={layout}"])
 
 
 def probe_source(tree: Path) -> tuple[Source | None, bytes]:
@@ -91,15 +132,16 @@ def probe_source(tree: Path) -> tuple[Source | None, bytes]:
         The source, and the patch that makes its commit into what is there: empty for a clean tree. Files that git does
         not track are not in the patch, but make the tree dirty. None where there is no repository.
     """
-    commit = _run(["git", "-C", str(tree), "rev-parse", "HEAD"])
-    if commit is None:
+    commit = ask(["git", "-C", str(tree), "rev-parse", "HEAD"])
+    if commit.fault is not None:
         return None, b""
-    patch = (_run(["git", "-C", str(tree), "diff", "--binary", "HEAD"]) or "").encode()
-    status = _run(["git", "-C", str(tree), "status", "--porcelain"])
+    difference = ask(["git", "-C", str(tree), "diff", "--binary", "HEAD"])
+    patch = difference.data if difference.fault is None else b""
+    status = ask(["git", "-C", str(tree), "status", "--porcelain"])
     return (
         Source(
-            commit=commit.strip(),
-            dirty=status is None or bool(status.strip()),
+            commit=commit.data.decode().strip(),
+            dirty=difference.fault is not None or status.fault is not None or bool(status.data.strip()),
             patch_sha256=hashlib.sha256(patch).hexdigest() if patch else None,
             clean_builds=0,
         ),
@@ -107,15 +149,55 @@ def probe_source(tree: Path) -> tuple[Source | None, bytes]:
     )
 
 
-def _run(command: list[str]) -> str | None:
-    """What a tool prints, or None when it is not there, fails or hangs."""
+def ask(command: list[str], *, seconds: float = _TOOL_SECONDS, most: int = _TOOL_BYTES) -> Said:
+    """What a tool prints. One that is not there, fails, hangs or prints without end costs nothing but the answer."""
     try:
-        done = subprocess.run(  # noqa: S603 - fixed tools with fixed arguments and a path
-            command, capture_output=True, text=True, timeout=_TOOL_SECONDS, check=True
+        process = subprocess.Popen(  # noqa: S603 - fixed tools with fixed arguments and a path
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout
+    except OSError as error:
+        return Said(b"", f"it cannot be executed: {error.strerror}")
+    assert process.stdout is not None
+    deadline = time.monotonic() + seconds
+    try:
+        data, fault = _read(process.stdout.fileno(), deadline, most)
+        if fault is None:
+            status = process.wait(max(0.0, deadline - time.monotonic()))
+            fault = None if status == 0 else f"it ended with status {status}"
+    except subprocess.TimeoutExpired:
+        data, fault = b"", _HANGS
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_ENDED_SECONDS)
+        process.stdout.close()
+    return Said(data, fault)
+
+
+_HANGS: Final = "it gave no answer in time"
+
+
+def _read(descriptor: int, deadline: float, most: int) -> tuple[bytes, str | None]:
+    parts: list[bytes] = []
+    with selectors.DefaultSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0 or not selector.select(left):
+                return b"", _HANGS
+            block = os.read(descriptor, 1 << 16)
+            if not block:
+                return b"".join(parts), None
+            parts.append(block)
+            most -= len(block)
+            if most < 0:
+                return b"", "it prints without end"
 
 
 def _processor() -> str:

@@ -235,11 +235,29 @@ def run(
             outputs=outputs,
             collateral=collateral,
         )
-        with given(path, MODEL):
-            outcome = measure(request, progress)
-    _show(outcome, out, as_json=as_json)
+        with given(path, MODEL), _taken(out):
+            outcome = measure(request, progress, _name)
+    _show(outcome, as_json=as_json)
     if outcome.kind == "failed":
         raise typer.Exit(1)
+    if outcome.out != out:
+        raise typer.Exit(3)
+
+
+def _name(outcome: Outcome) -> None:
+    """Say where the bundle is of a run that ends with an error of another kind."""
+    typer.echo(f"{outcome.kind} bundle {outcome.bundle} in {outcome.out}", err=True)
+
+
+@contextlib.contextmanager
+def _taken(out: Path) -> Iterator[None]:
+    """A folder that somebody else has made since it was looked for."""
+    try:
+        yield
+    except FileExistsError as error:
+        if error.filename != str(out):
+            raise
+        raise typer.BadParameter(f"{out} exists already", param_hint="--out") from None
 
 
 def _check_new(out: Path) -> None:
@@ -324,8 +342,9 @@ def bundle_from(
         with opened:
             weights = weights_of(opened, _called(model), opened.digests(default_cache()))
     origin = Origin(node, tuple(shlex.split(ran)), version, started, role.value, weights)
-    bundle, measurement = bundle_reading(reading, data, f"{tool.value}.json", origin, out)
-    _show(Outcome(bundle, "run", (), measurement), out, as_json=as_json)
+    with _taken(out):
+        bundle, measurement = bundle_reading(reading, data, f"{tool.value}.json", origin, out)
+    _show(Outcome(bundle, "run", (), measurement, out), as_json=as_json)
 
 
 def _called(path: Path) -> str:
@@ -376,7 +395,7 @@ def _progress() -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
-def _show(outcome: Outcome, out: Path, *, as_json: bool) -> None:
+def _show(outcome: Outcome, *, as_json: bool) -> None:
     from k3_ledger.engine.runner.summary import rates_of, worst_depth
     from k3_ledger.schemas.outcomes import Severity
 
@@ -385,7 +404,7 @@ def _show(outcome: Outcome, out: Path, *, as_json: bool) -> None:
         answer: dict[str, Any] = {
             "bundle": outcome.bundle,
             "kind": outcome.kind,
-            "out": str(out),
+            "out": str(outcome.out),
             "rates": [rate.as_dict() for rate in rates],
             "parity": None if worst is None else worst.model_dump(mode="json"),
             "findings": [finding.as_dict() for finding in outcome.findings],
@@ -412,4 +431,4 @@ def _show(outcome: Outcome, out: Path, *, as_json: bool) -> None:
             f"parity: at worst, at depth {worst.depth}: KL {float(worst.kl_max):.3g} nats; "
             f"top-1 {worst.top1_agree} of {worst.rows} rows"
         )
-    typer.echo(f"{outcome.kind} bundle {outcome.bundle} in {out}")
+    typer.echo(f"{outcome.kind} bundle {outcome.bundle} in {outcome.out}")

@@ -6,6 +6,7 @@ import hashlib
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,7 @@ from docs.examples.made_up_intel import AT, World
 from typer.testing import CliRunner
 
 from k3_ledger.cli import run as command
+from k3_ledger.engine import machine
 from k3_ledger.engine.contracts import BIT_IDENTICAL
 from k3_ledger.engine.gguf import open_model_file
 from k3_ledger.engine.gguf.writer import NewTensor, write_gguf
@@ -393,6 +395,95 @@ def halves(model: Path, parts: list[Path]) -> None:
             write_gguf(part, {**(file.values if number == 0 else {}), **counts}, tensors)
 
 
+@pytest.mark.parametrize(
+    "tool_and_why",
+    [
+        ("#!/bin/sh\nsleep 600\n", "it gave no answer in time"),
+        ("garbage", "it cannot be executed: Exec format error"),
+        ("#!/bin/sh\necho half; exit 9\n", "it ended with status 9"),
+        (TOOL, None),
+    ],
+)
+def test_a_driver_tool_that_fails_is_noted_and_costs_no_run(
+    tool_and_why: tuple[str, str | None],
+    invoke: Callable[..., Any],
+    synthetic: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tool, why = tool_and_why
+    (tmp_path / "nvidia-smi").write_text(tool)
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    real = machine.ask
+    monkeypatch.setattr(machine, "ask", lambda words: real(words, seconds=0.5 if "no answer" in str(why) else 60))
+    monkeypatch.setattr(runner.Session, "measure", lambda *_: [])
+    monkeypatch.setattr(
+        runner._Started, "succeed", lambda started, found: started.fail(Finding(Code.RUN_TIMEOUT, "the end"), *found)
+    )
+    result = invoke("run", "--model", synthetic("tiny"), "--out", tmp_path / "b")
+    assert (result.exit_code, str(result.exception)) == (1, "1"), result.output
+    body = parse_bundle((tmp_path / "b" / "bundle.json").read_bytes()).body
+    assert isinstance(body, FailedMeasurement)
+    assert body.reason.startswith("K3L-RUN-TIMEOUT: the end")
+    (card,) = body.machine.node.accelerators
+    kept = artifacts(tmp_path / "b")
+    assert (card.name == "unknown") == (why is not None)
+    assert ("K3L-RUN-MACHINE-UNKNOWN" in result.output) == (why is not None)
+    assert {name for name in kept if name.startswith("accelerators")} == (
+        {"accelerators-before.txt"} if why else {"accelerators-before.csv", "accelerators-after.csv"}
+    )
+    if why:
+        assert why in kept["accelerators-before.txt"].decode()
+
+
+def test_of_two_runs_with_one_place_the_second_measures_nothing(
+    invoke: Callable[..., Any], synthetic: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("run", "--model", synthetic("tiny"), "--out", tmp_path / "b")
+    second, measured = [], []
+
+    def measure(*_: object) -> list[Finding]:
+        measured.append(1)
+        monkeypatch.setattr(command, "_check_new", lambda _: None)  # it looked before the first one began
+        second.append(invoke(*words))
+        return [Finding(Code.RUN_TIMEOUT, "the end")]
+
+    monkeypatch.setattr(runner.Session, "measure", measure)
+    first = invoke(*words)
+    assert (first.exit_code, second[0].exit_code, measured) == (1, 2, [1])
+    assert "exists already" in second[0].output
+    assert parse_bundle((tmp_path / "b" / "bundle.json").read_bytes()).kind == "failed"
+
+
+@pytest.mark.parametrize("kind", ["run", "failed", "interrupted"])
+def test_a_bundle_whose_place_is_lost_during_the_run_is_kept_and_named(
+    kind: str,
+    invoke: Callable[..., Any],
+    synthetic: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "above").mkdir()
+
+    def measure(*_: object) -> list[Finding]:
+        (tmp_path / "above").rename(tmp_path / "moved")
+        if kind == "interrupted":
+            raise KeyboardInterrupt
+        return [Finding(Code.RUN_TIMEOUT, "the end")]
+
+    monkeypatch.setattr(runner.Session, "measure", measure)
+    if kind == "run":
+        fail = runner._Started.fail
+        monkeypatch.setattr(runner._Started, "fail", lambda started, *found: replace(fail(started, *found), kind="run"))
+    result = invoke("run", "--model", synthetic("tiny"), "--out", tmp_path / "above" / "b")
+    assert result.exit_code == {"run": 3, "failed": 1, "interrupted": 130}[kind]
+    assert f"in {tmp_path / 'moved' / 'b'}" in result.output
+    if kind != "interrupted":
+        assert "K3L-RUN-KEPT-ELSEWHERE" in result.output
+    assert parse_bundle((tmp_path / "moved" / "b" / "bundle.json").read_bytes()).kind == "failed"
+
+
 def test_a_runner_that_is_interrupted_leaves_a_failed_bundle(
     synthetic: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -415,6 +506,7 @@ def test_a_run_that_is_told_to_end_leaves_a_failed_bundle(synthetic: Callable[..
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=600, check=False)
     assert done.returncode == 143, done.stderr
+    assert done.stderr.decode().splitlines()[-1].endswith(f" in {tmp_path / 'b'}"), "and it is named"
     body = parse_bundle((tmp_path / "b" / "bundle.json").read_bytes()).body
     assert isinstance(body, FailedMeasurement)
     assert "SystemExit" in body.reason

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -16,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import k3_ledger.engine
 import k3_ledger.kernels
-from k3_ledger.engine.bundle import describe_artifact, write_bundle
+from k3_ledger.engine.bundle import Reserved, bundle_bytes, describe_artifact
 from k3_ledger.engine.contracts import contract_text
 from k3_ledger.engine.digest import default_cache
 from k3_ledger.engine.fit import check_context
 from k3_ledger.engine.grading import emulates, reference_for
-from k3_ledger.engine.machine import probe_machine, probe_source
+from k3_ledger.engine.machine import ask_nvidia, probe_machine, probe_source
 from k3_ledger.engine.parity.apart import ANSWER_SECONDS
 from k3_ledger.engine.parity.rows import ids_text
 from k3_ledger.engine.places import Places
@@ -38,7 +37,7 @@ from k3_ledger.engine.weights import joined, open_weights
 from k3_ledger.schemas.errors import AttestationError, LedgerError, RunError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.measurement import FailedMeasurement, RunMeasurement, Subject, Tee, WeightsRef
-from k3_ledger.schemas.outcomes import Severity
+from k3_ledger.schemas.outcomes import Position, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -106,49 +105,67 @@ class Outcome:
         kind: ``run`` or ``failed``.
         findings: why it failed, or what must be said about it.
         measurement: what the bundle holds.
+        out: where the bundle is: elsewhere than was asked for where that place was lost.
     """
 
     bundle: str
     kind: Literal["run", "failed"]
     findings: tuple[Finding, ...]
     measurement: RunMeasurement | FailedMeasurement
+    out: Path
 
 
-def run(request: Request, progress: Callable[[str], None] = lambda _: None) -> Outcome:
+def run(
+    request: Request,
+    progress: Callable[[str], None] = lambda _: None,
+    kept: Callable[[Outcome], None] = lambda _: None,
+) -> Outcome:
     """Measure, grade, check, and write the bundle.
 
+    Args:
+        request: what to run.
+        progress: told what comes next.
+        kept: told of the bundle that a run leaves which ends with an exception.
+
     Raises:
-        FileExistsError: the bundle's folder is there already.
+        FileExistsError: the bundle's folder is there already; nothing ran.
         RunError: RUN_FLAG, before anything was started: nothing ran, so there is nothing to keep.
         ModelError: the model file cannot be used; nothing ran.
         ImportError: llama.cpp was asked for and PyPI ``xllamacpp`` is not installed; a ``failed`` bundle is kept.
     """
-    if request.out.exists():
-        raise FileExistsError(request.out)
     if request.engine and request.flags:
         raise ValueError("flags are those of this project's engine; an external engine has its command")
     resolved = resolve_flags(request.flags, {} if request.engine else os.environ)
-    with open_weights(request.model) as weights:
+    with Reserved(request.out) as place, open_weights(request.model) as weights:
         check_context(weights.config, max(*request.depths, request.plan.context + request.plan.decode_tokens))
-        started = _Started(request, resolved, weights, progress)
+        started = _Started(request, resolved, weights, place, progress)
         try:
             findings = started.measure()
+            if any(finding.severity is Severity.ERROR for finding in findings):
+                return started.fail(*findings)
+            return started.succeed(findings)
         except LedgerError as error:
             return started.fail(error.finding)
         except BaseException as error:  # whatever went wrong, the attempt is kept and counted
             why = printable(f"the runner ended: {type(error).__name__}: {error}", _REASON)
-            started.fail(Finding(Code.RUN_ENGINE_FAILED, why))
+            kept(started.fail(Finding(Code.RUN_ENGINE_FAILED, why)))
             raise
-        if any(finding.severity is Severity.ERROR for finding in findings):
-            return started.fail(*findings)
-        return started.succeed(findings)
 
 
 class _Started:
     """A run in progress: what is known so far, so that it can be written down whenever it ends."""
 
-    def __init__(self, request: Request, resolved: Resolved, weights: Weights, progress: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        request: Request,
+        resolved: Resolved,
+        weights: Weights,
+        place: Reserved,
+        progress: Callable[[str], None],
+    ) -> None:
         self.request = request
+        self.place = place
+        self.notes: list[Finding] = []
         self.collateral = None if request.collateral is None else request.collateral.read_bytes()
         self.flags = () if request.engine else resolved.record
         self.contract = (
@@ -276,7 +293,11 @@ class _Started:
     ) -> Outcome:
         blobs = {hashlib.sha256(data).hexdigest(): data for data, _ in self.files.values()} | dict(evidence or {})
         kind: Literal["run", "failed"] = "run" if isinstance(measurement, RunMeasurement) else "failed"
-        return Outcome(write_bundle(self.request.out, measurement, blobs), kind, tuple(findings), measurement)
+        data = bundle_bytes(measurement, blobs)
+        out, findings = self.place.keep(data, blobs), [*findings, *self.notes]
+        if out != self.request.out:
+            findings.append(_elsewhere(self.request.out, out))
+        return Outcome(hashlib.sha256(data).hexdigest(), kind, tuple(findings), measurement, out)
 
     def _common(self) -> dict[str, Any]:
         session = self.session
@@ -316,14 +337,29 @@ class _Started:
 
     def _note_accelerators(self, when: str) -> None:
         """Clocks, temperature and power as the driver's tool prints them, before and after."""
-        tool = shutil.which("nvidia-smi")
-        if tool is None:
+        if self.notes:  # the tool gave no answer before the run: it is not waited for again
             return
-        query = "timestamp,name,clocks.sm,clocks.mem,temperature.gpu,power.draw,utilization.gpu,driver_version"
-        done = subprocess.run(  # noqa: S603 - a fixed tool with fixed arguments
-            [tool, f"--query-gpu={query}", "--format=csv"], capture_output=True, timeout=30, check=False
+        said = ask_nvidia(
+            "timestamp,name,clocks.sm,clocks.mem,temperature.gpu,power.draw,utilization.gpu,driver_version", "csv"
         )
-        self.files[f"accelerators-{when}.csv"] = (done.stdout, "text/csv")
+        if said is None:
+            return
+        if said.fault is None:
+            self.files[f"accelerators-{when}.csv"] = (said.data, "text/csv")
+            return
+        why = f"not known: nvidia-smi was asked {when} the run, and {said.fault}"
+        self.files[f"accelerators-{when}.txt"] = (f"{why}\n".encode(), "text/plain")
+        self.notes.append(Finding(Code.RUN_MACHINE_UNKNOWN, f"state of accelerators {why}"))
+
+
+def _elsewhere(asked: Path, out: Path) -> Finding:
+    return Finding(
+        Code.RUN_KEPT_ELSEWHERE,
+        f"the bundle is kept in {out}: what was measured could not be put where it was asked for",
+        Position(field="--out"),
+        str(asked),
+        str(out),
+    )
 
 
 def _digest_of(program: str | None) -> str | None:

@@ -355,6 +355,8 @@ class Code(enum.Enum):
     RUN_MODEL_CHANGED = enum.auto()
     RUN_NO_QUOTE = enum.auto()
     RUN_INPUTS_REPEATED = enum.auto()
+    RUN_MACHINE_UNKNOWN = enum.auto()
+    RUN_KEPT_ELSEWHERE = enum.auto()
     # -- rules, said in numbers ---
     NUMBER = enum.auto()
     RULE_UNKNOWN = enum.auto()

@@ -267,5 +267,17 @@ ROWS: Final = {
         "Two timed requests had the same prompt, so the second could have been answered from memory.",
         "use a vocabulary or prompt long enough for fresh prompts",
     ),
+    "RUN_MACHINE_UNKNOWN": CodeInfo(
+        Area.RUN, W, "state of the machine not known",
+        "A tool that describes the machine's accelerators hangs, cannot be executed or fails. What it would have said "
+        "is not known, and the bundle says so; the run stands.",
+        "mend the driver or its tool, and measure again if the receipt has to say it",
+    ),
+    "RUN_KEPT_ELSEWHERE": CodeInfo(
+        Area.RUN, W, "bundle kept elsewhere",
+        "The folder that was asked for was moved, filled, taken or shut during the run, so the bundle was put into "
+        "another one, which is named.",
+        "move the folder to where it belongs, whole; `seal` takes it from anywhere",
+    ),
 }
 # fmt: on
