@@ -114,16 +114,78 @@ def test_a_signer_is_named_by_hex_base64_or_file(tmp_path: Path) -> None:
         assert isinstance(k3("audit", "polaris", log, "--public-key", spec).exception, LedgerError)
 
 
-def test_links_hidden_folders_and_special_files_are_passed_over(log: Path, tmp_path: Path) -> None:
+def _in_place_of(log: Path, name: str, what: str) -> None:
+    """Put something else in the place of a part of the log; ``RUN`` in a name is the first run's folder."""
+    place, kept = log / name, log.parent / "kept"
+    if place.exists():
+        place.rename(kept)
+    if what == "link":
+        place.symlink_to(kept)
+    elif what == "dangling link":
+        place.symlink_to(log.parent / "nowhere")
+    elif what == "folder":
+        place.mkdir()
+    elif what == "full folder":
+        lay_out(place, {"x.json": b"{}"})
+    else:
+        os.mkfifo(place)
+
+
+RECORDS = ("ledger.jsonl", "index.json", "runs/RUN/receipt.json", "runs/RUN/result.json", "runs/RUN/eval.log")
+PLACES = (
+    *((name, "link") for name in RECORDS),
+    *((name, what) for name in RECORDS[::2] for what in ("dangling link", "folder", "full folder", "pipe")),
+    *((name, "link") for name in ("runs", "rounds", "runs/RUN", "runs/RUN/attestation.json", "runs/RUN/log.txt")),
+    ("rounds/new", "link"),
+    ("runs/.hidden", "full folder"),
+)
+
+
+@pytest.mark.parametrize(("name", "what"), PLACES, ids=lambda value: value.replace("/", "-"))
+def test_what_stands_in_the_place_of_a_record_and_is_none_is_counted_said_and_decides(
+    log: Path, ledger: Path, name: str, what: str
+) -> None:
+    run = next(path.name for path in sorted((log / "runs").iterdir()))
+    for listing in () if name in RECORDS[:2] else RECORDS[:2]:
+        (log / listing).unlink()  # so that nothing but the place itself tells of a run
+    place = name.replace("RUN", run)
+    _in_place_of(log, place, what)
+    if name == "runs":
+        lay_out(log, {"index.json": b'[{"id": "a"}]'})
+    report = k3("audit", "polaris", log)
+    value = json.loads(k3("audit", "polaris", log, "--json").stdout)
+    wrong = any(finding["severity"] == "error" for finding in value["findings"])
+    assert report.exit_code == value["exit_code"] == (1 if wrong else 4)
+    found = [finding for finding in value["findings"] if finding["code"] == "K3L-FOREIGN-NOT-READ"]
+    assert [finding["position"]["source"] for finding in found] == [place]
+    assert value["inventory"]["files that were not read"] >= 1
+    assert value["counts"]["not_checked"] >= 1
+    assert f"{place} is a" in report.stdout.replace("\n           ", " ")
+    assert "1  places of records at which nothing was read" in report.stdout
+    made = import_(log, ledger, "--json")
+    assert [finding["position"]["source"] for finding in json.loads(made.stdout)["not_read"]] == [place]
+    assert (made.exit_code, f"note: {place} is a" in made.stderr) == (4, True)
+    assert import_(log, ledger).exit_code == 4
+    judged = k3("rescore", log, "--rule", "v0.2.1")
+    assert (judged.exit_code in (1, 3), "K3L-FOREIGN-NOT-READ" in judged.stderr) == (True, True)
+
+
+def test_links_hidden_folders_and_special_files_elsewhere_are_counted_and_nothing_more(
+    log: Path, ledger: Path, tmp_path: Path
+) -> None:
     secret = lay_out(tmp_path / "secret", {"result.json": b'{"tps": 1}'})
-    (log / "runs" / "linked").symlink_to(secret)
-    (log / "rounds" / "linked.log").symlink_to(secret / "result.json")
-    (log / ".git").mkdir()
-    (log / ".git" / "config").write_text("x", encoding="utf-8")
-    os.mkfifo(log / "runs" / "pipe")
+    run = next(path for path in sorted((log / "runs").iterdir()))
+    for place in (log / "linked", log / "README.md", run / "notes.txt"):
+        place.symlink_to(secret / "result.json")
+    lay_out(log, {".git/config": b"x", "other/ledger.jsonl/x": b"x", f"runs/{run.name}/more/receipt.json": b"x"})
+    os.mkfifo(log / "pipe")
     result = k3("audit", "polaris", log)
     assert result.exit_code == 0
-    assert result.stderr == "note: 4 links, hidden folders or special files were not looked into\n"
+    assert result.stderr == "note: 5 links, folders or special files were not looked into\n"
+    value = json.loads(k3("audit", "polaris", log, "--json").stdout)
+    assert (value["inventory"]["files that were not read"], value["findings"]) == (7, [])
+    made = import_(log, ledger, "--json")
+    assert (made.exit_code, made.stderr, json.loads(made.stdout)["not_read"]) == (0, "", [])
 
 
 def test_a_file_that_becomes_a_link_is_not_followed(log: Path, tmp_path: Path) -> None:
@@ -172,7 +234,7 @@ def with_fewer(log: Path, runs: int) -> Path:
 def test_only_what_is_new_is_added(log: Path, ledger: Path) -> None:
     import_(with_fewer(log, 2), ledger)
     result = json.loads(import_(log, ledger, "--json").stdout)
-    assert result == {"added": 1, "known": 3, "artifacts_added": 5, "differing": [], "errors": 0}
+    assert result == {"added": 1, "known": 3, "artifacts_added": 5, "differing": [], "not_read": [], "errors": 0}
 
 
 RECEIPT_EDITS: dict[str, Callable[[Any], None]] = {

@@ -63,9 +63,9 @@ def polaris(
     policy = quote_policy(trust_dir, at, allow or [], tcb_status or [], pin or [])
     files = ForeignDirectory(directory)
     keys = tuple(signer_key(text) for text in public_key or ())
-    report = audit(files, AuditOptions(public_keys=keys, attestation=policy))
-    if files.passed_over:
-        typer.echo(f"note: {files.passed_over} links, hidden folders or special files were not looked into", err=True)
+    report = audit(files, AuditOptions(public_keys=keys, attestation=policy, closed=files.closed))
+    if files.closed:
+        typer.echo(f"note: {len(files.closed)} links, folders or special files were not looked into", err=True)
     with found(int(report.exit_code)):
         if as_json:
             typer.echo(json.dumps(report.as_dict(), indent=2))

@@ -1,7 +1,7 @@
 """Opens a foreign run log: a directory as a mapping of paths to bytes, read only when asked for.
 
 Names are listed once. Symbolic links are never followed, hidden folders are left out, and what is neither a file nor
-a folder is not opened; :attr:`ForeignDirectory.passed_over` says how many there were.
+a folder is not opened, nor is a folder in the place of a record; :attr:`ForeignDirectory.closed` names them all.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from k3_ledger.ledger.regular import read_small, unreadable
 from k3_ledger.schemas.errors import StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
+from k3_ledger.verify.polaris.parse import is_record
 
 _HEX = frozenset("0123456789abcdef")
 MAX_FILES = 1 << 18
@@ -32,7 +33,8 @@ class ForeignDirectory(Mapping[str, bytes]):
     A name that is no UTF-8 is shown with its odd bytes escaped.
 
     Attributes:
-        passed_over: links, hidden folders and special files that were not looked into.
+        closed: what was not looked into, by path: a link, a hidden folder, a special file, or a folder in the place of
+            a record.
     """
 
     def __init__(self, root: Path) -> None:
@@ -41,7 +43,7 @@ class ForeignDirectory(Mapping[str, bytes]):
         Raises:
             StoreError: it is no directory, cannot be listed, or holds more than :data:`MAX_FILES` files.
         """
-        self.passed_over = 0
+        self.closed: dict[str, str] = {}
         self._paths: dict[str, Path] = {}
         with given(root, RUN_LOG):
             try:
@@ -53,13 +55,17 @@ class ForeignDirectory(Mapping[str, bytes]):
         for item in sorted(os.scandir(folder), key=lambda item: item.name):
             name = prefix + os.fsencode(item.name).decode(errors="backslashreplace")
             if item.is_symlink():
-                self.passed_over += 1
-            elif item.is_dir() and not item.name.startswith("."):
+                self.closed[name] = "a link"
+            elif item.is_dir() and item.name.startswith("."):
+                self.closed[name] = "a hidden folder"
+            elif item.is_dir() and is_record(name):
+                self.closed[name] = "a folder"
+            elif item.is_dir():
                 self._list(folder / item.name, f"{name}/")
             elif item.is_file():
                 self._add(name, folder / item.name)
             else:
-                self.passed_over += 1
+                self.closed[name] = "a special file"
 
     def _add(self, name: str, path: Path) -> None:
         if len(self._paths) == MAX_FILES:

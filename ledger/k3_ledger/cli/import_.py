@@ -30,7 +30,8 @@ Each run becomes one entry of kind `import`: its figures as exact text, the code
 original bytes as artifacts; so does each round that published nothing and each recorded advance of the frontier.
 Nothing is corrected or left out because of what the audit finds. What the ledger already holds is not added again; if
 the log holds other evidence for it now, another receipt of a known run included, that is said, nothing at all is added,
-and the exit code is 1.
+and the exit code is 1. What stands in the log's directory and is no part of it, such as a link, is left out: that is
+said, and the exit code is 4.
 
 The key must be enrolled with the role `log`.
 """
@@ -55,18 +56,22 @@ def polaris(
     """Audit, then append what is new."""
     from k3_ledger.cli.foreign import ForeignDirectory
     from k3_ledger.ledger.writer.store import Ledger
-    from k3_ledger.verify.polaris import audit, parse_log, to_import
+    from k3_ledger.schemas.findings import Code
+    from k3_ledger.verify.polaris import AuditOptions, audit, parse_log, to_import
 
     files = ForeignDirectory(directory)
     ledger = Ledger.open(into)
     with ledger.writer(load_key(key, passphrase_file), lock_timeout_s=wait) as writer:
         writer.check_may_sign("import")
-        report = audit(files)
+        report = audit(files, AuditOptions(closed=files.closed))
         log = parse_log(files)
         items = list(to_import(log, files, report))
         made = add_items(ledger, writer, items)
     if made.differing:
         _say_differing([*_unreadable_listings(log)], made.differing)
+    unread = [finding for finding in report.findings if finding.code is Code.FOREIGN_NOT_READ]
+    for finding in unread:
+        typer.echo(f"note: {finding.message}: it is left out [{finding.code.id}]", err=True)
     errors = sum(row.count for row in report.kinds if row.code.info.severity.value == "error")
     with done(f"{made.added} entries were added, and {made.known} were there already"):
         if as_json:
@@ -76,6 +81,7 @@ def polaris(
                     "known": made.known,
                     "artifacts_added": made.artifacts,
                     "differing": [finding.as_dict() for finding in made.differing],
+                    "not_read": [finding.as_dict() for finding in unread],
                     "errors": errors,
                 }
             )
@@ -93,6 +99,8 @@ def polaris(
             )
     if made.differing:
         raise typer.Exit(int(ExitCode.FALSE))
+    if unread:
+        raise typer.Exit(int(ExitCode.NOT_CHECKED))
 
 
 def _unreadable_listings(log: RunLog) -> Iterator[Finding]:

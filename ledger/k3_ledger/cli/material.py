@@ -50,13 +50,15 @@ def load_with_log(path: Path, processes: int = 1) -> tuple[Material, VerifiedLog
 
     if is_foreign(path):
         from k3_ledger.cli.foreign import ForeignDirectory
-        from k3_ledger.verify.polaris import audit, parse_log, to_import
+        from k3_ledger.schemas.findings import Code
+        from k3_ledger.verify.polaris import AuditOptions, audit, parse_log, to_import
 
         files = ForeignDirectory(path)
-        report = audit(files)
+        report = audit(files, AuditOptions(closed=files.closed))
         log = parse_log(files)
         material = gather_foreign(to_import(log, files, report))
-        material.unread = [*_broken(log), *(_placed(finding, log) for finding in material.unread)]
+        closed = [finding for finding in report.findings if finding.code is Code.FOREIGN_NOT_READ]
+        material.unread = [*closed, *_broken(log), *(_placed(finding, log) for finding in material.unread)]
         return material, None
     verified = open_verified(path, processes)
     return gather(verified), verified
@@ -197,8 +199,11 @@ def is_foreign(path: Path) -> bool:
     """Whether a directory holds a foreign run log: folders of runs, and no log of ours beside them."""
     if not (path / "runs").is_dir():
         return False
+    listing = path / "ledger.jsonl"
+    if not listing.is_file():  # a pipe would be waited for
+        return True
     try:
-        with (path / "ledger.jsonl").open("rb") as stream:
+        with listing.open("rb") as stream:
             return stream.read(len(_HEAD)) != _HEAD
     except OSError:
         return True

@@ -100,6 +100,20 @@ def test_rows_that_are_no_objects_are_findings_and_the_rest_is_read() -> None:
     assert dict(report.inventory)["ledger lines of runs"] == 3
 
 
+@pytest.mark.parametrize("place", ["ledger.jsonl", "index.json", "runs/a/receipt.json", "rounds/a/log.txt"])
+def test_a_folder_that_is_called_as_a_record_is_found_by_what_it_holds(place: str) -> None:
+    report = audit({"runs/b/result.json": b"{}", f"{place}/x": b"1", f"{place}/y/z": b"2"})
+    found = [finding for finding in report.findings if finding.code.name == "FOREIGN_NOT_READ"]
+    assert [(finding.position.source, finding.found) for finding in found] == [(place, "a folder")]
+    assert (report.exit_code.value, report.unread, dict(report.inventory)["files that were not read"]) == (4, 1, 2)
+
+
+@pytest.mark.parametrize("path", ["ledger.jsonl.d/x", "runs/a/b/receipt.json", "x/index.json/y", "runs/receipt.json/x"])
+def test_folders_that_are_called_otherwise_are_other_files(path: str) -> None:
+    report = audit({"runs/b/result.json": b"{}", path: b"1"})
+    assert (report.exit_code.value, report.unread) == (0, 0)
+
+
 def test_an_index_that_is_no_list_is_a_finding() -> None:
     files = make_log.build(make_log.draft())
     files["index.json"] = b'{"rows": []}'

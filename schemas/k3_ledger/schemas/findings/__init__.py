@@ -238,6 +238,7 @@ class Code(enum.Enum):
     REQUIRED_NOT_CHECKED = enum.auto()
     # -- foreign, said in foreign ---
     NOT_A_RUN_LOG = enum.auto()
+    FOREIGN_NOT_READ = enum.auto()
     FOREIGN_SHAPE = enum.auto()
     FOREIGN_NUMBER = enum.auto()
     FOREIGN_HASH = enum.auto()

@@ -17,6 +17,12 @@ ROWS: Final = {
         "Nothing in the directory has the shape of an evaluation log: no run, no ledger line of one, no index.",
         "point the command at the directory that holds runs/ or ledger.jsonl", ExitCode.UNREADABLE,
     ),
+    "FOREIGN_NOT_READ": CodeInfo(
+        Area.FOREIGN, W, "part of the log not read",
+        "Where a record of the log should be stands a link, a folder or a special file. Links lead out of the log, so "
+        "nothing was read there, and what it would show was not checked.",
+        "put the record itself in its place and run the command again", ExitCode.NOT_CHECKED,
+    ),
     "FOREIGN_SHAPE": CodeInfo(
         Area.FOREIGN, E, "record of the wrong shape",
         "A record is JSON but not of the type its place asks for, or a field cannot be what its name says.",

@@ -26,13 +26,13 @@ from k3_ledger.verify.polaris.kinds import Trouble, trouble
 from k3_ledger.verify.polaris.listing import check_listing
 from k3_ledger.verify.polaris.meanings import check_meanings
 from k3_ledger.verify.polaris.origin import open_origin
-from k3_ledger.verify.polaris.parse import INDEX, LEDGER, parse_log, row_id
+from k3_ledger.verify.polaris.parse import INDEX, LEDGER, parse_log, row_id, unread_places
 from k3_ledger.verify.polaris.provenance import check_clock, check_provenance, missing_for_rescore, timed_metrics
 from k3_ledger.verify.polaris.rounds import check_rounds
 from k3_ledger.verify.polaris.signed import check_signed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from k3_ledger.schemas.outcomes import Position
     from k3_ledger.verify.attestation import AttestationPolicy
@@ -57,10 +57,12 @@ class AuditOptions:
         public_keys: raw Ed25519 keys of signers that the caller trusts; without any, a signature shows integrity only.
         attestation: whose certificates count for quotes, at what time, and what is acceptable; None leaves where a
             quote comes from unchecked.
+        closed: what is in the directory and was not opened, and so is not in its contents: path, and what it is.
     """
 
     public_keys: tuple[bytes, ...] = ()
     attestation: AttestationPolicy | None = None
+    closed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +154,22 @@ class AuditReport:
 
     @property
     def not_checked(self) -> int:
-        """Digests that could not be recomputed and pairs of which one is blank."""
+        """Digests that could not be recomputed, pairs of which one is blank, and places that could not be read."""
         pairs = sum(count for agreement, count in self.agreements if agreement is Agreement.BLANK)
-        return sum(row.not_checked for row in self.hashes) + pairs
+        return sum(row.not_checked for row in self.hashes) + pairs + self.unread
+
+    @property
+    def unread(self) -> int:
+        """Places of records at which nothing was read."""
+        return sum(finding.code is Code.FOREIGN_NOT_READ for finding in self.findings)
 
     @property
     def exit_code(self) -> ExitCode:
-        """1 when anything is contradicted, fails or cannot be read; else 0."""
-        wrong = any(finding.severity is Severity.ERROR for finding in self.findings)
-        return ExitCode.FALSE if wrong else ExitCode.VERIFIED
+        """1 when anything is contradicted, fails or cannot be read; 4 when a record was not checked; else 0."""
+        if any(finding.severity is Severity.ERROR for finding in self.findings):
+            return ExitCode.FALSE
+        open_ = any(finding.code.info.exit is ExitCode.NOT_CHECKED for finding in self.findings)
+        return ExitCode.NOT_CHECKED if open_ else ExitCode.VERIFIED
 
     def as_dict(self) -> dict[str, object]:
         """JSON form of the report (``--json``)."""
@@ -228,7 +237,7 @@ def audit(files: Files, options: AuditOptions | None = None) -> AuditReport:
     options = options or AuditOptions()
     origin = None if options.attestation is None else open_origin(options.attestation)
     facts = view(log)
-    findings = list(log.problems)
+    findings = [*log.problems, *unread_places(options.closed, log.others)]
     cross = CrossChecks()
     hashes: list[RunHashes] = []
     for run in facts:
@@ -254,7 +263,7 @@ def audit(files: Files, options: AuditOptions | None = None) -> AuditReport:
     for finding in findings:
         by_run.get(runs_of(finding.position), set()).add(finding.code)
     return AuditReport(
-        inventory=_inventory(log, hashes),
+        inventory=_inventory(log, hashes, len(options.closed)),
         hashes=_table(hashes),
         agreements=tuple((agreement, cross.agreements[agreement]) for agreement in Agreement),
         derived=derived.checked,
@@ -329,7 +338,7 @@ def _field_order(key: tuple[Record, str]) -> tuple[int, str]:
     return list(Record).index(key[0]), key[1]
 
 
-def _inventory(log: RunLog, hashes: list[RunHashes]) -> tuple[tuple[str, int], ...]:
+def _inventory(log: RunLog, hashes: list[RunHashes], closed: int) -> tuple[tuple[str, int], ...]:
     runs = [run for run in log.runs if run.files]
     results = [{result.check for result in found.results} for found in hashes]
     quotes = [found.quote for found in hashes if found.quote is not None]
@@ -352,7 +361,7 @@ def _inventory(log: RunLog, hashes: list[RunHashes]) -> tuple[tuple[str, int], .
         ("distinct values of bound_digest", len(_values(runs, "tdx.bound_digest"))),
         ("distinct enclave images (mrtd)", len({quote.mrtd for quote in quotes})),
         ("distinct run-time measurements (rtmr)", len({quote.rtmr for quote in quotes})),
-        ("files that were not read", len(log.others)),
+        ("files that were not read", len(log.others) + closed),
     )
 
 

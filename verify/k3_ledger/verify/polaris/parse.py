@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from k3_ledger.schemas.errors import MalformedError
@@ -25,7 +26,7 @@ from k3_ledger.verify.polaris.logtext import read_log
 from k3_ledger.verify.polaris.spelling import decode_base64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from k3_ledger.verify.polaris.foreign_json import Document
     from k3_ledger.verify.polaris.logtext import LogText
@@ -37,6 +38,10 @@ LEDGER: Final = "ledger.jsonl"
 INDEX: Final = "index.json"
 LOG_NAMES: Final = ("eval.log", "log.txt")
 RUN_FILES: Final = ("receipt.json", "result.json", "attestation.json", *LOG_NAMES)
+
+
+FOLDERS: Final = ("runs", "rounds")
+"""Folders of the folders that hold records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,30 @@ class RunLog:
     listings: tuple[str, ...]
 
 
+def is_record(path: str) -> bool:
+    """Whether ``path`` is that of a file which is read as a record."""
+    top, _, rest = path.partition("/")
+    name, _, file = rest.partition("/")
+    return path in (LEDGER, INDEX) or (bool(name) and file in {"runs": RUN_FILES, "rounds": LOG_NAMES}.get(top, ()))
+
+
+def unread_places(closed: Mapping[str, str], others: Iterable[str]) -> Iterator[Finding]:
+    """Places of records, or of folders with records, at which nothing was read.
+
+    Args:
+        closed: what is in the directory and was not opened, and what it is.
+        others: paths that were not read.
+    """
+    found = {p: what for p, what in closed.items() if is_record(p) or (p.split("/")[0] in FOLDERS and p.count("/") < 2)}
+    for path in others:  # a folder that is called as a record is
+        found |= {place: "a folder" for place in accumulate(path.split("/")[:-1], "{}/{}".format) if is_record(place)}
+    for path, what in sorted(found.items()):
+        message = f"{path} is {what}, and nothing was read there"
+        yield Finding(
+            Code.FOREIGN_NOT_READ, message, Position(source=path), expected="part of the log itself", found=what
+        )
+
+
 def row_id(row: Document) -> str | None:
     """The run that a ledger line or an index row names."""
     return row.text("run_id") or row.text("id")
@@ -133,14 +162,14 @@ def parse_log(files: Files) -> RunLog:
     others: list[str] = []
     for path in sorted(files):
         top, _, rest = path.partition("/")
-        name, _, file = rest.partition("/")
-        if top == "runs" and name and file in RUN_FILES:
+        name = rest.partition("/")[0]
+        if not is_record(path):
+            others.append(path)
+        elif top == "runs":
             folders.setdefault(name, []).append(path)
-        elif top == "rounds" and name and file in LOG_NAMES:
+        elif top == "rounds":
             rounds[name] = read_log(files[path], path)
             problems.extend(rounds[name].problems)
-        elif path not in (LEDGER, INDEX):
-            others.append(path)
     if not (folders or ledger or advances or index):
         raise _not_a_run_log(files)
     listed = dict.fromkeys(name for row in (*ledger, *index) if (name := row_id(row) or "") not in folders)

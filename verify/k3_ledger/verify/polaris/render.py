@@ -57,6 +57,8 @@ def _render(report: AuditReport, *, verbose: bool) -> Iterator[str]:
     blank = dict(report.agreements)[Agreement.BLANK]
     if blank:
         yield f"  {blank:>6}  pairs of fields of which one is blank"
+    if report.unread:
+        yield f"  {report.unread:>6}  places of records at which nothing was read"
     for text in BEYOND:
         yield f"       -  {text}"
     yield ""
