@@ -293,6 +293,8 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "verify.tee.check._Run._binding": ((f"{VERIFY}.tee.check._Run._binding", _none),),
     "verify.tee.check._Run._measurements": ((f"{VERIFY}.tee.check._Run._measurements", lambda *_: "none"),),
     "verify.tee.claims.refusals": ((f"{VERIFY}.tee.tokens.refusals", _nothing),),
+    # witnesses' own
+    "ledger.witness.state.WitnessState.drop_keys": (("k3_ledger.ledger.witness.state.WitnessState.drop_keys", _none),),
     # claims
     "rescore.claims.check._decide": (("k3_ledger.rescore.claims.check._decide", _supported),),
     # foreign logs

@@ -8,23 +8,28 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from k3_ledger.ledger.core.note import parse_verifier_key
 from k3_ledger.ledger.writer.keys import Signer
 from k3_ledger.ledger.writer.proposal import check_proposal, endorse, format_proposal, parse_proposal, propose
 from k3_ledger.ledger.writer.store import NewKey, enrolment
 from k3_ledger.schemas.errors import LedgerError
 from tests.attacks.registry import attack
 from tests.attacks.world import Outcome
+from tests.ledger.witness.support import Branch, new_witness
 from tests.ledger.writer.support import SIGNERS, STRANGER, new_ledger, public
+from tests.reference.naive_note import NoteKey
 
 if TYPE_CHECKING:
     from tests.attacks.world import World
 
 ANN, BOB, EVE = (Signer(hashlib.sha256(name).digest()) for name in (b"ann", b"bob", b"eve"))
 WANTED = enrolment(NewKey("runner", "new", public(STRANGER)))
+HONEST = Branch("own", 5)
+NEXT_LOG = NoteKey(HONEST.origin, "the log's next key")
 
 
 def refused(error: LedgerError) -> Outcome:
@@ -69,3 +74,39 @@ def write_an_endorsement_by_somebody_else_into_a_proposal(world: World) -> Propo
     """Ann's signature under the name of another root key: two seem to stand behind the action."""
     del world
     return ProposalTrial(((ANN.key_id, SIGNERS["root"].key_id),))
+
+
+@dataclass
+class WitnessTrial:
+    """A thief of the log's key in front of a witness that cosigned five entries of the log."""
+
+    thief: Branch
+    told: bool
+
+    def run(self) -> Outcome:
+        """Ask for a cosignature; where the witness was ``told``, the owner has had it drop the key."""
+        with tempfile.TemporaryDirectory() as folder:
+            witness = new_witness(Path(folder) / "w")
+            witness.add_checkpoint(HONEST.request(0, 5))
+            witness.state.add_log(HONEST.origin, [parse_verifier_key(NEXT_LOG.verifier_key)])
+            if self.told:
+                witness.state.drop_keys(HONEST.origin, [parse_verifier_key(HONEST.key.verifier_key)])
+            try:
+                witness.add_checkpoint(self.thief.request(5, 8))
+            except LedgerError as error:
+                witness.add_checkpoint(replace(HONEST, key=NEXT_LOG).request(5, 8))
+                return refused(error)
+            return Outcome(frozenset(), 0)
+
+
+@attack
+def have_a_witness_cosign_under_a_log_key_that_was_stolen(world: World) -> WitnessTrial:
+    """The owner revoked the key, enrolled another, and told the witness; the log goes on there."""
+    del world
+    return WitnessTrial(Branch("thief", 5), told=True)
+
+
+@attack
+def have_a_witness_cosign_before_it_is_told_of_the_theft(world: World) -> WitnessTrial:
+    del world
+    return WitnessTrial(Branch("thief", 5), told=False)

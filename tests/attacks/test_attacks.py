@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ATTACKS = registry.load()
 DETECTED = [each for each in ATTACKS if each.outcome == "detected"]
-ELSEWHERE = frozenset({"", "policy", "mirror", "archive", "audit", "memory file", "claims", "proposal"})
+ELSEWHERE = frozenset({"", "policy", "mirror", "archive", "audit", "memory file", "claims", "proposal", "witness"})
 """What speaks up where it is no numbered step."""
 
 

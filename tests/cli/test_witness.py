@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -279,6 +280,66 @@ def test_a_witness_is_made_once(tmp_path: Path, key: str) -> None:
     assert made.stdout == f"{tmp_path / 'w2'}: witness {NAME}\nverifier key {key}\n"
     assert k3("witness", "init", tmp_path / "w3", "-k", tmp_path / "w1.pem", "--name", "a b").exit_code == 2
     assert code(k3("witness", "ls", "-s", tmp_path)) is Code.WITNESS_STATE
+
+
+# ------------------------------------------------------------------------------------------------------ keys, stolen
+
+
+def stolen(tmp_path: Path, ledger: Ledger) -> tuple[Path, str]:
+    """A copy in which a thief of the log key goes on, and a new log key; the owner revoked the old one."""
+    from k3_ledger.ledger.writer.keys import load_public_key
+    from k3_ledger.ledger.writer.store import Ledger as Opened
+    from k3_ledger.ledger.writer.store import NewKey, enrolment
+
+    copy = shutil.copytree(ledger.root, tmp_path / "thief")
+    append_notes(thief := Opened.open(copy), "by the thief")
+    checkpoint(thief)
+    assert k3("keygen", tmp_path / "new.pem").exit_code == 0
+    with ledger.writer(SIGNERS["root"]) as writer:
+        old, new = load_public_key(SIGNERS["log"].public_key.hex()), load_public_key(str(tmp_path / "new.pub.pem"))
+        writer.append("key", {**enrolment(NewKey("log", "log-1", old)), "action": "revoke", "reason": "stolen"})
+        writer.append("key", enrolment(NewKey("log", "log-2", new)))
+    assert k3("checkpoint", "-l", ledger.root, "-k", tmp_path / "new.pem").exit_code == 0
+    return copy, new.raw.hex()
+
+
+def test_a_witness_lets_go_of_a_stolen_log_key(tmp_path: Path, ledger: Ledger, key: str) -> None:
+    assert sign(tmp_path, ledger.root, "--keep").exit_code == 0
+    thief, new = stolen(tmp_path, ledger)
+    old = SIGNERS["log"].public_key.hex()
+    dropped = k3("witness", "drop-key", ORIGIN, old, "-s", tmp_path / "w")
+    assert (dropped.exit_code, dropped.stdout) == (0, f"{ORIGIN}: 0 keys, 1 dropped, last cosigned {OPENING} entries\n")
+    assert "ask the log whether it is its own" in dropped.stderr
+    assert k3("witness", "add-log", ORIGIN, new, "-s", tmp_path / "w").exit_code == 0
+    assert code(sign(tmp_path, thief)) is Code.NOTE_UNSIGNED
+    assert sign(tmp_path, ledger.root).exit_code == 0
+    (listed,) = json.loads(k3("witness", "ls", "-s", tmp_path / "w", "--json").stdout)["logs"]
+    assert (listed["size"], len(listed["keys"]), len(listed["dropped_keys"])) == (OPENING + 2, 1, 1)
+    again = k3("witness", "add-log", ORIGIN, old, "-s", tmp_path / "w")
+    assert (again.exit_code, "was dropped" in again.stderr) == (2, True)
+    once_more = k3("witness", "drop-key", ORIGIN, old, "-s", tmp_path / "w", "--json")
+    assert (once_more.exit_code, once_more.stderr) == (0, "")
+    assert json.loads(once_more.stdout)["dropped_keys"] == listed["dropped_keys"]
+    unknown = k3("witness", "drop-key", ORIGIN, SIGNERS["judge"].public_key.hex(), "-s", tmp_path / "w")
+    assert (unknown.exit_code, "no key of" in unknown.stderr) == (2, True)
+    assert code(k3("witness", "drop-key", "example.org/a", old, "-s", tmp_path / "w")) is Code.WITNESS_ORIGIN
+
+
+def test_a_lost_memory_goes_on_though_the_key_of_its_last_head_was_stolen(
+    tmp_path: Path, ledger: Ledger, key: str
+) -> None:
+    assert sign(tmp_path, ledger.root, "--keep").exit_code == 0
+    thief, new = stolen(tmp_path, ledger)
+    log_file(tmp_path).unlink()
+    old = SIGNERS["log"].public_key.hex()
+    words = ("witness", "add-log", ORIGIN, new, "-s", tmp_path / "w", "--from", ledger.root)
+    assert code(k3(*words)) is Code.NOTE_UNSIGNED
+    alone = k3("witness", "add-log", ORIGIN, new, "-s", tmp_path / "w", "--dropped", old)
+    assert (alone.exit_code, "--from" in alone.stderr) == (2, True)
+    taken = k3(*words, "--dropped", old)
+    assert (taken.exit_code, taken.stdout) == (0, f"{ORIGIN}: 1 keys, 1 dropped, last cosigned {OPENING} entries\n")
+    assert code(sign(tmp_path, thief)) is Code.NOTE_UNSIGNED
+    assert sign(tmp_path, ledger.root).exit_code == 0
 
 
 # ------------------------------------------------------------------------------------------------------ memory, lost

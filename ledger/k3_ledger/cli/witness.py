@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from k3_ledger.ledger.core.note import NoteSignature, Verifier
     from k3_ledger.ledger.core.tlog_witness import AddCheckpoint
     from k3_ledger.ledger.witness.cosign import CosigningWitness
+    from k3_ledger.ledger.witness.state import WitnessedLog
     from k3_ledger.verify.source import LogSource
 
 StateOption = Annotated[Path, typer.Option("--state", "-s", help="Directory of the witness.", show_default=False)]
@@ -41,7 +42,15 @@ vouches for: ask the log's operator, not the ledger.
 A witness that cosigned heads of the log and lost its memory of it never starts over. With --from it goes on from the
 largest head in SOURCE that carries its own cosignature: a ledger or a mirror, here or at an address, or a file with the
 signed note. You vouch that it cosigned no larger one: ask everybody who keeps cosigned heads, and give each that
-answers. If you cannot, retire the key.
+answers. If you cannot, retire the key. Where a key that was stolen or retired since signed that head, name it with
+--dropped: it proves that head, and counts for nothing behind it.
+"""
+DROP_HELP = """Let go of keys of a log: of one that was stolen, at once, and of one that was rotated out.
+
+No head under a dropped key is cosigned any more, by a server that is running neither, and the key never comes back. The
+log goes on under its other keys from the head that was cosigned last; add the new one with add-log, before or after.
+What was cosigned stays cosigned: where a thief had a head of his own cosigned before, this witness cosigns nothing that
+contradicts it, and the log needs a new witness. Compare the head that is printed with the log's own.
 """
 SIGN_HELP = """Cosign a head without a server, if it extends the last one that was cosigned.
 
@@ -64,6 +73,7 @@ def register(app: typer.Typer) -> None:
     )
     group.command("init", help=INIT_HELP)(init)
     group.command("add-log", help=ADD_HELP)(add_log)
+    group.command("drop-key", help=DROP_HELP)(drop_key)
     group.command("ls", help="List the logs of a witness, with what it cosigned last.")(list_logs)
     group.command("cosign", help=SIGN_HELP)(sign)
     group.command("serve", help=SERVE_HELP)(serve)
@@ -257,28 +267,80 @@ def add_log(
             show_default=False,
         ),
     ] = None,
+    dropped: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--dropped",
+            metavar="KEY",
+            help="With --from: a key that may have signed that head and was dropped; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     wait: WaitOption = 30.0,
     as_json: JsonOption = False,
 ) -> None:
     """Add a log."""
-    from k3_ledger.ledger.core.note import Verifier, format_verifier_key, parse_verifier_key
     from k3_ledger.ledger.witness.state import WitnessState
 
+    if dropped and not start:
+        raise typer.BadParameter(
+            "goes with --from; a key of a known log is dropped by drop-key", param_hint="--dropped"
+        )
     witness = WitnessState.open(state, lock_timeout_s=wait)
     try:
-        verifiers = [parse_verifier_key(key) if "+" in key else Verifier(origin, _public(key)) for key in keys]
+        verifiers = _log_keys(origin, keys)
         if start:
             notes = [note for source in start for note in _cosigned_notes(source, origin)]
-            log = witness.take_up(origin, verifiers, notes)
+            log = witness.take_up(origin, verifiers, notes, _log_keys(origin, dropped or []))
         else:
             log = witness.add_log(origin, verifiers)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    known = [format_verifier_key(verifier) for verifier in log.verifiers]
+    _print_log(log, as_json=as_json)
+
+
+def drop_key(
+    origin: Annotated[str, typer.Argument(help="The log's name for itself.", show_default=False)],
+    keys: Annotated[list[str], typer.Argument(metavar="KEY", help="Public keys to let go of.", show_default=False)],
+    state: StateOption,
+    wait: WaitOption = 30.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Drop keys."""
+    from k3_ledger.ledger.witness.state import WitnessState
+
+    witness = WitnessState.open(state, lock_timeout_s=wait)
+    try:
+        log = witness.drop_keys(origin, _log_keys(origin, keys))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    _print_log(log, as_json=as_json)
+    if not as_json and log.is_orphaned:
+        said = f"a dropped key alone signed the head of {log.head.size} entries, root {log.head.root.hex()}"
+        typer.echo(f"note: {said}: ask the log whether it is its own; if not, the log needs a new witness", err=True)
+
+
+def _log_keys(origin: str, keys: list[str]) -> list[Verifier]:
+    from k3_ledger.ledger.core.note import Verifier, parse_verifier_key
+
+    return [parse_verifier_key(key) if "+" in key else Verifier(origin, _public(key)) for key in keys]
+
+
+def _print_log(log: WitnessedLog, *, as_json: bool) -> None:
     if as_json:
-        print_json({"origin": origin, "keys": known, "size": log.head.size})
+        print_json({"origin": log.origin, **_keys_of(log), "size": log.head.size})
         return
-    typer.echo(f"{origin}: {len(known)} keys, last cosigned {log.head.size} entries")
+    gone = f"{len(log.dropped)} dropped, " if log.dropped else ""
+    typer.echo(f"{log.origin}: {len(log.verifiers)} keys, {gone}last cosigned {log.head.size} entries")
+
+
+def _keys_of(log: WitnessedLog) -> dict[str, list[str]]:
+    from k3_ledger.ledger.core.note import format_verifier_key
+
+    return {
+        "keys": [format_verifier_key(verifier) for verifier in log.verifiers],
+        "dropped_keys": [format_verifier_key(verifier) for verifier in log.dropped],
+    }
 
 
 def _cosigned_notes(source: str, origin: str) -> list[bytes]:
@@ -324,6 +386,7 @@ def list_logs(state: StateOption, as_json: JsonOption = False) -> None:
         rows = [
             {
                 "origin": log.origin,
+                **_keys_of(log),
                 "size": log.head.size,
                 "root": log.head.root.hex(),
                 "time": format_time(log.timestamp) if log.timestamp else None,

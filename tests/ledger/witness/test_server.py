@@ -116,6 +116,19 @@ def test_the_last_cosigned_checkpoint_is_served(served):
     assert ask(served.port, "POST", path)[0] == 405
 
 
+def test_a_damaged_or_lost_log_is_its_own_trouble(served):
+    post(served, A.request(0, 5))
+    logs = served.witness.state.root / "logs"
+    (logs / f"{'0' * 64}.json").write_bytes(b"damaged")
+    path = f"/{origin_hash(ORIGIN)}/checkpoint"
+    assert ask(served.port, "GET", path)[0] == 200
+    assert ask(served.port, "GET", f"/{'0' * 64}/checkpoint")[0] == 500
+    assert post(served, A.request(5, 8))[0] == 200
+    (logs / f"{origin_hash(ORIGIN)}.json").unlink()
+    assert ask(served.port, "GET", path)[0] == 500
+    assert ask(served.port, "GET", f"/{'1' * 64}/checkpoint")[0] == 404
+
+
 def test_connections_are_kept_open(served):
     connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
     for old, new in ((0, 5), (5, 8)):

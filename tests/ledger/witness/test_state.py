@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from k3_ledger.ledger.core.note import KeyType, Verifier, format_verifier_key, parse_verifier_key
-from k3_ledger.ledger.witness.state import MAX_FILE, MAX_KEYS, WitnessState, origin_hash, seconds_now
+from k3_ledger.ledger.witness.documents import MAX_FILE
+from k3_ledger.ledger.witness.state import MAX_KEYS, WitnessState, origin_hash, seconds_now
 from k3_ledger.schemas.errors import StoreError
 from tests.ledger.core.samples import code_of, refusal
 from tests.ledger.witness.support import LOG, NAME, NOW, ORIGIN, SIGNER, STRANGER, WITNESS, A, B, Branch, new_witness
@@ -69,7 +70,23 @@ def test_logs_are_added_once_and_listed(tmp_path):
 def test_the_last_note_is_found_by_the_hash_of_its_origin(witness):
     witness.state.add_log("example.org/a", [parse_verifier_key(LOG.verifier_key)])
     assert witness.state.note_of(origin_hash(ORIGIN)) == witness.state.log(ORIGIN).note
-    assert witness.state.note_of("../witness") is None
+    for name in ("../witness", origin_hash(ORIGIN).upper(), origin_hash(ORIGIN) + "\n", "", "00" * 32):
+        assert witness.state.note_of(name) is None
+
+
+def test_one_damaged_log_file_says_nothing_of_another_log(witness):
+    other = witness.state.root / "logs" / f"{origin_hash('example.org/a')}.json"
+    for put in (b"damaged", log_file(witness).read_bytes()):
+        other.write_bytes(put)
+        assert witness.state.note_of(origin_hash(ORIGIN)) == witness.state.log(ORIGIN).note
+        assert code_of(witness.state.note_of, other.stem) == "WITNESS_STATE"
+        assert code_of(witness.state.log, "example.org/a") == "WITNESS_STATE"
+    witness.add_checkpoint(A.request(5, 8))
+
+
+def test_the_note_of_a_log_that_was_lost_is_not_one_that_never_was(witness):
+    log_file(witness).unlink()
+    assert code_of(witness.state.note_of, origin_hash(ORIGIN)) == "WITNESS_STATE"
 
 
 def test_keys_that_no_log_signs_with_are_misuse(tmp_path):
@@ -366,7 +383,7 @@ def test_a_directory_without_a_witness_says_how_to_make_one(tmp_path):
 def test_logs_that_cannot_be_listed_are_said(witness):
     (witness.state.root / "logs" / "stray.json").write_bytes(b"")
     assert code_of(witness.state.origins) == "WITNESS_STATE"
-    assert code_of(witness.state.note_of, origin_hash(ORIGIN)) == "WITNESS_STATE"
+    assert witness.state.note_of(origin_hash(ORIGIN)) == witness.state.log(ORIGIN).note
 
 
 ASK = """

@@ -2,7 +2,8 @@
 
 The rules, in the order of the protocol (c2sp.org/tlog-witness), each with the attack it stands against:
 
-1. the log is known and one of its keys signed the head: nobody else can make the witness remember anything;
+1. the log is known and one of its keys signed the head: nobody else can make the witness remember anything, and a thief
+   whose key was dropped no more;
 2. the head is not smaller than what the proof starts from, and the proof starts from the head that was cosigned last:
    no rollback, and no race between two requests;
 3. the root of an empty tree is that of an empty tree;
@@ -20,14 +21,21 @@ said, never less.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from k3_ledger.ledger.core.checkpoint import open_checkpoint, parse_checkpoint
 from k3_ledger.ledger.core.merkle import EMPTY_ROOT, check_consistency
-from k3_ledger.ledger.core.note import MAX_TIMESTAMP, cosigned_message, format_note, parse_note, sign_note
+from k3_ledger.ledger.core.note import (
+    MAX_TIMESTAMP,
+    cosigned_message,
+    format_note,
+    format_verifier_key,
+    parse_note,
+    sign_note,
+)
 from k3_ledger.ledger.witness.own_word import check_remembered, own_words
 from k3_ledger.ledger.witness.state import seconds_now
-from k3_ledger.schemas.errors import ProofError, WitnessError
+from k3_ledger.schemas.errors import ProofError, SignatureError, WitnessError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
@@ -41,6 +49,8 @@ if TYPE_CHECKING:
     from k3_ledger.ledger.writer.keys import Signer
 
 _PLACE = Position(source="checkpoint")
+ORPHANED: Final = "what this witness cosigned last is signed by a dropped key alone, and may be a thief's"
+"""Said where a head is refused, so that nobody takes the log for the liar."""
 
 
 class OldSizeError(WitnessError):
@@ -108,7 +118,7 @@ class CosigningWitness:
         origin = parse_checkpoint(parse_note(request.checkpoint, position=_PLACE).text, position=_PLACE).origin
         with self.state.locked():
             log = self.state.log(origin)
-            signed = open_checkpoint(request.checkpoint, log.verifiers, origin=origin, position=_PLACE)
+            signed = self._opened(request.checkpoint, log)
             self.check_remembered(log, [request.checkpoint])
             self._check(request, signed, log)
             return self._cosign(signed, log)
@@ -122,12 +132,36 @@ class CosigningWitness:
         words = own_words(self.state.verifier, log.origin, notes)
         check_remembered(log.head, words, Position(source=str(self.state.root)))
 
+    def _opened(self, note: bytes, log: WitnessedLog) -> SignedCheckpoint:
+        """The head that a key of the log signed.
+
+        One that only a dropped key signed is refused. Where it contradicts what was cosigned, both notes are kept: they
+        are evidence against whoever has that key.
+        """
+        try:
+            return open_checkpoint(note, log.verifiers, origin=log.origin, position=_PLACE)
+        except SignatureError as error:
+            if error.code is not Code.NOTE_UNSIGNED or not log.dropped:
+                raise
+        signed = open_checkpoint(note, log.dropped, origin=log.origin, position=_PLACE)
+        old, new = log.head, signed.checkpoint
+        if log.note and new.size == old.size and new.root != old.root:
+            self.state.keep_fork(log.origin, log.note, format_note(signed.note.text, _lines(signed)))
+        raise SignatureError(
+            Code.NOTE_UNSIGNED,
+            "only a key that this witness was told to drop signed the head",
+            position=_PLACE,
+            expected=", ".join(format_verifier_key(key) for key in log.verifiers) or "no key: all were dropped",
+            found=", ".join(f"{sig.signature.name}+{sig.signature.key_hash:08x}" for sig in signed.note.sigs),
+        )
+
     def _check(self, request: AddCheckpoint, signed: SignedCheckpoint, log: WitnessedLog) -> None:
         old, new = log.head, signed.checkpoint
+        orphan = f"; {ORPHANED}" if log.is_orphaned else ""
         if request.old_size > new.size:
             raise WitnessError(
                 Code.WITNESS_SMALLER,
-                f"the head has {new.size} entries and the proof starts from {request.old_size}",
+                f"the head has {new.size} entries and the proof starts from {request.old_size}{orphan}",
                 position=_PLACE,
             )
         if request.old_size != old.size:
@@ -148,12 +182,25 @@ class CosigningWitness:
             self.state.keep_fork(log.origin, log.note, format_note(signed.note.text, _lines(signed)))
             raise WitnessError(
                 Code.WITNESS_FORK,
-                f"the log signed another head of {new.size} entries before",
+                f"the log signed another head of {new.size} entries before{orphan}",
                 position=_PLACE,
                 expected=old.root.hex(),
                 found=new.root.hex(),
             )
-        check_consistency(old.size, new.size, old.root, new.root, request.proof, position=_PLACE)
+        try:
+            check_consistency(old.size, new.size, old.root, new.root, request.proof, position=_PLACE)
+        except ProofError as error:
+            if not orphan:
+                raise
+            said = error.finding
+            raise ProofError(
+                said.code,
+                said.message + orphan,
+                position=_PLACE,
+                expected=said.expected,
+                found=said.found,
+                hint="compare the head that this witness cosigned last with the log's own: `k3-ledger witness ls`",
+            ) from None
 
     def _cosign(self, signed: SignedCheckpoint, log: WitnessedLog) -> NoteSignature:
         now = self._clock()

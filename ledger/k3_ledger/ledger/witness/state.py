@@ -3,7 +3,7 @@
 A directory::
 
     witness.json             name and public key of the witness, as a verifier key
-    logs/<hash>.json         one log: origin, keys, and the last cosigned note; the hash is that of the origin
+    logs/<hash>.json         one log: origin, keys, dropped keys, and the last cosigned note; the hash is the origin's
     cosigned/<hash>          the origin of a log of which something was cosigned; it stays for ever
     forks/<hash>/            notes that the log signed and that contradict one another, kept as evidence
 
@@ -12,6 +12,9 @@ there from the moment it was added, and its mark under ``cosigned/`` before the 
 that is missing is an unknown log without the mark, and a lost memory with it. What was cosigned carries the witness's
 own signature, so a damaged file cannot pass for an earlier state, and with the mark an empty one cannot either. An
 older *good* file can: whoever can put one back can make this witness sign a fork, and a backup is such a file.
+
+A key of a log that was stolen is dropped: no head under it is cosigned any more, and it never comes back. What was
+cosigned stays, whoever signed it: a witness that a thief had cosign his history can never cosign another one.
 
 Nothing here starts over. A lost memory of a log is taken up again on the operator's word alone, from the largest head
 that carries this witness's own signature (:mod:`k3_ledger.ledger.witness.own_word`).
@@ -22,14 +25,24 @@ Whoever changes a log's file holds the lock on ``witness.json``: one at a time o
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from k3_ledger.ledger.core.checkpoint import Checkpoint, open_checkpoint
 from k3_ledger.ledger.core.merkle import EMPTY_ROOT
-from k3_ledger.ledger.core.note import KeyType, Verifier, format_note, format_verifier_key, parse_verifier_key
-from k3_ledger.ledger.regular import open_regular, read_up_to, stands_there
+from k3_ledger.ledger.core.note import (
+    KeyType,
+    Verifier,
+    format_note,
+    format_verifier_key,
+    parse_note,
+    parse_verifier_key,
+)
+from k3_ledger.ledger.regular import stands_there
+from k3_ledger.ledger.witness import documents
+from k3_ledger.ledger.witness.documents import LIMITS
 from k3_ledger.ledger.witness.own_word import last_word, own_words
 from k3_ledger.ledger.writer.disk import Disk, Staging, make_directory, storage_errors
 from k3_ledger.ledger.writer.logfile import LogFile
@@ -44,15 +57,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WITNESS_SCHEMA: Final = "k3-ledger/witness-state/1"
+_HASH: Final = re.compile(r"[0-9a-f]{64}")
 LOG_SCHEMA: Final = "k3-ledger/witness-log/1"
-MAX_FILE: Final = 2_000_000
-"""Most bytes in a file of the state."""
 MAX_KEYS: Final = 64
 """Most keys of one log."""
 MAX_EVIDENCE: Final = 64
 """Most notes that are kept of one log's forks: the first say it all, and a log must not fill the disk."""
-
-_LIMITS: Final = canonical.Limits(max_bytes=MAX_FILE, max_depth=3, max_string=MAX_FILE, max_items=256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +71,11 @@ class WitnessedLog:
 
     Attributes:
         origin: its name for itself.
-        verifiers: the keys that it signs heads with.
+        verifiers: the keys that it signs heads with; none where all were dropped.
         note: the head that was cosigned last, with the log's and the witness's signatures; empty before the first.
         head: what that note says; the empty tree before the first.
         timestamp: when it was cosigned, in seconds since the Epoch; 0 before the first.
+        dropped: keys that it signed with before, and that count for nothing since.
     """
 
     origin: str
@@ -72,6 +83,13 @@ class WitnessedLog:
     note: bytes
     head: Checkpoint
     timestamp: int
+    dropped: tuple[Verifier, ...] = ()
+
+    @property
+    def is_orphaned(self) -> bool:
+        """Whether the head that was cosigned last is signed by keys alone that were dropped since."""
+        lines = {(sig.name, sig.key_hash) for sig in parse_note(self.note).sigs} if self.note else set()
+        return bool(lines & _names(self.dropped)) and not lines & _names(self.verifiers)
 
 
 def origin_hash(origin: str) -> str:
@@ -130,7 +148,7 @@ class WitnessState:
         with storage_errors(root, "make the directory of the witness", output=True):
             make_directory(state._disk, root)
             make_directory(state._disk, root / "logs")
-            there, left = stands_there(state._witness_path), _left(root)
+            there, left = stands_there(state._witness_path), documents.left(root)
         if there or (left and not restore):
             raise WitnessError(
                 Code.WITNESS_EXISTS,
@@ -141,7 +159,7 @@ class WitnessState:
         if restore and not left:
             raise ValueError("nothing of a witness is here to be restored")
         state.origins()  # what is left reads under this name and key, or it is another witness's
-        state._publish(state._witness_path, canonical.format(document, limits=_LIMITS))
+        state._publish(state._witness_path, canonical.format(document, limits=LIMITS))
         return state
 
     @classmethod
@@ -153,13 +171,13 @@ class WitnessState:
             WitnessError: it is damaged.
         """
         path = root / "witness.json"
-        document = _read(path, WITNESS_SCHEMA, {"schema", "verifier_key"})
+        document = documents.read(path, WITNESS_SCHEMA, {"schema", "verifier_key"})
         try:
-            verifier = parse_verifier_key(_text(document, "verifier_key"))
+            verifier = parse_verifier_key(documents.text(document, "verifier_key"))
         except LedgerError as error:
-            raise _damaged(path, error.finding.message) from None
+            raise documents.damaged(path, error.finding.message) from None
         if verifier.key_type is not KeyType.COSIGNATURE:
-            raise _damaged(path, "the key is not a cosigner's")
+            raise documents.damaged(path, "the key is not a cosigner's")
         return cls(root, verifier, disk=disk or Disk(), lock_timeout_s=lock_timeout_s)
 
     @property
@@ -203,7 +221,7 @@ class WitnessState:
         for mark in marks:
             path = self.root / "logs" / f"{mark.name}.json"
             if not stands_there(path):
-                raise _lost(path, mark.name)
+                raise documents.lost(path, mark.name)
 
     def log(self, origin: str) -> WitnessedLog:
         """What is remembered of a log. To change it, hold the lock around this and :meth:`keep`.
@@ -213,32 +231,38 @@ class WitnessState:
                 (``WITNESS_STATE``).
             StoreError: its file cannot be read.
         """
-        path = self._log_path(origin)
-        marked = stands_there(self._mark_path(origin))
-        try:
-            log = self._read_log(path)
-        except StoreError as error:
-            if not isinstance(error.__cause__, FileNotFoundError):
-                raise
-            if marked:
-                raise _lost(path, repr(origin[:200])) from None
-            raise WitnessError(Code.WITNESS_ORIGIN, f"this witness does not know the log {origin[:200]!r}") from None
-        if log.origin != origin:
-            raise _damaged(path, "the file is that of another log")
-        if marked and not log.note:
-            raise _damaged(path, "it holds no head, and this witness cosigned one")
+        log = self._known(origin_hash(origin), repr(origin[:200]))
+        if log is None:
+            raise WitnessError(Code.WITNESS_ORIGIN, f"this witness does not know the log {origin[:200]!r}")
         return log
 
     def note_of(self, name: str) -> bytes | None:
         """The last cosigned note of the log whose origin hashes to ``name``; None where there is none.
 
         Raises:
-            WitnessError: its file is damaged.
+            WitnessError: what is remembered of that log is damaged or lost; what is remembered of others is not read.
             StoreError: its file cannot be read.
         """
-        return next(
-            (log.note or None for log in map(self.log, self.origins()) if origin_hash(log.origin) == name), None
-        )
+        log = self._known(name, name) if _HASH.fullmatch(name) else None
+        return None if log is None else log.note or None
+
+    def _known(self, name: str, what: str) -> WitnessedLog | None:
+        """The log whose origin hashes to ``name``, 64 digits; None where the witness never knew it."""
+        path = self.root / "logs" / f"{name}.json"
+        marked = stands_there(self.root / "cosigned" / name)
+        try:
+            log = self._read_log(path)
+        except StoreError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            if marked:
+                raise documents.lost(path, what) from None
+            return None
+        if origin_hash(log.origin) != name:
+            raise documents.damaged(path, "the file is that of another log")
+        if marked and not log.note:
+            raise documents.damaged(path, "it holds no head, and this witness cosigned one")
+        return log
 
     def add_log(self, origin: str, verifiers: Iterable[Verifier]) -> WitnessedLog:
         """Make a log known, or give a known one further keys. What was cosigned stays.
@@ -246,7 +270,8 @@ class WitnessState:
         Raises:
             WitnessError: the state is damaged, or lost (``WITNESS_STATE``): see :meth:`take_up`.
             StoreError: the storage refused.
-            ValueError: no key is given, too many are, one is a cosigner's, or the origin is no line of text.
+            ValueError: no key is given, too many are, one is a cosigner's or was dropped, or the origin is no line of
+                text.
         """
         added = _log_keys(origin, verifiers)
         with self.locked():
@@ -256,11 +281,42 @@ class WitnessState:
                 if error.code is not Code.WITNESS_ORIGIN:
                     raise
                 log = WitnessedLog(origin, (), b"", Checkpoint(origin, 0, EMPTY_ROOT), 0)
+            if again := _among(added, log.dropped):
+                raise ValueError(f"{_spelled(again)} was dropped, and no key that was dropped comes back")
             known = tuple(dict.fromkeys((*log.verifiers, *added)))
             self.keep(log := replace(log, verifiers=_log_keys(origin, known)))
         return log
 
-    def take_up(self, origin: str, verifiers: Iterable[Verifier], notes: Iterable[bytes]) -> WitnessedLog:
+    def drop_keys(self, origin: str, verifiers: Iterable[Verifier]) -> WitnessedLog:
+        """Take keys of a log for nobody's, for ever. What was cosigned stays, whichever key signed it.
+
+        Args:
+            origin: name of the log.
+            verifiers: keys that the witness knows, or has dropped already; all of them may be given.
+
+        Raises:
+            WitnessError: the log is unknown, or what is remembered of it is damaged or lost.
+            StoreError: the storage refused.
+            ValueError: no key is given, one is not a key of the log, or too many were dropped.
+        """
+        gone = _log_keys(origin, verifiers)
+        with self.locked():
+            log = self.log(origin)
+            known = (*log.verifiers, *log.dropped)
+            if strange := [key for key in gone if not _among([key], known)]:
+                raise ValueError(f"{_spelled(strange)} is no key of {origin[:200]!r} that this witness knows")
+            dropped = _log_keys(origin, (*log.dropped, *_among(log.verifiers, gone)))
+            left = tuple(key for key in log.verifiers if key not in dropped)
+            self.keep(log := replace(log, verifiers=left, dropped=dropped))
+        return log
+
+    def take_up(
+        self,
+        origin: str,
+        verifiers: Iterable[Verifier],
+        notes: Iterable[bytes],
+        dropped: Iterable[Verifier] = (),
+    ) -> WitnessedLog:
         """Go on after the memory of a log was lost: from the largest head among some notes that one cosigned.
 
         Whether a larger one has it somewhere else is what the caller vouches for.
@@ -269,6 +325,7 @@ class WitnessState:
             origin: name of the log.
             verifiers: its keys.
             notes: where to look for it; the kept evidence of forks is looked at as well.
+            dropped: keys that it signed with before: they may have signed that head, and count for nothing behind it.
 
         Raises:
             WitnessError: the witness cosigned none of them (``WITNESS_STATE``), or two of one size (``WITNESS_FORK``).
@@ -277,6 +334,9 @@ class WitnessState:
             ValueError: the log is remembered; or as :meth:`add_log`.
         """
         keys = _log_keys(origin, verifiers)
+        gone = _log_keys(origin, given) if (given := tuple(dropped)) else ()
+        if both := _among(keys, gone):
+            raise ValueError(f"{_spelled(both)} is given as a key of the log and as one that was dropped")
         path = self._log_path(origin)
         place = Position(source=str(path))
         with self.locked():
@@ -285,9 +345,9 @@ class WitnessState:
             with storage_errors(self.root / "forks", "read the evidence of forks"):
                 evidence = [note.read_bytes() for note in sorted((self.root / "forks").glob(f"{path.stem}/*.note"))]
             word = last_word(own_words(self.verifier, origin, (*notes, *evidence)), place)
-            signed = open_checkpoint(word.note, keys, origin=origin, position=place)
+            signed = open_checkpoint(word.note, (*keys, *gone), origin=origin, position=place)
             lines = [*(sig.signature for sig in signed.note.sigs), word.signature]
-            log = WitnessedLog(origin, keys, format_note(signed.note.text, lines), word.head, word.timestamp)
+            log = WitnessedLog(origin, keys, format_note(signed.note.text, lines), word.head, word.timestamp, gone)
             self.keep(log)
         return log
 
@@ -297,13 +357,15 @@ class WitnessState:
         Raises:
             StoreError: the storage refused. What the disk holds is then the old state or the new one.
         """
-        document = {
+        document: dict[str, Any] = {
             "checkpoint": log.note.decode(),
             "keys": [format_verifier_key(verifier) for verifier in log.verifiers],
             "origin": log.origin,
             "schema": LOG_SCHEMA,
         }
-        self._publish(self._log_path(log.origin), canonical.format(document, limits=_LIMITS))
+        if log.dropped:  # a version that knows of no dropped key takes the file for damaged, and signs nothing
+            document["dropped"] = [format_verifier_key(verifier) for verifier in log.dropped]
+        self._publish(self._log_path(log.origin), canonical.format(document, limits=LIMITS))
         mark = self._mark_path(log.origin)
         if log.note and not stands_there(mark):  # behind the note: an empty file with the mark is never a crash's
             with storage_errors(mark.parent, "write the state of the witness"):
@@ -336,18 +398,20 @@ class WitnessState:
             file.publish(target)
 
     def _read_log(self, path: Path) -> WitnessedLog:
-        document = _read(path, LOG_SCHEMA, {"checkpoint", "keys", "origin", "schema"})
-        origin, note, keys = _text(document, "origin"), _text(document, "checkpoint").encode(), document["keys"]
-        if not isinstance(keys, list):
-            raise _damaged(path, "the keys are no list")
+        members = {"checkpoint", "keys", "origin", "schema"}
+        document = documents.read(path, LOG_SCHEMA, members, frozenset({"dropped"}))
+        origin, note = documents.text(document, "origin"), documents.text(document, "checkpoint").encode()
+        lists = (document["keys"], document.get("dropped", []))
+        if not all(isinstance(keys, list) for keys in lists):
+            raise documents.damaged(path, "the keys are no list")
         try:
-            verifiers = tuple(parse_verifier_key(str(key)) for key in keys)
+            verifiers, dropped = (tuple(parse_verifier_key(str(key)) for key in keys) for keys in lists)
             if not note:
-                return WitnessedLog(origin, verifiers, b"", Checkpoint(origin, 0, EMPTY_ROOT), 0)
+                return WitnessedLog(origin, verifiers, b"", Checkpoint(origin, 0, EMPTY_ROOT), 0, dropped)
             opened = open_checkpoint(note, [self.verifier], origin=origin)
         except LedgerError as error:
-            raise _damaged(path, error.finding.message) from None
-        return WitnessedLog(origin, verifiers, note, opened.checkpoint, opened.note.sigs[0].timestamp or 0)
+            raise documents.damaged(path, error.finding.message) from None
+        return WitnessedLog(origin, verifiers, note, opened.checkpoint, opened.note.sigs[0].timestamp or 0, dropped)
 
 
 class _Lock:
@@ -382,58 +446,21 @@ def _log_keys(origin: str, verifiers: Iterable[Verifier]) -> tuple[Verifier, ...
     return keys
 
 
+def _names(verifiers: Iterable[Verifier]) -> set[tuple[str, int]]:
+    """What a line says of its key."""
+    return {(verifier.name, verifier.key_hash) for verifier in verifiers}
+
+
+def _among(keys: Iterable[Verifier], others: Iterable[Verifier]) -> list[Verifier]:
+    """Those that are among others, whatever name they are known by."""
+    raw = {key.public_key for key in others}
+    return [key for key in keys if key.public_key in raw]
+
+
+def _spelled(keys: Iterable[Verifier]) -> str:
+    return ", ".join(format_verifier_key(key) for key in keys)
+
+
 def seconds_now() -> int:
     """The clock's time in whole seconds since the Epoch."""
     return int(time.time())
-
-
-def _read(path: Path, schema: str, members: set[str]) -> dict[str, Any]:
-    missing = not stands_there(path)
-    try:
-        with open_regular(path) as file:
-            data = read_up_to(file, MAX_FILE + 1)
-    except (StoreError, OSError) as error:
-        raise StoreError(
-            Code.WITNESS_STATE,
-            "cannot read the state of the witness",
-            position=Position(source=str(path)),
-            found=error.finding.message if isinstance(error, StoreError) else error.strerror,
-            hint=_how_to_make(path.parent) if missing else None,
-        ) from (FileNotFoundError(path) if missing else error)
-    try:
-        document = canonical.parse(data, limits=_LIMITS)
-    except LedgerError as error:
-        raise _damaged(path, error.finding.message) from None
-    if not isinstance(document, dict) or document.keys() != members or document["schema"] != schema:
-        raise _damaged(path, f"not a document of the schema {schema}")
-    return document
-
-
-def _left(root: Path) -> list[Path]:
-    """What there is of logs: whatever tells that a witness was here."""
-    return sorted(path for name in ("logs", "cosigned", "forks") for path in (root / name).glob("*"))
-
-
-def _how_to_make(root: Path) -> str:
-    if _left(root):
-        return "`k3-ledger witness init --restore` writes the file again, with the name and the key that it had"
-    return "`k3-ledger witness init` makes a new witness"
-
-
-def _text(document: dict[str, Any], name: str) -> str:
-    """A member that is text; anything else becomes a text that no check accepts."""
-    return str(document[name])
-
-
-def _lost(path: Path, what: str) -> WitnessError:
-    return WitnessError(
-        Code.WITNESS_STATE,
-        f"what this witness remembered of the log {what} is lost, and it has cosigned heads of it",
-        position=Position(source=str(path)),
-    )
-
-
-def _damaged(path: Path, why: str) -> WitnessError:
-    return WitnessError(
-        Code.WITNESS_STATE, f"the state of the witness is damaged: {why}", position=Position(source=str(path))
-    )
