@@ -1,4 +1,4 @@
-"""A model file is named by all of its bytes, in every run; the cache only saves hashing them a second time."""
+"""A model file is named by all of its bytes, in every run, whatever anybody remembers of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from k3_ledger.engine import digest
-from k3_ledger.engine.digest import default_cache, digest_file, tree_hash
+from k3_ledger.engine.digest import digest_file
 from k3_ledger.engine.weights import open_weights
 from k3_ledger.ledger.core.chain import leaf_hash
 from k3_ledger.ledger.core.merkle import CompactRange
@@ -38,79 +38,59 @@ def test_the_digest_is_that_of_the_bytes_and_the_tree_that_of_the_ledger(size: i
     tree = CompactRange()
     for block in blocks:
         tree.append(leaf_hash(block))
-    for _ in range(2):
-        found = digest_file(tmp_path / "m", tmp_path / "cache")
-        assert (found.sha256, found.merkle, found.size) == (
-            hashlib.sha256(data).hexdigest(),
-            tree.root().hex(),
-            size,
-        )
-    assert found.cached == (size > 64)
+    found = digest_file(tmp_path / "m")
+    assert (found.sha256, found.merkle, found.size) == (hashlib.sha256(data).hexdigest(), tree.root().hex(), size)
 
 
 def test_a_file_changed_under_the_same_size_and_times_is_another_file(tmp_path: Path) -> None:
     """Weights swapped in place: whatever a file system can be made to say, bytes decide."""
     path = tmp_path / "m"
     path.write_bytes(content(1000))
-    before, times = digest_file(path, tmp_path / "cache"), path.stat()
+    before, times = digest_file(path), path.stat()
     for at in (0, 500, 999):
         data = bytearray(content(1000))
         data[at] ^= 1
         path.write_bytes(data)
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-        found = digest_file(path, tmp_path / "cache")
+        found = digest_file(path)
         assert (path.stat().st_size, path.stat().st_mtime_ns) == (times.st_size, times.st_mtime_ns)
-        assert not found.cached
         assert found.sha256 == hashlib.sha256(data).hexdigest() != before.sha256
-    path.write_bytes(content(1000))
-    assert digest_file(path, tmp_path / "cache") == digest.FileDigest(before.sha256, before.merkle, 1000, cached=True)
 
 
-@pytest.mark.parametrize("garbage", [b"", b"abc", b"\xff" * 64, b"A" * 64, b"0" * 65, b"0" * 64 + b"\n\n"])
-def test_a_cache_that_holds_something_else_is_none(garbage: bytes, tmp_path: Path) -> None:
-    path, cache = tmp_path / "m", tmp_path / "cache"
-    path.write_bytes(content(1000))
-    first = digest_file(path, cache)
-    (cache / first.merkle).write_bytes(garbage)
-    assert digest_file(path, cache) == first
-    assert (cache / first.merkle).read_text() == f"{first.sha256}\n"
-    assert [one.name for one in cache.iterdir()] == [first.merkle]
+def test_nothing_that_lies_in_a_folder_of_the_users_becomes_a_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine of the same user may have put it there: a cache named by the Merkle digest was believed."""
+    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "mine"))
+    data = content(1000)
+    (tmp_path / "m").write_bytes(data)
+    found = digest_file(tmp_path / "m")
+    for folder in ("mine/k3-ledger/weights", "mine/.cache/k3-ledger/weights"):
+        (tmp_path / folder).mkdir(parents=True)
+        for name in (found.merkle, found.sha256):
+            (tmp_path / folder / name).write_text(f"{0:064d}\n")
+    before = sorted(tmp_path.rglob("*"))
+    assert digest_file(tmp_path / "m") == found
+    assert found.sha256 == hashlib.sha256(data).hexdigest()
+    assert sorted(tmp_path.rglob("*")) == before, "and nothing is remembered"
 
 
-def test_a_cache_that_cannot_be_written_is_none(tmp_path: Path) -> None:
-    (tmp_path / "m").write_bytes(content(1000))
-    (tmp_path / "cache").write_bytes(b"a file")
-    for cache in (tmp_path / "cache", None):
-        assert not digest_file(tmp_path / "m", cache).cached
-
-
-def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("left", [0, 64, 100, 999, 1001, 2000])
+def test_a_file_that_changes_its_length_while_it_is_read_is_refused(
+    left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "m"
     path.write_bytes(content(1000))
+    real = digest._leaf
 
-    def swap(leaves: list[bytes]) -> bytes:
-        path.write_bytes(content(1000, seed=1))
-        return tree_hash(leaves)
+    def shorten(block: bytes) -> bytes:
+        os.truncate(path, left)
+        return real(block)
 
-    monkeypatch.setattr(digest, "tree_hash", swap)
-    with pytest.raises(OSError, match="changed while"):
-        digest_file(path, tmp_path / "cache")
-    assert not (tmp_path / "cache").exists()
-
-
-def test_a_file_that_becomes_shorter_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "m"
-    path.write_bytes(b"x")
-    with path.open("rb") as file, pytest.raises(OSError, match="shorter"):
-        digest._read(file.fileno(), 2, 0)
-
-
-def test_the_cache_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert default_cache() == tmp_path / "k3-ledger" / "weights"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert default_cache() == tmp_path / "home" / ".cache" / "k3-ledger" / "weights"
+    monkeypatch.setattr(digest, "_leaf", shorten)
+    with pytest.raises(OSError, match="the model changed its length"):
+        digest_file(path, name="the model")
 
 
 def test_the_digest_is_of_the_file_that_was_opened(synthetic: Callable[..., Path], tmp_path: Path) -> None:

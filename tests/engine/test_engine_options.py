@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import itertools
 import os
+import struct
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import typer.main
 
 from k3_ledger.cli import app
+from k3_ledger.engine import digest
+from k3_ledger.engine.gguf import file as files
+from k3_ledger.engine.gguf import open_model_file
 from k3_ledger.schemas.findings import Code
 from tests.commands import runner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from tests.commands import Done
 
@@ -232,3 +236,64 @@ def test_a_model_whose_name_no_receipt_can_say_is_asked_for_another(
 ) -> None:
     (tmp_path / "a model.gguf").write_bytes(synthetic("tiny").read_bytes())
     _refused(run("run", "--model", "a model.gguf", "--out", "new"), "--model", "a model.gguf")
+
+
+READERS: dict[str, tuple[int, tuple[str, ...]]] = {
+    "check": (3, ("model", "check", "m.gguf")),
+    "inspect": (3, ("model", "inspect", "m.gguf", "--digest")),
+    "parity": (3, ("model", "parity", "m.gguf", "--own", "--depth", "2")),
+    "generate": (3, ("generate", "m.gguf", "text", "--tokens", "1")),
+    "packed": (3, ("generate", "m.gguf", "text", "--tokens", "1", "--packed")),
+    "run": (1, ("run", "--model", "m.gguf", "--out", "b", "--engine", "command", "--", "false")),
+}
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_a_model_file_that_becomes_shorter_ends_every_command_in_words(
+    command: str, run: Callable[..., Done], synthetic: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is cut where its first tensor, or its first block, has been read. SIGBUS said nothing, with exit code 135."""
+    code, words = READERS[command]
+    path = Path("m.gguf").absolute()
+    path.write_bytes(synthetic("tiny").read_bytes())
+    real, leaf, reads = files.os.preadv, digest._leaf, iter(range(10**9))
+
+    def cut(*given: Any) -> int:
+        count = real(*given)
+        if next(reads) == 1:
+            os.truncate(path, 50_000)
+        return count
+
+    def cut_block(block: bytes) -> bytes:
+        os.truncate(path, 50_000)
+        return leaf(block)
+
+    monkeypatch.setattr(files.os, "preadv", cut)
+    if command in {"inspect", "run"}:
+        monkeypatch.setattr(digest, "_leaf", cut_block)
+    done = run(*words)
+    assert done.code == code, done.err
+    assert "m.gguf" in done.err
+    assert "became shorter while it was read" in done.err or "changed its length while it was read" in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("words", [(), ("--temperature", "1", "--seed", "1"), ("--fast",)])
+def test_a_model_whose_logits_overflow_generates_an_error_in_words(
+    words: tuple[str, ...], dtype: str, run: Callable[..., Done], synthetic: Callable[..., Path]
+) -> None:
+    """Every weight is finite, so the file is whole; the control is the same file as it was written."""
+    whole = synthetic("tiny")
+    with open_model_file(whole) as file:
+        view = file.view("output.weight")
+        begin = view.shard.header.data_offset + view.info.offset
+    data = bytearray(whole.read_bytes())
+    data[begin : begin + view.info.size] = struct.pack("<f", 3e38) * (view.info.size // 4)
+    Path("m.gguf").write_bytes(data)
+    assert run("model", "check", "m.gguf").code == 0
+    done = run("generate", "m.gguf", "The ledger", "--tokens", "4", "--dtype", dtype, *words)
+    assert done.code == 1, done.err
+    assert done.err.count("error:") == 1
+    assert f"[{Code.MODEL_LOGIT_VALUE.id}]" in done.err
+    assert run("generate", whole, "The ledger", "--tokens", "4", "--dtype", dtype, *words).code == 0

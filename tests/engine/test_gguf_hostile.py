@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 import shutil
@@ -330,3 +331,80 @@ def test_missing_and_empty_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.gguf").touch()
     with pytest.raises(ModelError, match="empty"):
         open_model_file(tmp_path / "empty.gguf")
+
+
+@pytest.mark.parametrize("share", [0, 0.3, 0.7, 0.999999, 1])
+def test_a_file_that_becomes_shorter_while_it_is_used_is_an_error_in_words(
+    share: float, synthetic: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Under a map of the file the process would be gone, with SIGBUS and without a word. The last is the control."""
+    path = tmp_path / "m.gguf"
+    path.write_bytes(synthetic("tiny").read_bytes())
+    size = path.stat().st_size
+    with open_model_file(path) as file:
+        whole = {name: file.view(name).raw for name in file.tensors}
+        views = {name: file.view(name) for name in file.tensors}
+        os.truncate(path, int(size * share))
+        ends = {name: view.shard.header.data_offset + view.info.offset + view.info.size for name, view in views.items()}
+        for name, view in views.items():
+            if ends[name] <= int(size * share):
+                assert np.array_equal(view.raw, whole[name])
+                continue
+            with pytest.raises(ModelError, match="became shorter while it was read") as caught:
+                _ = view.raw
+            finding = caught.value.finding
+            assert (finding.code, finding.position.source) == (Code.GGUF_LENGTH, "m.gguf")
+            assert f"{int(size * share)} bytes" in str(finding.found)
+    assert [end for end in ends.values() if end > int(size * share)] or share == 1
+    with pytest.raises(ValueError, match="closed"):
+        _ = next(iter(views.values())).raw
+
+
+def test_a_header_that_becomes_shorter_while_it_is_read_is_an_error_in_words(
+    synthetic: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m.gguf"
+    path.write_bytes(synthetic("tiny").read_bytes())
+    monkeypatch.setattr(files, "_PIECE", 64)
+    with open_model_file(path) as file:
+        whole = dict(file.values)
+    real = files.os.preadv
+
+    def cut(descriptor: int, buffers: list[memoryview], offset: int) -> int:
+        if offset > 1000:
+            os.truncate(path, 900)
+        return real(descriptor, buffers, offset)
+
+    with open_model_file(path) as file:
+        assert dict(file.values).keys() == whole.keys(), "the control: in pieces of 64 bytes it is the same header"
+    monkeypatch.setattr(files.os, "preadv", cut)
+    with pytest.raises(ModelError, match="became shorter") as caught:
+        open_model_file(path)
+    assert caught.value.code is Code.GGUF_LENGTH
+
+
+def test_a_disk_that_fails_is_an_error_in_words(
+    synthetic: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with open_model_file(synthetic("tiny")) as file:
+        monkeypatch.setattr(files.os, "preadv", fail)
+        with pytest.raises(ModelError, match="Input/output error") as caught:
+            _ = file.view("token_embd.weight").raw
+    assert caught.value.code is Code.UNREADABLE
+
+
+def test_reads_that_come_in_parts_are_put_together(
+    synthetic: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read of more than 2 GiB always does."""
+    real = files.os.preadv
+    with open_model_file(synthetic("tiny")) as file:
+        view = file.view("token_embd.weight")
+        whole = view.raw
+        assert np.array_equal(view.rows(3, 5), whole[3:5])
+        assert np.array_equal(view.rows(view.count - 1, view.count + 9), whole[-1:])
+        monkeypatch.setattr(files.os, "preadv", lambda handle, parts, at: real(handle, [parts[0][:101]], at))
+        assert np.array_equal(view.raw, whole)

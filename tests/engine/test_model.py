@@ -16,6 +16,7 @@ from k3_ledger.engine.model import ExpertUse, Model, Options, load_model
 from k3_ledger.engine.parity.compare import log_softmax
 from k3_ledger.engine.reference import Reference
 from k3_ledger.engine.sampling import Greedy, Seeded
+from k3_ledger.schemas.errors import ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -226,7 +227,7 @@ def test_sampling_follows_the_distribution() -> None:
 
 @pytest.mark.parametrize("sampler", [Greedy(), Seeded(0, 1.0)])
 def test_logits_that_are_not_finite_never_become_token_0(sampler: Any) -> None:
-    with pytest.raises(ValueError, match="token 2 is nan"):
+    with pytest.raises(ModelError, match="token 2 is nan"):
         sampler(torch.tensor([0.0, 1.0, float("nan")]))
 
 

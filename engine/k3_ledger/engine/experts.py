@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 
 from k3_ledger.engine.gguf.quants import iq1_s_grid
@@ -78,8 +77,7 @@ class Experts:
             if packed:
                 raw = weights.view(name).raw.reshape(info.shape[0], info.shape[1], -1)
                 grid = torch.from_numpy(iq1_s_grid()).to(device) if info.storage.name == "IQ1_S" else None
-                # A copy: the map is read-only and torch has no such tensors.
-                self.packed[part] = Packed(torch.from_numpy(np.array(raw)).to(device), info.storage, grid)
+                self.packed[part] = Packed(torch.from_numpy(raw).to(device), info.storage, grid)
             else:
                 dense = torch.from_numpy(weights.load(name)).to(device, numerics.dtype)
                 self.dense[part] = Matrix(dense, info.storage, numerics)

@@ -8,18 +8,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from k3_ledger.schemas.errors import ModelError
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Position
+
 if TYPE_CHECKING:
     from torch import Tensor
 
 Sampler = Callable[["Tensor"], int]
-"""Takes float32 logits ``[V]`` and returns an id. Logits that are not finite are a ValueError, never token 0."""
+"""Takes float32 logits ``[V]`` and returns an id. Logits that are not finite are a ModelError, never token 0."""
 
 
 def _values(logits: Tensor) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     values = np.asarray(logits.detach().double().cpu().numpy())
     if not np.isfinite(values).all():
         place = int(np.argwhere(~np.isfinite(values))[0][0])
-        raise ValueError(f"logit of token {place} is {values[place]}")
+        raise ModelError(
+            Code.MODEL_LOGIT_VALUE,
+            f"the model's logit of token {place} is {values[place]}",
+            position=Position(field="logits"),
+            expected="finite logits",
+            found=f"{np.count_nonzero(~np.isfinite(values))} of {len(values)} that are not",
+        )
     return values
 
 

@@ -60,7 +60,7 @@ class Weights:
         return Tokenizer(self.file.values)
 
     def view(self, name: str) -> TensorView:
-        """Stored bytes of a tensor."""
+        """Stored bytes of a tensor, read where they are asked for."""
         return self.file.view(name)
 
     def load(self, name: str) -> Floats:
@@ -80,15 +80,18 @@ class Weights:
             )
         return values
 
-    def digest(self, cache: Path | None = None) -> str:
+    def digest(self) -> str:
         """Lower-case hex SHA-256 of the file, or of its parts' digests in order when it is split; reads every byte."""
-        return joined([part.sha256 for part in self.digests(cache)])
+        return joined([part.sha256 for part in self.digests()])
 
-    def digests(self, cache: Path | None = None) -> list[FileDigest]:
-        """Of every part, in order, as it was opened; see :func:`~k3_ledger.engine.digest.digest_file`."""
+    def digests(self) -> list[FileDigest]:
+        """Of every part, in order, as it was opened; see :func:`~k3_ledger.engine.digest.digest_file`.
+
+        Raises:
+            ModelError: UNREADABLE: a part cannot be read, or changed its length meanwhile.
+        """
         return [
-            digest_file(Path(f"/proc/self/fd/{descriptor}"), cache, name=path.name)
-            for path, descriptor in zip(self.file.paths, self.file.descriptors, strict=True)
+            _digest(path, descriptor) for path, descriptor in zip(self.file.paths, self.file.descriptors, strict=True)
         ]
 
     def close(self) -> None:
@@ -102,6 +105,17 @@ class Weights:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _digest(path: Path, descriptor: int) -> FileDigest:
+    try:
+        return digest_file(Path(f"/proc/self/fd/{descriptor}"), name=path.name)
+    except OSError as error:
+        raise ModelError(
+            Code.UNREADABLE,
+            f"cannot read {path.name}: {error.strerror or error}",
+            position=Position(source=path.name),
+        ) from error
 
 
 def joined(parts: list[str]) -> str:

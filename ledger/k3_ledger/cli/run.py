@@ -319,7 +319,6 @@ def bundle_from(
     from k3_ledger.engine.adapters import READERS, Told
     from k3_ledger.engine.adapters.reading import MAX_BYTES as MAX_RESULT
     from k3_ledger.engine.adapters.write import Origin, bundle_reading
-    from k3_ledger.engine.digest import default_cache
     from k3_ledger.engine.runner.run import Outcome, weights_of
     from k3_ledger.engine.weights import open_weights
     from k3_ledger.ledger.regular import read_small
@@ -340,7 +339,7 @@ def bundle_from(
         with given(model, MODEL):
             opened = open_weights(model)
         with opened:
-            weights = weights_of(opened, _called(model), opened.digests(default_cache()))
+            weights = weights_of(opened, _called(model), opened.digests())
     origin = Origin(node, tuple(shlex.split(ran)), version, started, role.value, weights)
     with _taken(out):
         bundle, measurement = bundle_reading(reading, data, f"{tool.value}.json", origin, out)

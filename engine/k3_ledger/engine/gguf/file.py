@@ -4,13 +4,14 @@ A split model is complete or refused: its names say ``-00001-of-00003.gguf``, ea
 0), ``split.count`` and ``split.tensors.count`` (the total over all parts), and no tensor stands in two parts. The first
 part speaks for the model; where a later one says a key too, it says the same. A part that is no regular file is not
 opened: a named pipe would be waited for for ever.
+No part is mapped: a file that somebody cuts short, or a disk that fails, under a map ends the process with SIGBUS,
+which nobody can put into words. Bytes are read where they are asked for; what is not there any more is an error.
 Expert tensors are held against the expert count here, because a loader that does not match them by name or that
 takes three experts for four computes another model without a word.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 import re
 import stat
@@ -36,35 +37,120 @@ _SPLIT_KEYS: Final = ("split.no", "split.count", "split.tensors.count")
 _OF_A_PART: Final = frozenset({*_SPLIT_KEYS, "general.alignment"})
 """Keys that are about a part and not about the model."""
 _SHOWN: Final = 80
+_PIECE: Final = 1 << 20
+"""Bytes of a header that are read at once."""
 MAX_SHARDS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class TensorView:
-    """A tensor and its stored bytes, mapped and not copied."""
+    """A tensor and its stored bytes, which are read from the file where they are asked for.
+
+    Attributes:
+        info: the tensor, as the header describes it.
+        shard: the part that it stands in.
+    """
 
     info: TensorInfo
-    raw: npt.NDArray[np.uint8]
-    """Shape ``[rows, row bytes]``: all outer dimensions flattened into rows."""
+    shard: Shard
+
+    @property
+    def raw(self) -> npt.NDArray[np.uint8]:
+        """All of it, ``[rows, row bytes]``: all outer dimensions flattened into rows. A copy, the caller's own.
+
+        Raises:
+            ModelError: GGUF_LENGTH, UNREADABLE: the file lost them, or the system cannot read them.
+        """
+        return self.rows(0, self.count)
+
+    @property
+    def count(self) -> int:
+        """Rows of it."""
+        return self.info.size // self._row_bytes
+
+    def rows(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
+        """The rows from ``start`` up to ``stop``, as many as there are; see :attr:`raw`."""
+        width, stop = self._row_bytes, min(stop, self.count)
+        offset = self.shard.header.data_offset + self.info.offset + start * width
+        out = np.empty((stop - start, width), dtype=np.uint8)
+        self.shard.read_into(out.reshape(-1).data, offset)
+        return out
+
+    @property
+    def _row_bytes(self) -> int:
+        return self.info.storage.row_bytes(self.info.shape[-1])
 
 
-class _Shard:
+class Shard:
+    """One part, open.
+
+    Raises:
+        ModelError: it cannot be opened, or is no GGUF file.
+    """
+
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
             with _open_regular(path) as file:
                 self.descriptor = os.dup(file.fileno())
-                self.forget = weakref.finalize(self, os.close, self.descriptor)
-                self.size = os.fstat(self.descriptor).st_size
-                if self.size == 0:
-                    raise ModelError(Code.GGUF_MAGIC, "file is empty", position=Position(source=path.name))
-                self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise ModelError(
-                Code.UNREADABLE, f"cannot read {path.name}: {reason}", position=Position(source=path.name)
-            ) from error
-        self.header: Header = parse_header(memoryview(self.map), path.name)
+            raise self._unreadable(error) from error
+        self.forget = weakref.finalize(self, os.close, self.descriptor)
+        self.size = os.fstat(self.descriptor).st_size
+        if self.size == 0:
+            raise ModelError(Code.GGUF_MAGIC, "file is empty", position=Position(source=path.name))
+        self.header: Header = parse_header(_Window(self), path.name)
+
+    def read_into(self, target: memoryview, offset: int) -> None:
+        """Fill ``target`` with the bytes from ``offset`` on.
+
+        Raises:
+            ModelError: GGUF_LENGTH, UNREADABLE.
+        """
+        if not self.forget.alive:
+            raise ValueError("the file was closed")
+        at = 0
+        while at < len(target):
+            try:
+                count = os.preadv(self.descriptor, [target[at:]], offset + at)
+            except OSError as error:
+                raise self._unreadable(error) from error
+            if not count:
+                raise ModelError(
+                    Code.GGUF_LENGTH,
+                    "the file became shorter while it was read",
+                    position=Position(source=self.path.name, byte_offset=offset + at),
+                    expected=f"{self.size} bytes, as it had when it was opened",
+                    found=f"{os.fstat(self.descriptor).st_size} bytes",
+                    hint="leave the file alone while it is in use, and give it again whole",
+                )
+            at += count
+
+    def _unreadable(self, error: OSError) -> ModelError:
+        reason = error.strerror or str(error)
+        return ModelError(
+            Code.UNREADABLE, f"cannot read {self.path.name}: {reason}", position=Position(source=self.path.name)
+        )
+
+
+class _Window:
+    """A part as the parser of headers takes it: of its length, and read a piece at a time."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._begin = 0
+        self._held = b""
+
+    def __len__(self) -> int:
+        return self._shard.size
+
+    def __getitem__(self, wanted: slice) -> bytes:
+        start, stop, _ = wanted.indices(len(self))
+        if not self._begin <= start <= stop <= self._begin + len(self._held):
+            held = bytearray(min(max(stop - start, _PIECE), len(self) - start))
+            self._shard.read_into(memoryview(held), start)
+            self._begin, self._held = start, bytes(held)
+        return self._held[start - self._begin : stop - self._begin]
 
 
 def _open_regular(path: Path) -> BinaryIO:
@@ -88,7 +174,7 @@ class ModelFile:
         descriptors: of the parts, open: whatever becomes of the names, these are the files that were read.
     """
 
-    def __init__(self, shards: list[_Shard]) -> None:
+    def __init__(self, shards: list[Shard]) -> None:
         self._shards = shards
         self.paths = [shard.path for shard in shards]
         self.descriptors = [shard.descriptor for shard in shards]
@@ -96,7 +182,7 @@ class ModelFile:
         self.values: Mapping[str, Value] = {
             key: value for key, value in shards[0].header.values.items() if key not in _SPLIT_KEYS
         }
-        self._home: dict[str, _Shard] = {}
+        self._home: dict[str, Shard] = {}
         self.tensors: dict[str, TensorInfo] = {}
         for shard in shards:
             for name, info in shard.header.tensors.items():
@@ -106,11 +192,9 @@ class ModelFile:
                 self._home[name] = shard
 
     def view(self, name: str) -> TensorView:
-        """The stored bytes of a tensor. ``KeyError`` when there is none of that name."""
+        """A tensor and its stored bytes. ``KeyError`` when there is none of that name."""
         info, shard = self.tensors[name], self._home[name]
-        start = shard.header.data_offset + info.offset
-        flat = np.frombuffer(shard.map, dtype=np.uint8, count=info.size, offset=start)
-        return TensorView(info, flat.reshape(-1, info.storage.row_bytes(info.shape[-1])))
+        return TensorView(info, shard)
 
     def identities(self) -> list[tuple[int, ...]]:
         """What changes when anybody writes to a part; a clock of the kernel's is among it."""
@@ -136,13 +220,9 @@ class ModelFile:
         return folder / self.paths[0].name
 
     def close(self) -> None:
-        """Releases the maps that no view still uses."""
+        """Closes the parts; no view can be read afterwards."""
         for shard in self._shards:
             shard.forget()
-            try:
-                shard.map.close()
-            except BufferError:  # a view is alive: the map closes with it
-                continue
 
     def __enter__(self) -> Self:
         return self
@@ -174,7 +254,7 @@ def _integer(header: Header, key: str, path: Path) -> int:
     return value
 
 
-def _rest(first: _Shard) -> list[_Shard]:
+def _rest(first: Shard) -> list[Shard]:
     """Opens every part of the split that ``first`` belongs to, in order."""
     path = first.path
     count = _integer(first.header, "split.count", path)
@@ -185,13 +265,13 @@ def _rest(first: _Shard) -> list[_Shard]:
         raise _shard_error(
             path, "split.count contradicts the file name", field="split.count", expected=name["count"], found=str(count)
         )
-    shards: list[_Shard] = []
+    shards: list[Shard] = []
     headers = tensors = 0
     for number in range(1, count + 1):
         part = path.with_name(f"{name['stem']}-{number:05d}-of-{count:05d}.gguf")
         if not part.exists():
             raise _shard_error(part, f"part {number} of {count} is missing", field="split.count", expected=str(count))
-        shards.append(first if part == path else _Shard(part))
+        shards.append(first if part == path else Shard(part))
         headers, tensors = headers + shards[-1].header.size, tensors + len(shards[-1].header.tensors)
         if headers > MAX_HEADER_BYTES or tensors > MAX_TENSORS:
             raise _shard_error(
@@ -204,7 +284,7 @@ def _rest(first: _Shard) -> list[_Shard]:
     return shards
 
 
-def _agree(shards: list[_Shard]) -> None:
+def _agree(shards: list[Shard]) -> None:
     """Number, count and total of every part must say the same thing."""
     total = sum(len(shard.header.tensors) for shard in shards)
     seen: dict[int, str] = {}
@@ -236,7 +316,7 @@ def _agree(shards: list[_Shard]) -> None:
         _repeats(shards[0], shard)
 
 
-def _repeats(first: _Shard, other: _Shard) -> None:
+def _repeats(first: Shard, other: Shard) -> None:
     """What a later part says of the model is what the first part says."""
     for key, value in other.header.values.items():
         if key in _OF_A_PART:
@@ -283,7 +363,7 @@ def open_model_file(path: Path) -> ModelFile:
     Raises:
         ModelError: with the code of the first thing that is wrong, naming the file and the field.
     """
-    first = _Shard(path)
+    first = Shard(path)
     split = "split.count" in first.header.values or _SHARD.match(path.name) is not None
     shards = [first]
     if split:

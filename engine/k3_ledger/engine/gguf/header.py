@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from array import array
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 import numpy as np
 
@@ -87,10 +87,18 @@ class Header:
     size: int
 
 
+class Readable(Protocol):
+    """A file of known length, read by slices: a buffer, or what reads one piece after another."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, wanted: slice, /) -> bytes | memoryview: ...
+
+
 class _Cursor:
     """Reads a buffer forward; refuses to pass ``end``, the smaller of the file's size and the header limit."""
 
-    def __init__(self, data: memoryview, source: str) -> None:
+    def __init__(self, data: Readable, source: str) -> None:
         self.data = data
         self.source = source
         self.at = 0
@@ -110,7 +118,7 @@ class _Cursor:
     def scalar(self, kind: ValueType, what: str) -> int | float:
         packer = SCALARS[kind]
         self.need(packer.size, what)
-        value: int | float = packer.unpack_from(self.data, self.at)[0]
+        value: int | float = packer.unpack(self.data[self.at : self.at + packer.size])[0]
         self.at += packer.size
         return value
 
@@ -273,11 +281,11 @@ def _place(cursor: _Cursor, tensors: Mapping[str, TensorInfo], alignment: int, d
         cursor.fail(Code.GGUF_TENSOR, f"{available - expected} bytes follow the last tensor")
 
 
-def parse_header(data: memoryview, source: str = "model") -> Header:
+def parse_header(data: Readable, source: str = "model") -> Header:
     """Parses the header of one file.
 
     Args:
-        data: the whole file, usually a memory map; only the header's bytes are touched.
+        data: the whole file; only the header's bytes are asked for.
         source: name used in findings.
 
     Raises:

@@ -106,10 +106,10 @@ def dequantise(view: TensorView) -> Floats:
         ModelError: MODEL_WEIGHT_VALUE when a stored value decodes to NaN or infinity, with its position.
     """
     info = view.info
-    out = np.empty((view.raw.shape[0], info.shape[-1]), dtype=np.float32)
+    out = np.empty((view.count, info.shape[-1]), dtype=np.float32)
     step = max(1, _ROWS_AT_ONCE // info.shape[-1])
     for start in range(0, out.shape[0], step):
-        part = decode_rows(view.raw[start : start + step], info.storage)
+        part = decode_rows(view.rows(start, start + step), info.storage)
         if not np.isfinite(part).all():
             row, column = np.argwhere(~np.isfinite(part))[0]
             raise ModelError(

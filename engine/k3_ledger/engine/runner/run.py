@@ -17,7 +17,6 @@ import k3_ledger.engine
 import k3_ledger.kernels
 from k3_ledger.engine.bundle import Reserved, bundle_bytes, describe_artifact
 from k3_ledger.engine.contracts import contract_text
-from k3_ledger.engine.digest import default_cache
 from k3_ledger.engine.fit import check_context
 from k3_ledger.engine.grading import emulates, reference_for
 from k3_ledger.engine.machine import ask_nvidia, probe_machine, probe_source
@@ -214,7 +213,7 @@ class _Started:
         """Time, check and grade one engine process; returns findings."""
         self.progress("hashing the model file")
         self._watch()
-        digests = self.weights.digests(default_cache())
+        digests = self.weights.digests()
         self.files["weights.json"] = (_json([dataclasses.asdict(one) for one in digests]), "application/json")
         self.model = weights_of(self.weights, self.request.model_name, digests)
         self._note_accelerators("before")

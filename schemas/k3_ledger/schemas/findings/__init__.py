@@ -324,6 +324,7 @@ class Code(enum.Enum):
     MODEL_TENSOR_SHAPE = enum.auto()
     MODEL_TENSOR_UNKNOWN = enum.auto()
     MODEL_WEIGHT_VALUE = enum.auto()
+    MODEL_LOGIT_VALUE = enum.auto()
     MODEL_DOES_NOT_FIT = enum.auto()
     TOKENIZER_UNSUPPORTED = enum.auto()
     # -- parity, said in engine ---

@@ -97,6 +97,12 @@ ROWS: Final = {
         "A stored weight or a block's scale decodes to NaN or infinity.",
         "fetch or write the file again",
     ),
+    "MODEL_LOGIT_VALUE": CodeInfo(
+        Area.MODEL, E, "logit is not a number",
+        "The weights are finite and what the model makes of them is not: products or sums overflow the type that is "
+        "computed in, so no token follows from them.",
+        "use a model whose weights fit its sizes, or a wider type of activations (--dtype float32)",
+    ),
     "MODEL_DOES_NOT_FIT": CodeInfo(
         Area.MODEL, E, "model does not fit",
         "Weights, cache, state and buffers together need more memory than the node has.",
