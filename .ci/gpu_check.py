@@ -56,7 +56,7 @@ def parts(node: str, device: str, threads: int, longest: str, *, only_tiny: bool
     """
     flags = ("--flag", f"device={device}", "--flag", f"threads={threads}", "--node", node)
     width = "tiny" if only_tiny else "real-slice"
-    graded = ("--context", "64", "--depth", "4", "--depth", "16", "--depth", "64")
+    graded = ("--context", "64", "--depth", "4", "--depth", "64")
     tiny = (*CLI, "run", "--model", "synth:tiny", "--out", "{scratch}/tiny", *flags, *graded, "--depth", "128")
     # llama.cpp grades on the CPU, where a prompt of 256 tokens at K3's widths takes seconds: few, and not for long.
     # What the host takes for a token wanders, and the longer a decode is the less of that is left.
@@ -83,6 +83,7 @@ def parts(node: str, device: str, threads: int, longest: str, *, only_tiny: bool
         Part("write", write(width), 120),
         sliced("slice", width, "frontier"),
         sliced("fast", width, "candidate", fast),
+        *recorded("graph", width, "candidate", graph),
         *recorded("fast-graph", width, "candidate", fast, graph),
         Part("write-bf16", write(f"{width}-bf16"), 120),
         sliced("slice-bf16", f"{width}-bf16", "frontier", half),

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from k3_ledger.kernels.dispatch import select
+from k3_ledger.kernels.language import INTERPRETED
 from k3_ledger.kernels.mla_decode import triton_
 from tests.kernels.comparison import MARGIN, TOLERANCE, distance, draw, kernel, naive, place
 
@@ -137,6 +138,8 @@ def test_lengths_that_are_no_integers_are_refused(device):
 @pytest.mark.parametrize("backend", ["naive", "triton"])
 @pytest.mark.parametrize("wrong", [5, 100, 2**31, -1])
 def test_lengths_beyond_the_cache_are_refused_with_one_error_where_they_can_be_seen(name, backend, wrong):
+    if backend == "triton" and not INTERPRETED:
+        pytest.skip("compiled kernels take no tensors of the CPU, where alone lengths can be seen")
     query, cache = torch.randn(1, 2, 1, 20), torch.randn(1, 4, 20)
     keywords = {"value_dim": 16, "scale": 0.1, "slice_rows": 16}
     run = select(name, backend=backend)
