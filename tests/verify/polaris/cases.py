@@ -200,6 +200,21 @@ def receipt_that_vouches_for_itself(log: Draft) -> None:
     log.runs[0].tdx["verification"] = {"intel_verified": True}
 
 
+@before("FOREIGN_VERIFICATION_DENIED")
+def receipt_that_says_it_was_not_verified(log: Draft) -> None:
+    log.runs[0].tdx["verification"] = {"intel_verified": False, "status": None}
+
+
+@after("FOREIGN_VERSION")
+def receipt_of_a_version_to_come(files: Files) -> None:
+    receipt(files, 1, lambda value: value.update(polaris_version=2))
+
+
+@after("FOREIGN_CHAIN_INDEX")
+def place_in_the_chain_that_the_links_do_not_have(files: Files) -> None:
+    receipt(files, 2, lambda value: value["chain"].update(chain_index=5))
+
+
 @before("FOREIGN_ADDED_AFTER_SEALING")
 def depths_added_after_sealing(log: Draft) -> None:
     run = log.runs[0]

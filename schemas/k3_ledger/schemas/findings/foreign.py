@@ -83,6 +83,11 @@ ROWS: Final = {
         "A receipt names a previous receipt that is not in the log.",
         "a receipt was removed, or the link was edited",
     ),
+    "FOREIGN_CHAIN_INDEX": CodeInfo(
+        Area.FOREIGN, E, "place in the chain is another",
+        "The place that a receipt states in its chain is not the one to which the links lead.",
+        "a receipt was removed, put in or moved, or the place was edited",
+    ),
     "FOREIGN_ATTESTATION_UNBOUND": CodeInfo(
         Area.FOREIGN, W, "attestation body not bound",
         "No digest of the attestation body, or of a part of it, is among what the quote covers: "
@@ -115,6 +120,17 @@ ROWS: Final = {
         Area.FOREIGN, W, "document vouches for itself",
         "A receipt carries booleans that say it was verified. Whoever edits the receipt edits them too.",
         "ignore them and verify the quote",
+    ),
+    "FOREIGN_VERIFICATION_DENIED": CodeInfo(
+        Area.FOREIGN, E, "document says that it was not verified",
+        "A receipt carries booleans that say whether it was verified, and one of them is false.",
+        "whoever published it knew, or edited it: verify the quote, and ask",
+    ),
+    "FOREIGN_VERSION": CodeInfo(
+        Area.FOREIGN, W, "receipt of an unknown version",
+        "A receipt says that it is of a version that is not known here, and was read as one of the known version.",
+        "its fields may mean something else: get a release that knows the version, or ask who wrote it",
+        ExitCode.NOT_CHECKED,
     ),
     "FOREIGN_VERIFIER_REFUSES": CodeInfo(
         Area.FOREIGN, W, "refused by its own verifier",

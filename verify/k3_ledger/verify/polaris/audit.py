@@ -20,6 +20,7 @@ from k3_ledger.verify.polaris.compare import Agreement
 from k3_ledger.verify.polaris.crosscheck import CrossChecks, Standing, check_run
 from k3_ledger.verify.polaris.derived import check_derived
 from k3_ledger.verify.polaris.facts import view
+from k3_ledger.verify.polaris.foreign_json import number_of, show
 from k3_ledger.verify.polaris.hashes import Check, Record, RunHashes, check_tdx
 from k3_ledger.verify.polaris.identity import check_identity
 from k3_ledger.verify.polaris.kinds import Trouble, trouble
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from k3_ledger.verify.polaris.origin import Origin
     from k3_ledger.verify.polaris.parse import Files, Run, RunLog
 
+VERSION: Final = 1
+"""The one version of receipts that is known."""
 BEYOND: Final = (
     "that the commits named exist, and that what ran was built from them: no repository, no binaries",
     "that the weights have the digests named: no weights",
@@ -293,6 +296,11 @@ def check_receipt(run: Run, public_keys: tuple[bytes, ...], origin: Origin | Non
     if keys & {"signature", "public_key"}:
         parts.append(check_signed(run, receipt, public_keys))
     out = RunHashes(run)
+    version = receipt.leaf("polaris_version")
+    stated = None if version is None else version.value
+    if version is not None and stated is not None and getattr(number_of(stated), "value", None) != VERSION:
+        message = f"{run.run_id}: the receipt is of version {show(stated)[:40]}, read as one of version {VERSION}"
+        out.report(Code.FOREIGN_VERSION, message, version.position, expected=str(VERSION), found=show(stated)[:40])
     for part in parts:
         out.results += part.results
         out.bound += part.bound

@@ -159,6 +159,11 @@ class Document:
         leaf = self.leaves.get(path)
         return leaf.value.value if leaf is not None and isinstance(leaf.value, Number) else None
 
+    def leaf(self, path: str) -> Leaf | None:
+        """What stands at ``path``, an object as one value; None when nothing does."""
+        inner = next((leaf for name, leaf in self.leaves.items() if name.startswith(f"{path}.")), None)
+        return self.leaves.get(path) or (None if inner is None else Leaf(Compound("an object"), inner.position))
+
     def at(self, path: str) -> Position:
         """Where the value at ``path`` stands; the document's own place when it is not there."""
         leaf = self.leaves.get(path)

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Final
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Outcome, Position
+from k3_ledger.verify.polaris.foreign_json import show
 from k3_ledger.verify.polaris.spelling import decode_base64, python_json, sha256_hex
 from k3_ledger.verify.tee.quote import Quote, parse_quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from k3_ledger.verify.polaris.foreign_json import Document, JsonTree
+    from k3_ledger.verify.polaris.foreign_json import Document, JsonTree, Scalar
     from k3_ledger.verify.polaris.origin import Origin
     from k3_ledger.verify.polaris.parse import Run
 
@@ -364,7 +365,18 @@ def _report_unbound(out: RunHashes, receipt: Document) -> None:
     if body and not any(bound.covers(Record.RECEIPT, path) for path in body for bound in out.bound):
         message = f"no digest of the attestation's {len(body)} values is among what the quote covers"
         out.report(Code.FOREIGN_ATTESTATION_UNBOUND, message, receipt.at(body[0]))
-    claims = [path for path in receipt.leaves if path.startswith("tdx.verification.")]
-    if claims:
-        message = "the receipt says of itself: " + ", ".join(path.rpartition(".")[2] for path in claims)
-        out.report(Code.FOREIGN_VERIFICATION_ASSERTED, message, receipt.at(claims[0]))
+    claims = {path: leaf.value for path, leaf in receipt.leaves.items() if path.startswith("tdx.verification.")}
+    denied = [path for path, value in claims.items() if value is False]
+    stated = [path for path, value in claims.items() if value not in (None, "") and value is not False]
+    if stated:
+        said = ", ".join(_claim(path, claims[path]) for path in stated)
+        out.report(Code.FOREIGN_VERIFICATION_ASSERTED, f"the receipt says of itself: {said}", receipt.at(stated[0]))
+    if denied:
+        said = ", ".join(f"{path.rpartition('.')[2]} is false" for path in denied)
+        message = f"the receipt says of itself that it was not verified: {said}"
+        out.report(Code.FOREIGN_VERIFICATION_DENIED, message, receipt.at(denied[0]), expected="true", found="false")
+
+
+def _claim(path: str, value: Scalar) -> str:
+    name = path.rpartition(".")[2]
+    return name if value is True else f"{name} is {show(value)[:80]}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.verify.polaris.compare import Agreement, compare, instant
-from k3_ledger.verify.polaris.foreign_json import show
+from k3_ledger.verify.polaris.foreign_json import number_of, show
 from k3_ledger.verify.polaris.parse import INDEX, LEDGER, LOG_NAMES, row_id
 from k3_ledger.verify.polaris.spelling import rounded_json, sha256_hex
 
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from k3_ledger.verify.polaris.facts import RunFacts
-    from k3_ledger.verify.polaris.foreign_json import Document
+    from k3_ledger.verify.polaris.foreign_json import Document, Scalar
     from k3_ledger.verify.polaris.parse import Run, RunLog
 
 NEARLY_ALL: Final = 0.9
 """Share of rows that carry a field from which on its absence is worth a word."""
 _PREVIOUS: Final = "chain.prev_receipt_hash"
+_PLACE: Final = "chain.chain_index"
 _EDITED: Final = ("superseded_by", "superseded_reason")
 _ADVANCE: Final = (
     ("pr", "pr"),
@@ -131,19 +132,84 @@ def _edited(source: str, rows: tuple[Document, ...], by_id: dict[str, Run]) -> I
 
 def _chain(log: RunLog) -> Iterator[Finding]:
     receipts = [(run, run.receipt) for run in log.runs if run.receipt is not None]
-    known: set[str] = set()
-    for _, receipt in receipts:
+    known: dict[str, int] = {}
+    for at, (_, receipt) in enumerate(receipts):
         signed = rounded_json(receipt.object.get("attestation")) or b""
-        known.update((receipt.text("receipt_id") or "", sha256_hex(receipt.raw), sha256_hex(signed)))
-    links = [(run, receipt, receipt.leaves.get(_PREVIOUS)) for run, receipt in receipts]
-    firsts = [(run, receipt) for run, receipt, link in links if link is not None and link.value is None]
-    for run, receipt in firsts if len(firsts) > 1 else ():
+        for name in (receipt.text("receipt_id") or "", sha256_hex(receipt.raw), sha256_hex(signed)):
+            known.setdefault(name, at)
+    links = [receipt.leaves.get(_PREVIOUS) for _, receipt in receipts]
+    firsts = [at for at, link in enumerate(links) if link is not None and link.value is None]
+    for run, receipt in (receipts[at] for at in firsts) if len(firsts) > 1 else ():
         message = f"{run.run_id}: one of {len(firsts)} receipts that call themselves the first of their chain"
         yield Finding(Code.FOREIGN_CHAIN_UNLINKED, message, receipt.at(_PREVIOUS))
-    for run, receipt, link in links:
-        if link is not None and link.value is not None and show(link.value) not in known:
-            message = f"{run.run_id}: the previous receipt is none of the log's {len(receipts)} receipts"
-            yield Finding(Code.FOREIGN_CHAIN_BROKEN, message, receipt.at(_PREVIOUS), found=show(link.value)[:80])
+    before: dict[int, int | None] = dict.fromkeys(firsts)
+    for at, (run, receipt) in enumerate(receipts):
+        link = links[at]
+        if link is not None and link.value is not None:
+            if show(link.value) in known:
+                before[at] = known[show(link.value)]
+            else:
+                message = f"{run.run_id}: the previous receipt is none of the log's {len(receipts)} receipts"
+                yield Finding(Code.FOREIGN_CHAIN_BROKEN, message, receipt.at(_PREVIOUS), found=show(link.value)[:80])
+    yield from _chain_places(receipts, before)
+
+
+def _chain_places(receipts: list[tuple[Run, Document]], before: dict[int, int | None]) -> Iterator[Finding]:
+    """Each receipt's place by the links, and the place that it states: the first is 0, every other one more."""
+    places, circles = _places(before)
+    for at in circles:
+        run, receipt = receipts[at]
+        message = f"{run.run_id}: the links to the previous receipt lead back to this one"
+        yield Finding(Code.FOREIGN_CHAIN_BROKEN, message, receipt.at(_PREVIOUS))
+    stated = [receipt.leaf(_PLACE) for _, receipt in receipts]
+    numbers = [None if leaf is None else _whole(leaf.value) for leaf in stated]
+    for at, ((run, receipt), leaf) in enumerate(zip(receipts, stated, strict=True)):
+        if leaf is None or leaf.value is None:
+            continue
+        previous, number, link = before.get(at), numbers[at], receipt.leaves.get(_PREVIOUS)
+        place = places.get(at)
+        if place is None and previous is not None and (known := numbers[previous]) is not None:
+            place = known + 1
+        found = show(leaf.value)[:40]
+        if number is None:
+            message = f"{run.run_id}: chain_index is {found}, which is no place in a chain"
+            yield Finding(Code.FOREIGN_SHAPE, message, leaf.position, expected="a whole number from 0", found=found)
+        elif place is not None and number != place:
+            message = f"{run.run_id}: chain_index is {found}, by the links it is {place}"
+            yield Finding(Code.FOREIGN_CHAIN_INDEX, message, leaf.position, expected=str(place), found=found)
+        elif number == 0 and link is not None and link.value is not None:
+            message = f"{run.run_id}: chain_index is 0, and the receipt names one before it"
+            yield Finding(Code.FOREIGN_CHAIN_INDEX, message, leaf.position, expected="a number from 1", found=found)
+
+
+def _whole(value: Scalar) -> int | None:
+    number = number_of(value)
+    if number is None or number.value is None or number.value < 0 or number.value != number.value.to_integral_value():
+        return None
+    return int(number.value)
+
+
+def _places(before: dict[int, int | None]) -> tuple[dict[int, int], list[int]]:
+    """How many links lie before each receipt, where they end at a first one; and receipts in a circle of links.
+
+    Every receipt is walked over once, so that a long chain costs no more than its length.
+    """
+    places: dict[int, int] = {}
+    circles: list[int] = []
+    done: set[int] = set()
+    for start in before:
+        path: list[int] = []
+        at: int | None = start
+        while at is not None and at in before and at not in done:
+            done.add(at)
+            path.append(at)
+            at = before[at]
+        if at in path:
+            circles += path[path.index(at) :]
+        place = -1 if at is None else places.get(at)
+        if place is not None:
+            places |= {step: place + more for more, step in enumerate(reversed(path), start=1)}
+    return places, sorted(circles)
 
 
 def _advances(log: RunLog, by_id: dict[str, RunFacts]) -> Iterator[Finding]:
