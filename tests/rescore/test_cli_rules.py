@@ -62,6 +62,23 @@ def test_diff_shows_what_changed_and_exits_1(command: Callable[..., Done]) -> No
     assert "only pins differ" not in done.out
 
 
+RECORDED = "precision.percent and precision.kl say how figures are recorded: "
+
+
+def test_show_says_which_parameters_change_no_verdict(command: Callable[..., Done]) -> None:
+    assert command("rules", "show", "v0.1.0").out.endswith(f"{RECORDED}they change no verdict\n")
+
+
+def test_diff_says_where_nothing_differs_that_a_verdict_rests_on(command: Callable[..., Done], tmp_path: Path) -> None:
+    text = command("rules", "show", "house-6.decode", "--toml").out
+    coarse = text.replace('"house-6.decode"', '"coarse"').replace('precision.kl = "9"', 'precision.kl = "0"')
+    (tmp_path / "coarse.toml").write_text(coarse)
+    done = command("rules", "diff", "house-6.decode", str(tmp_path / "coarse.toml"))
+    assert (done.code, done.out.splitlines()[-1]) == (1, f"{RECORDED}the two judge every run alike")
+    (tmp_path / "coarse.toml").write_text(coarse.replace('precision.speed = "6"', 'precision.speed = "5"'))
+    assert RECORDED not in command("rules", "diff", "house-6.decode", str(tmp_path / "coarse.toml")).out
+
+
 def test_diff_tells_pins_from_policy(command: Callable[..., Done]) -> None:
     assert command("rules", "diff", "v0.1.0", "v0.1.0@3bc3211").out.endswith("the same policy: only pins differ\n")
     document = command("rules", "diff", "v0.1.0", "v0.1.0@3bc3211", "--json").json

@@ -44,6 +44,8 @@ EARLIER = {
 }  # fmt: skip
 """What every arithmetic before the newest has."""
 
+UNTIMED = {Fault.NOTHING_EARNS, Fault.NO_CLOCK, Fault.NO_CEILING, Fault.NO_GUARD}
+UNHELD = {Fault.NOTHING_EARNS, Fault.GUARD_WITHOUT_CLOCK}
 UNSCORED = {Fault.NOTHING_EARNS, Fault.NO_CEILING}
 """A ceiling of its own on what is not scored: no run has what it is taken from, and the scored metric has none."""
 
@@ -94,11 +96,21 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
         changed(tiers={"steps": (("XL", F(0)),), "significance": F(0)}),
         {Fault.TIER_UNREACHABLE, Fault.CLOCK_WIDER_THAN_TIERS, Fault.GUARD_ADMITS_TRADE},
     ),
-    ("what the clock allows, and no more", changed(tiers={"significance": F("0.01")}), set()),
+    ("what the clock allows, and no more", changed(tiers={"significance": F("0.01")}, guard={"least": F(1)}), set()),
     (
         "less than the clock allows",
-        changed(tiers={"significance": F("0.0099")}, guard={"least": F(1)}),
-        {Fault.CLOCK_WIDER_THAN_TIERS},
+        changed(tiers={"significance": F("0.0099")}, guard={"least": F("1.0001")}),
+        {Fault.CLOCK_WIDER_THAN_TIERS, Fault.GUARD_REFUSES_PIN},
+    ),
+    (
+        "what a guard gives away beside its clock, and no more",
+        changed(tiers={"significance": F("0.0199")}),
+        set(),
+    ),
+    (
+        "less than that",
+        changed(tiers={"significance": F("0.0101")}),
+        {Fault.GUARD_ADMITS_TRADE},
     ),
     (
         "less than the clock allows, and no claim above it",
@@ -180,17 +192,17 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
         changed(ceiling=Ceiling(F(3), ("decode",), "own-reference"), pins=(REFERENCE, FRONTIER)),
         {Fault.CEILING_EXPIRES},
     ),
-    ("a ceiling nobody pinned", changed(ceiling=Ceiling(F(3), ("decode",), "own-reference")), set()),
+    ("a ceiling nobody pinned", changed(ceiling=Ceiling(F(3), ("decode",), "own-reference")), {Fault.CEILING_EXPIRES}),
     ("a ceiling under the significance bar", changed(ceiling={"multiple": F("1.02")}), {Fault.CEILING_EXPIRES}),
     (
         "the other metric's ceiling from this one's reference",
         changed(ceiling=Ceiling(F(3), ("prefill",), "scored-reference"), pins=(REFERENCE,)),
-        {Fault.CEILING_OF_OTHER_METRIC, Fault.NO_CEILING},
+        {Fault.CEILING_OF_OTHER_METRIC, Fault.CEILING_BELOW_GUARDED, Fault.NO_CEILING},
     ),
     (
         "the same, nothing pinned",
         changed(ceiling=Ceiling(F(3), ("prefill",), "scored-reference")),
-        {Fault.CEILING_OF_OTHER_METRIC, Fault.NO_CEILING},
+        {Fault.CEILING_OF_OTHER_METRIC, Fault.CEILING_BELOW_GUARDED, Fault.NO_CEILING},
     ),
     ("no ceiling", changed(ceiling=None), {Fault.NO_CEILING}),
     ("one row", changed(correctness={"rows": 1}), {Fault.TOP1_BAR_INERT}),
@@ -323,7 +335,12 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     (
         "gates that do not grade",
         replace(CLEAN, arithmetic="anchored-gain/1", guard=None),
-        {Fault.NO_GUARD},
+        {Fault.NO_GUARD, Fault.CLOCK_WIDER_THAN_TIERS},
+    ),
+    (
+        "gates that do not grade, and a clock that is narrow",
+        replace(changed(clock=fixed_clock(claim_over_clock=F("1.02"), jitter=F(0))), arithmetic="anchored-gain/1"),
+        {Fault.GUARD_PIN_UNRECONCILED},
     ),
     # Values that stand exactly on an edge are on the good side of it.
     (
@@ -331,7 +348,60 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
         changed(clock=fixed_clock(claim_over_clock=F(1))),
         {Fault.MARGIN_DROWNS, Fault.CEILING_ABOVE_CROSSOVER},
     ),
-    ("jitter from two repetitions", changed(sampling={"repetitions": 2}), set()),
+    ("jitter from two repetitions", changed(sampling={"repetitions": 2}), {Fault.JITTER_BY_LUCK}),
+    ("jitter from three repetitions", changed(sampling={"repetitions": 3}), set()),
+    (
+        "two repetitions whose jitter nobody asks for",
+        changed(sampling={"repetitions": 2}, clock=fixed_clock(jitter=F(0))),
+        set(),
+    ),
+    ("a clock ten times finer than what counts past it", changed(clock={"jitter_multiple": F(2000)}), set()),
+    ("a clock that is finer", changed(clock={"jitter_multiple": F(2001)}), {Fault.CLOCK_OVERASKS}),
+    ("a clock beyond all clocks", changed(clock={"jitter_multiple": F(10**10)}), {Fault.CLOCK_OVERASKS}),
+    (
+        "a finer clock, where half of that is significant",
+        changed(
+            clock={"jitter_multiple": F(2001)},
+            tiers={"significance": F("0.005")},
+            guard={"least": F(1)},
+        ),
+        {Fault.CLOCK_WIDER_THAN_TIERS, Fault.GUARD_ADMITS_TRADE},
+    ),
+    # What no receipt holds, by the schema's own bounds.
+    ("a million repetitions", changed(sampling={"repetitions": 10**6}), {Fault.NOTHING_EARNS}),
+    ("more repetitions than an entry has room for", changed(sampling={"repetitions": 600}), {Fault.NOTHING_EARNS}),
+    ("as many as it has", changed(sampling={"repetitions": 450}), set()),
+    ("a depth of nothing", changed(correctness={"depths": (0, 4096)}), {Fault.NOTHING_EARNS}),
+    ("sixty-five depths", changed(correctness={"depths": tuple(range(64, 66 * 64, 64))}), {Fault.NOTHING_EARNS}),
+    ("sixty-four", changed(correctness={"depths": tuple(range(64, 65 * 64, 64))}), set()),
+    ("more rows than a file of prompts holds", changed(correctness={"rows": 2**52}), {Fault.NOTHING_EARNS}),
+    ("as many", changed(correctness={"rows": 2**52 - 1}), set()),
+    (
+        "a context that is no number of a receipt",
+        changed(scope={"context": 2**53}),
+        {Fault.NOTHING_EARNS, Fault.SUITE_SHALLOW},
+    ),
+    ("what is noted beside a run", changed(scope={"metric": "load"}, guard=None), UNTIMED),
+    ("a guard on what is noted beside a run", changed(guard={"metric": "ping"}), UNHELD),
+    ("a guard on no prefill at all", changed(guard={"context": 0}), {Fault.NOTHING_EARNS}),
+    (
+        "prefill of no length, by gates that do not grade",
+        replace(
+            changed(scope={"metric": "prefill", "context": None}, guard=None, ceiling={"metrics": ("prefill",)}),
+            arithmetic="anchored-gain/1",
+        ),
+        {Fault.NOTHING_EARNS, Fault.NO_GUARD, Fault.CLOCK_WIDER_THAN_TIERS},
+    ),
+    (
+        "prefill behind something",
+        changed(
+            scope={"metric": "prefill-behind-64", "context": 512},
+            guard={"metric": "decode", "context": 131_072},
+            ceiling={"metrics": ("prefill-behind-64",)},
+            clock={"metrics": ("decode", "prefill-behind-64")},
+        ),
+        set(),
+    ),
     ("a signal of just the tolerance", changed(clock={"jitter_multiple": F("1.25")}), {Fault.CLOCK_REFUSES_HONEST}),
     (
         "a fixed margin of just the tolerance",
@@ -393,7 +463,7 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     (
         "gates that do not grade, and ask for what no run has",
         replace(changed(ceiling={"metrics": ("decode", "prefill")}, sampling=None), arithmetic="anchored-gain/1"),
-        {Fault.GUARD_PIN_UNRECONCILED},
+        {Fault.GUARD_PIN_UNRECONCILED, Fault.CLOCK_WIDER_THAN_TIERS},
     ),
     # Rounding: half a step against the significance.
     ("whole tokens a second", changed(precision={"speed": 0}), {Fault.ROUNDING_IS_CREDITED}),
@@ -401,6 +471,11 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     ("whole tokens, at twenty-five", changed(precision={"speed": 0}, pins=(at(25),)), set()),
     ("hundredths, at a quarter", changed(precision={"speed": 2}, pins=(at("0.25"),)), set()),
     ("hundredths below", changed(precision={"speed": 2}, pins=(at("0.249"),)), {Fault.ROUNDING_IS_CREDITED}),
+    (
+        "hundredths, and any gain counts",
+        changed(precision={"speed": 2}, tiers={"significance": F(0)}, guard={"least": F(1)}, pins=(at(50),)),
+        {Fault.ROUNDING_IS_CREDITED, Fault.CLOCK_WIDER_THAN_TIERS, Fault.GUARD_ADMITS_TRADE},
+    ),
     ("as many decimals as claims have", changed(pins=(at("0.00001"),)), set()),
     (
         "whole tokens, where only a doubling counts",
@@ -434,12 +509,17 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     # The guard, against the least gain that earns a tier.
     ("a guard on what is scored", changed(guard={"metric": "decode", "context": 131_072}), {Fault.GUARD_ON_SCORED}),
     ("a guard on the same metric at another context", changed(guard={"metric": "decode", "context": 64}), set()),
-    ("a guard that gives what a tier asks for", changed(guard={"least": F("0.98")}), set()),
-    ("a guard that gives more", changed(guard={"least": F("0.979")}), {Fault.GUARD_ADMITS_TRADE}),
+    ("a guard that gives what a tier asks for, by its clock", changed(guard={"least": F("0.9898")}), set()),
+    ("a guard that gives more", changed(guard={"least": F("0.9897")}), {Fault.GUARD_ADMITS_TRADE}),
+    (
+        "a guard that gives what a tier asks for, and nobody asks its clock",
+        changed(guard={"least": F("0.98")}, clock={"metrics": ("decode",)}),
+        {Fault.GUARD_WITHOUT_CLOCK},
+    ),
     ("a guard of nine tenths", changed(guard={"least": F("0.9")}), {Fault.GUARD_ADMITS_TRADE}),
     (
         "nine tenths, where a tenth earns",
-        changed(guard={"least": F("0.9")}, tiers={"significance": F("0.1")}),
+        changed(guard={"least": F("0.909")}, tiers={"significance": F("0.1")}),
         {Fault.TIER_UNREACHABLE},
     ),
     # Agreement, ten to one against a guess between two tokens.
@@ -463,6 +543,9 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     ("more than twice", changed(clock={"claim_over_clock": F("2.01")}), {Fault.CLOCK_LAX}),
     ("more than twice, below", changed(clock={"clock_over_claim": F("2.01")}), {Fault.CLOCK_LAX}),
     ("ten times, both", changed(clock={"claim_over_clock": F(10), "clock_over_claim": F(10)}), {Fault.CLOCK_LAX}),
+    # What is recorded in fewer decimals than it is compared in is worth a note, and no fault.
+    ("divergences recorded in whole nats", changed(precision={"kl": 0}), set()),
+    ("gains recorded in whole per cent", changed(precision={"percent": 0}), set()),
     # What a receipt has to say.
     ("a context that is sought", changed(sampling={"filled": False}), {Fault.CONTEXT_NOT_FILLED}),
     ("an engine of its own opinion", changed(sampling={"independent": False}), {Fault.SELF_GRADED}),

@@ -44,7 +44,7 @@ def credit_rules(draw: st.DrawFn) -> Rule:
     names = ("best", "good", "fair", "poor")
     return replace(
         CLEAN,
-        tiers=Tiers(draw(shares.filter(bool)), tuple(zip(names, bars, strict=False)), "least"),
+        tiers=Tiers(draw(shares), tuple(zip(names, bars, strict=False)), "least"),
         credit=Credit(draw(factors), anchor=draw(st.booleans())),
         ceiling=None,
         pins=((TRACK.slot("frontier"), draw(speeds)), (TRACK.slot("reference"), draw(speeds))),

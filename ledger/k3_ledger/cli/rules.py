@@ -27,6 +27,8 @@ A ledger is verified first. Each of its rules is compared with the registered on
 name of another.
 """
 
+_RECORDED = "precision.percent and precision.kl say how figures are recorded"
+
 LINT_HELP = """Find, from rules alone, the constraints that have expired or will.
 
 Each finding names the fault, the region of inputs it holds in and a smallest witness. An error is live at the values
@@ -212,11 +214,13 @@ def show(
     else:
         say(f"{rule.name}  sha256 {rule.sha256}")
         print_table(("parameter", "value"), rule.parameters())
+        say(f"{_RECORDED}: they change no verdict")
 
 
 def diff(first: NameArgument, second: NameArgument, as_json: JsonOption = False) -> None:
     """Compare two rules."""
     from k3_ledger.cli.tables import print_table
+    from k3_ledger.rescore.rules.parameters import RECORDED
 
     one, two = load_rule(first), load_rule(second)
     left, right = dict(one.parameters()), dict(two.parameters())
@@ -236,6 +240,8 @@ def diff(first: NameArgument, second: NameArgument, as_json: JsonOption = False)
         print_table(("parameter", one.name, two.name), rows)
         if one.policy_sha256 == two.policy_sha256:
             say("the same policy: only pins differ")
+        elif {name for name, *_ in rows} <= set(RECORDED):
+            say(f"{_RECORDED}: the two judge every run alike")
     raise typer.Exit(1 if rows else 0)
 
 

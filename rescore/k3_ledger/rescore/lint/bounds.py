@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from k3_ledger.rescore.exact import format_exact, format_percent, quantize
 from k3_ledger.rescore.lint.findings import Fault, LintFinding, Reach, Region
 from k3_ledger.rescore.native import DECIMALS
+from k3_ledger.rescore.rules.judging import ALLOWANCE
 from k3_ledger.rescore.rules.parameters import GRADING
 
 if TYPE_CHECKING:
@@ -52,31 +53,35 @@ def check_bounds(context: Context) -> Iterator[LintFinding]:
     yield from _ceiling(context)
     yield from _guard(context)
     yield from _sampling(context)
+    yield from _recorded(context)
 
 
 def _rounding(context: Context) -> Iterator[LintFinding]:
     """Frontiers so low that rounding a speed is a gain: half a step is more than the significance asks for.
 
+    Where any gain is significant that is every frontier.
+
     Claims are recorded in six decimals, so a rule with as many rounds nothing. A frontier only rises: where it is
     known to be above, the region is behind it.
     """
     rule, step, least = context.rule, context.step, context.rule.tiers.significance
-    if rule.precision.speed >= DECIMALS or not 0 < least < 1:
+    if rule.precision.speed >= DECIMALS or not 0 <= least < 1:
         return
+    most = step / (2 * least) if least else None
     # Frontiers are recorded in the decimals of claims, whatever the rule rounds to.
-    region = replace(context.region("frontier", most=step / (2 * least), below=True), step=Fraction(1, 10**DECIMALS))
+    region = replace(context.region("frontier", most=most, below=True), step=Fraction(1, 10**DECIMALS))
     frontier = context.frontier
     if frontier is not None and not region.covers(frontier):
         return
     # A speed that rounds up to the first step: between half of it and where a whole step is no gain.
     speed = quantize((step / 2 + step / (1 + least)) / 2, DECIMALS)
     gain = format_percent(step / speed - 1)
-    message = (
-        f"speeds are rounded to {format_exact(step)} tok/s, and half of that is more than {format_percent(least)} % of "
-        f"a frontier below {format_exact(step / (2 * least))}"
-    )
+    beside = "any gain is significant"
+    if most is not None:
+        beside = f"half of that is more than {format_percent(least)} % of a frontier below {format_exact(most)}"
+    message = f"speeds are rounded to {format_exact(step)} tok/s, and {beside}"
     witness = (("speed", format_exact(speed)), ("frontier", format_exact(speed)))
-    reach = Reach.REACHABLE if frontier is None else Reach.LIVE
+    reach = Reach.REACHABLE if frontier is None and most is not None else Reach.LIVE
     shows = f"gains {gain} % by rounding alone"
     yield LintFinding(Fault.ROUNDING_IS_CREDITED, reach, region, message, witness, shows)
 
@@ -172,18 +177,22 @@ def _guard(context: Context) -> Iterator[LintFinding]:
     if (guard.metric, guard.context) == (context.metric, rule.scope.context):
         message = f"{guard.metric} is scored, and no run has it as a second metric"
         yield _live(Fault.GUARD_ON_SCORED, region, message, "no tier, whatever is claimed", claim=120, frontier=100)
-    loss = 1 - guard.least
-    if COLLAPSE > loss > least:
+    if rule.bears_out and rule.clock is not None and guard.metric in rule.clock.metrics:
+        beyond = 1 + ALLOWANCE  # what a claim counts for past its clock is lost as well
+    else:
+        beyond = Fraction(1)
+    loss = 1 - guard.least / beyond
+    if guard.least > 1 - COLLAPSE and loss > least:
         message = (
-            f"{guard.metric} may lose {format_percent(loss)} %, and a gain of more than {format_percent(least)} % "
-            "earns a tier"
+            f"{guard.metric} may lose {format_percent(loss, 2)} %, and a gain of more than "
+            f"{format_percent(least, 2)} % earns a tier"
         )
         shows = f"earns a tier, and gains no more than {guard.metric} lost"
-        claim, guarded = 100 * (1 + loss), 100 * guard.least
-        region = context.region("guarded")
+        claim, guarded, region = 100 * (1 + loss), 100 * guard.least, context.region("guarded")
         yield _live(
-            Fault.GUARD_ADMITS_TRADE, region, message, shows, claim=claim, frontier=100, guarded=guarded, pin=100
-        )
+            Fault.GUARD_ADMITS_TRADE, region, message, shows,
+            claim=claim, frontier=100, guarded=guarded, guarded_clock=guarded / beyond, pin=100,
+        )  # fmt: skip
 
 
 def _sampling(context: Context) -> Iterator[LintFinding]:
@@ -197,3 +206,23 @@ def _sampling(context: Context) -> Iterator[LintFinding]:
     if rule.sampling is None or not rule.sampling.independent:
         message = "an engine may be its own reference, and agrees with itself in whatever it does wrong"
         yield _live(Fault.SELF_GRADED, Region("kl", unit="nats"), message, "passes the bar", kl=0, independent="no")
+
+
+def _recorded(context: Context) -> Iterator[LintFinding]:
+    """Bars that the decimals of a record cannot tell apart; a note, for nothing is rounded before it is compared."""
+    rule = context.rule
+    gains = [rule.tiers.significance, *(bar for _, bar in rule.tiers.steps)]
+    nats = [rule.correctness.kl, rule.correctness.kl_soft]
+    nats += [] if rule.ratchet is None else [rule.ratchet.floor, rule.ratchet.block_from]
+    for name, places, unit, bars in (
+        ("percent", rule.precision.percent, "", [100 * bar for bar in gains]),
+        ("kl", rule.precision.kl, "nats", nats),
+    ):
+        finer = [bar for bar in bars if quantize(bar, places) != bar]
+        if finer:
+            message = (
+                f"precision.{name} is {places} decimals, and {format_exact(finer[0])} is a bar: it says how a figure "
+                "is recorded and changes no verdict"
+            )
+            region = Region("gain" if name == "percent" else "kl", unit=unit)
+            yield LintFinding(Fault.RECORD_COARSE, Reach.LIVE, region, message, note=True)

@@ -7,13 +7,16 @@ of up to ``J``, which passes the lower side ``w`` for every claim from ``m/(Jw)`
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded, quantize
+from k3_ledger.rescore.lint.bounds import TEN_TO_ONE
 from k3_ledger.rescore.lint.findings import Fault, LintFinding, Reach
 from k3_ledger.rescore.rules.judging import ALLOWANCE
-from k3_ledger.rescore.rules.parameters import GRADING
+from k3_ledger.rescore.rules.parameters import BY_MIDDLE, GRADING
+from k3_ledger.schemas.repetitions import left_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,10 +32,10 @@ def check_clock_and_ceiling(context: Context) -> Iterator[LintFinding]:
     """Every fault of clock and ceiling."""
     clock = context.rule.clock
     if clock is None or context.metric not in clock.metrics:
-        ceiling = context.ceiling(context.metric)
-        beside = "and no ceiling either" if ceiling is None else f"up to the ceiling {format_rounded(ceiling, 2)}"
+        top = context.describe_ceiling(context.metric)
+        beside = "and no ceiling either" if top is None else f"up to {top}"
         message = f"no clock is read for {context.metric}, {beside}"
-        region = context.region("claim", most=ceiling)
+        region = context.region("claim", most=context.ceiling(context.metric))
         yield LintFinding(Fault.NO_CLOCK, Reach.LIVE, region, message)
     if clock is not None:
         yield from _sides(context, clock)
@@ -63,6 +66,9 @@ def _margin(context: Context, clock: Clock) -> Iterator[LintFinding]:
         if sampling and sampling.repetitions < 2:
             message = f"jitter must be measured, yet {sampling.repetitions} repetition of a length is enough"
             yield LintFinding(Fault.MARGIN_WITHOUT_JITTER, Reach.LIVE, context.region("claim"), message)
+        elif sampling:
+            yield from _luck(context, sampling.repetitions)
+    yield from _overasked(context, clock)
     if clock.margin is None:
         if clock.jitter_multiple is None:
             message = "nothing sizes the margin: neither tokens nor a multiple of the jitter"
@@ -95,6 +101,52 @@ def _margin(context: Context, clock: Clock) -> Iterator[LintFinding]:
     yield LintFinding(Fault.MARGIN_DROWNS, reach, region, message, witness, shows)
 
 
+def _luck(context: Context, repetitions: int) -> Iterator[LintFinding]:
+    """So few repetitions that their spread is often small by luck: a tenth of what it is, more than once in ten times.
+
+    Of durations that are spread evenly, the distance of two that stand ``j`` apart when sorted is below a share of the
+    whole with the chance that at least ``j`` of all fall into that share.
+    """
+    if repetitions >= TEN_TO_ONE:
+        return  # half of them or more would have to fall into a tenth
+    share, cut = 1 / TEN_TO_ONE, left_out(repetitions) if context.rule.arithmetic in BY_MIDDLE else 0
+    apart, whole = repetitions - 1 - 2 * cut, Fraction(1, 2) if cut else Fraction(1)
+    within = share * whole
+    chance = Fraction(0)
+    for count in range(apart, repetitions + 1):
+        chance += math.comb(repetitions, count) * within**count * (1 - within) ** (repetitions - count)
+    if chance > share:
+        message = (
+            f"of {repetitions} repetitions the jitter is less than a tenth of what it is in {format_percent(chance)} % "
+            "of all cases"
+        )
+        witness = (("repetitions", str(repetitions)),)
+        shows = "a margin that is sized by it passes, and is worth less than the jitter"
+        yield LintFinding(Fault.JITTER_BY_LUCK, Reach.LIVE, context.region("claim"), message, witness, shows)
+
+
+def _overasked(context: Context, clock: Clock) -> Iterator[LintFinding]:
+    """A clock that must be ten times finer than the finest bound there is to hold against it, and more.
+
+    Two loads that differ by the jitter move a reading by at most two parts in the multiple.
+    """
+    rule, multiple = context.rule, clock.jitter_multiple
+    bounds = [clock.claim_over_clock - 1, rule.tiers.significance]
+    bounds += [] if clock.clock_over_claim is None else [clock.clock_over_claim - 1]
+    bounds += [ALLOWANCE] if rule.bears_out and clock.reading == "claim" else []
+    finest = min([bound for bound in bounds if bound > 0], default=None)
+    if multiple is None or finest is None or multiple <= 2 * TEN_TO_ONE / finest:
+        return
+    enough = format_exact(2 * TEN_TO_ONE / finest)
+    message = (
+        f"a signal of {format_rounded(multiple, 0)}x the jitter is asked for, and {enough}x is ten times finer than "
+        f"the finest bound, {format_percent(finest)} %"
+    )
+    witness = (("claim", "1"), ("jitter_seconds", "0.001"), ("signal_seconds", format_rounded(multiple / 1000, 3)))
+    shows = "what a run must last beyond the shorter one to prove its speed"
+    yield LintFinding(Fault.CLOCK_OVERASKS, Reach.LIVE, context.region("claim"), message, witness, shows)
+
+
 def _unproved(context: Context, clock: Clock) -> Iterator[LintFinding]:
     """A clock that equals the claim, over too little to prove it: refused where every gate grades and none excuses."""
     rule = context.rule
@@ -123,10 +175,11 @@ def _unproved(context: Context, clock: Clock) -> Iterator[LintFinding]:
 def _wider(context: Context, clock: Clock) -> Iterator[LintFinding]:
     """A claim that the clock refutes and the bound lets through, held against a frontier that is what the clock read.
 
-    Asked of rules whose gates grade alone: the gates of others change no tier.
+    Asked of every arithmetic: a gate that admits and never grades lets the claim through as well, and the tier is that
+    of the claim.
     """
     rule, bound = context.rule, clock.claim_over_clock
-    if rule.arithmetic not in GRADING or clock.reading == "clock":
+    if clock.reading == "clock":
         return
     counts = min(bound, 1 + ALLOWANCE) if rule.bears_out else bound
     if counts - 1 <= rule.tiers.significance:
@@ -183,7 +236,7 @@ def _crossover(context: Context, clock: Clock) -> Iterator[LintFinding]:
         if clock.jitter_multiple is not None and clock.jitter_multiple >= clock.clock_over_claim:
             continue
         region = context.region("claim", crossover, most=ceiling)
-        top = "no ceiling" if ceiling is None else f"the ceiling {format_rounded(ceiling, 2)}"
+        top = context.describe_ceiling(metric) or "no ceiling"
         message = (
             f"{metric} claims from {format_rounded(crossover, 2)} tok/s to {top} are bounded by nothing: "
             f"{format_exact(jitter)} s of jitter pass for {clock.margin} tokens"
@@ -205,8 +258,8 @@ def _ceiling(context: Context) -> Iterator[LintFinding]:
                 f"the ceiling on {metric} is {format_exact(ceiling.multiple)}x the reference of {context.metric}{shown}"
             )
             yield LintFinding(Fault.CEILING_OF_OTHER_METRIC, Reach.LIVE, context.region("claim", most=bound), message)
-        if metric != context.metric:
-            yield from _below_guarded(context, metric)
+        if metric != context.metric and ceiling.basis != "own-best":
+            yield from _below_guarded(context, metric, ceiling.multiple)
     if context.metric not in ceiling.metrics:
         return
     needed = 1 + context.rule.tiers.significance
@@ -216,40 +269,58 @@ def _ceiling(context: Context) -> Iterator[LintFinding]:
             message = f"a claim may reach {most}x the frontier and must pass {format_exact(needed)}x"
             yield LintFinding(Fault.CEILING_EXPIRES, Reach.LIVE, context.region("frontier"), message)
         return
+    if needed > 0:
+        yield _stands_still(context, ceiling.multiple, needed)
+
+
+def _stands_still(context: Context, multiple: Fraction, needed: Fraction) -> LintFinding:
+    """A ceiling that no frontier moves; where its reference is not pinned, in multiples of that."""
     bound = context.ceiling(context.metric)
-    if bound is None or needed <= 0:
-        return
     # The ceiling holds the claim as it is, the tier the claim as it is rounded: that much may still be significant.
-    highest = quantize(bound, context.rule.precision.speed)
-    region = context.region("frontier", highest / needed)
+    highest = multiple if bound is None else quantize(bound, context.rule.precision.speed)
+    region = context.region("frontier", highest / needed, relative=bound is None)
     best = context.rule.tiers.steps[0] if context.rule.tiers.steps else None
-    first = ""
+    unit, first = "" if bound is not None else "x", ""
     if best is not None and best[1] > -1:
-        first = f"; {best[0]} is out of reach from {format_rounded(bound / (1 + best[1]), 2)}"
+        out = (multiple if bound is None else bound) / (1 + best[1])
+        first = f"; {best[0]} is out of reach from {format_rounded(out, 2)}{unit}"
     assert region.first is not None
+    said = f"{format_rounded(bound, 2)} tok/s" if bound is not None else f"{format_exact(multiple)}x the reference"
     message = (
-        f"the ceiling is {format_rounded(bound, 2)} tok/s whatever the frontier: "
-        f"from {format_exact(region.first)} on nothing that gains enough is admitted{first}"
+        f"the ceiling is {said} whatever the frontier: "
+        f"from {format_exact(region.first)}{unit} on nothing that gains enough is admitted{first}"
     )
-    witness = (("frontier", format_exact(region.first)), ("ceiling", format_exact(bound)))
-    reach = context.reach(region, context.frontier, bound)
-    yield LintFinding(
-        Fault.CEILING_EXPIRES, reach, region, message, witness, "no speed is both significant and admitted"
-    )
+    unpinned = (("reference", "1"),) if bound is None else ()
+    witness = (*unpinned, ("frontier", format_exact(region.first)), ("ceiling", format_exact(bound or multiple)))
+    reach = context.reach(region, context.frontier_by_reference, bound)
+    shows = "no speed is both significant and admitted"
+    return LintFinding(Fault.CEILING_EXPIRES, reach, region, message, witness, shows)
 
 
-def _below_guarded(context: Context, metric: str) -> Iterator[LintFinding]:
-    """A guarded metric that is above its ceiling where it stands, as measured or pinned."""
+def _below_guarded(context: Context, metric: str, multiple: Fraction) -> Iterator[LintFinding]:
+    """A guarded metric that is above its ceiling where it stands, as measured or pinned; or nobody knows where that is.
+
+    Such a ceiling stands still while the metric is another rule's to raise.
+    """
     guard, bound = context.rule.guard, context.ceiling(metric)
-    if guard is None or guard.metric != metric or bound is None:
+    if guard is None or guard.metric != metric:
         return
     now = context.value_of(metric, guard.context) or context.pinned("guard", metric, guard.context)
-    if now is None or now <= bound:
+    if bound is not None and now is not None and now <= bound:
         return
-    region = context.region("guarded", bound, above=True)
-    message = f"the ceiling on {metric} is {format_rounded(bound, 2)}, and {metric} is at {format_exact(now)}"
-    witness = (("guarded", format_exact(now)), ("ceiling", format_exact(bound)))
-    yield LintFinding(Fault.CEILING_BELOW_GUARDED, Reach.LIVE, region, message, witness, "refused")
+    region = context.region("guarded", multiple if bound is None else bound, above=True, relative=bound is None)
+    assert region.first is not None
+    top, at = context.describe_ceiling(metric), "" if now is None else f" at {format_exact(now)}"
+    if bound is not None and now is not None:
+        message = f"{metric} is{at}, above {top}"
+        witness = (("guarded", format_exact(now)), ("ceiling", format_exact(bound)))
+        yield LintFinding(Fault.CEILING_BELOW_GUARDED, Reach.LIVE, region, message, witness, "refused")
+        return
+    where = f"{metric} is{at}" if now is not None else f"the rule does not say where {metric} is"
+    message = f"{where}, and past {top} every run is refused"
+    unpinned = (("reference", "1"),) if bound is None else ()
+    witness = (*unpinned, ("guarded", format_exact(region.first)), ("ceiling", format_exact(bound or multiple)))
+    yield LintFinding(Fault.CEILING_BELOW_GUARDED, Reach.REACHABLE, region, message, witness, "refused")
 
 
 def _greatest(context: Context, clock: Clock) -> Fraction | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from k3_ledger.rescore.exact import format_exact, format_rounded
 from k3_ledger.rescore.lint.findings import Reach, Region
 from k3_ledger.rescore.slots import parse_slot
 
@@ -56,6 +57,11 @@ class Context:
         measured = self.settings.measured.get(name)
         return measured if measured is not None else self.pinned("frontier", metric, context)
 
+    @property
+    def frontier_by_reference(self) -> Fraction | None:
+        """The same, where it can be held against bounds that are taken from the reference: where one is pinned."""
+        return None if self.reference is None else self.frontier
+
     def jitter(self) -> Fraction | None:
         """Seconds that two equal runs differ by: measured, else the rule's own word."""
         own = self.rule.clock.jitter if self.rule.clock else None
@@ -73,6 +79,16 @@ class Context:
             base = self.reference
         return None if base is None else rule.multiple * base
 
+    def describe_ceiling(self, metric: str) -> str | None:
+        """The ceiling on a metric in words, wherever it is; None where the rule has none."""
+        rule, known = self.rule.ceiling, self.ceiling(metric)
+        if rule is None or metric not in rule.metrics:
+            return None
+        if known is not None:
+            return f"the ceiling {format_rounded(known, 2)}"
+        what = "the best" if rule.basis == "own-best" else "a reference that is not pinned"
+        return f"the ceiling of {format_exact(rule.multiple)}x {what}"
+
     def region(
         self,
         variable: str,
@@ -81,12 +97,15 @@ class Context:
         above: bool = False,
         most: Fraction | None = None,
         below: bool = False,
+        relative: bool = False,
     ) -> Region:
-        """A region on the rule's grid; of frontiers in multiples of the reference where none is pinned."""
-        anchored = self.rule.credit.anchored(self.metric) and self.reference is None
-        unit = "x the reference" if anchored and variable == "frontier" else "tok/s"
-        region = Region(variable, least, above, most, below, self.step, unit)
-        for value in self._known(variable):
+        """A region on the rule's grid.
+
+        Where it is ``relative``, its bounds are multiples of a reference that is not pinned: what is known in tok/s is
+        on neither side of them.
+        """
+        region = Region(variable, least, above, most, below, self.step, "x the reference" if relative else "tok/s")
+        for value in () if relative else self._known(variable):
             region = region.telling(value)
         return region
 

@@ -46,7 +46,8 @@ def _over(context: Context) -> Iterator[LintFinding]:
         return
     reference = context.reference or Fraction(1)
     limit = context.ceiling(context.metric)
-    region = context.region("frontier", reference, above=True, most=cap * reference)
+    relative = context.reference is None
+    region = context.region("frontier", reference, above=True, most=cap * reference, relative=relative)
     yield _credited(
         context,
         Fault.ANCHOR_OVER_GAIN,
@@ -55,7 +56,7 @@ def _over(context: Context) -> Iterator[LintFinding]:
         f"the anchor credits up to {format_exact(cap)}x the gain once the frontier passes the reference "
         f"{_reference(context)}",
     )
-    region = context.region("frontier", cap * reference, above=True)
+    region = context.region("frontier", cap * reference, above=True, relative=relative)
     yield _credited(
         context,
         Fault.CAP_OVER_GAIN,
@@ -67,7 +68,7 @@ def _over(context: Context) -> Iterator[LintFinding]:
 
 
 def _credited(context: Context, fault: Fault, region: Region, limit: Fraction | None, message: str) -> LintFinding:
-    reach = context.reach(region, context.frontier, limit)
+    reach = context.reach(region, context.frontier_by_reference, limit)
     assert region.first is not None
     witness, shows = _witness(context, region.first)
     return LintFinding(fault, reach, region, message, witness, shows)
@@ -76,13 +77,13 @@ def _credited(context: Context, fault: Fault, region: Region, limit: Fraction | 
 def _under(context: Context) -> Iterator[LintFinding]:
     """Where credit is less than the gain, and where the anchor has stopped to matter."""
     cap = context.rule.credit.cap
-    reference = context.reference or Fraction(1)
-    frontier = context.frontier
+    reference, relative = context.reference or Fraction(1), context.reference is None
+    frontier = context.frontier_by_reference
     if cap < 1:
         message = f"credit is at most {format_exact(cap)} of the gain"
         yield LintFinding(Fault.ANCHOR_DISCOUNT, Reach.LIVE, context.region("frontier"), message)
     elif frontier is None or frontier < reference:
-        region = context.region("frontier", most=reference, below=True)
+        region = context.region("frontier", most=reference, below=True, relative=relative)
         shown = (
             "" if frontier is None else f": {format_percent(frontier / reference)} % of it at {format_exact(frontier)}"
         )
@@ -140,14 +141,14 @@ def _names(context: Context) -> Iterator[LintFinding]:
 
 def _skipped(context: Context, name: str, ratio: Fraction) -> LintFinding:
     reference = context.reference or Fraction(1)
-    region = context.region("frontier", ratio * reference)
+    region = context.region("frontier", ratio * reference, relative=context.reference is None)
     message = (
         f"no significant gain ends in {name} once credit is {format_exact(ratio)}x the gain: "
         f"the significance bar {_share(context.rule.tiers.significance)} is past it"
     )
     assert region.first is not None
     witness, shows = _witness(context, region.first)
-    reach = context.reach(region, context.frontier, context.ceiling(context.metric))
+    reach = context.reach(region, context.frontier_by_reference, context.ceiling(context.metric))
     return LintFinding(Fault.TIER_UNREACHABLE, reach, region, message, witness, shows)
 
 

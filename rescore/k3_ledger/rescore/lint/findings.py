@@ -40,6 +40,8 @@ class Fault(enum.StrEnum):
     CLOCK_WIDER_THAN_TIERS = "clock-wider-than-tiers"
     MARGIN_WITHOUT_JITTER = "margin-without-jitter"
     MARGIN_DROWNS = "margin-drowns"
+    JITTER_BY_LUCK = "jitter-by-luck"
+    CLOCK_OVERASKS = "clock-overasks"
     CEILING_ABOVE_CROSSOVER = "ceiling-above-crossover"
     CEILING_OF_OTHER_METRIC = "ceiling-of-other-metric"
     CEILING_EXPIRES = "ceiling-expires"
@@ -77,6 +79,7 @@ class Fault(enum.StrEnum):
     GUARD_ADMITS_TRADE = "guard-admits-trade"
     CONTEXT_NOT_FILLED = "context-not-filled"
     SELF_GRADED = "self-graded"
+    RECORD_COARSE = "record-coarse"
     COUNTEREXAMPLE = "counterexample"
 
 
@@ -97,10 +100,12 @@ MEANINGS: Final[Mapping[Fault, str]] = {
     Fault.CLOCK_WIDER_THAN_TIERS: "a claim beyond its clock by less than the bound earns a tier by that alone",
     Fault.MARGIN_WITHOUT_JITTER: "a fixed margin whose jitter nobody states: nobody knows when it drowns",
     Fault.MARGIN_DROWNS: "above this speed the margin is worth too few times the jitter",
+    Fault.JITTER_BY_LUCK: "so few repetitions that the jitter they show is often small by luck alone",
+    Fault.CLOCK_OVERASKS: "the clock has to be finer than any bound needs: what honest runs cannot prove earns nothing",
     Fault.CEILING_ABOVE_CROSSOVER: "from the crossover to the ceiling jitter alone passes for work",
     Fault.CEILING_OF_OTHER_METRIC: "the ceiling of one metric is taken from the reference of another",
     Fault.CEILING_EXPIRES: "from this frontier on no run can both gain enough and be admitted",
-    Fault.CEILING_BELOW_GUARDED: "the guarded metric is above its own ceiling already: every run is refused",
+    Fault.CEILING_BELOW_GUARDED: "where the guarded metric is above its own ceiling, every run is refused",
     Fault.TOP1_BAR_INERT: "over so few rows no input tells this bar from another",
     Fault.BAR_REFUSES_ALL: "no input passes the bar",
     Fault.KL_BAR_INERT: "the bar on divergence refuses nothing that could be a model of the same text",
@@ -134,6 +139,7 @@ MEANINGS: Final[Mapping[Fault, str]] = {
     Fault.GUARD_ADMITS_TRADE: "the guarded metric may lose more than the gain that earns a tier",
     Fault.CONTEXT_NOT_FILLED: "a run that seeks over its context is scored like one that computed it",
     Fault.SELF_GRADED: "an engine may be graded against itself",
+    Fault.RECORD_COARSE: "a figure is recorded in fewer decimals than the bar it is compared with, unrounded, has",
     Fault.COUNTEREXAMPLE: "a search found an input that no other finding accounts for",
 }
 """One line of explanation for each fault."""

@@ -10,6 +10,7 @@ from k3_ledger.rescore.lint.context import Context
 from k3_ledger.rescore.lint.credit import check_credit
 from k3_ledger.rescore.lint.findings import LintFinding, LintReport, Reach, Settings
 from k3_ledger.rescore.lint.gates import check_agreement, check_frontier, check_guard, check_ratchet, check_weights
+from k3_ledger.rescore.lint.receipts import check_receipt
 from k3_ledger.rescore.lint.search import search
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def lint(rule: Rule, settings: Settings | None = None) -> LintReport:
         *check_frontier(context),
         *check_weights(context),
         *check_bounds(context),
+        *check_receipt(context),
     ]
     findings += search(context, findings)
     return LintReport(rule, tuple(sorted(findings, key=lambda finding: (finding.note, _ORDER.index(finding.reach)))))

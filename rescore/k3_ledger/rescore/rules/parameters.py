@@ -202,7 +202,8 @@ class Guard:
 @dataclass(frozen=True, slots=True)
 class Precision:
     """Decimals that figures are taken to. Speed is rounded before it is scored (ties to even); the others are how
-    they are recorded and never touch a comparison.
+    they are recorded and never touch a comparison (:data:`RECORDED`), as in the history, whose scorer compared the
+    divergence it was given and rounded the one it wrote down.
     """
 
     speed: int
@@ -212,6 +213,11 @@ class Precision:
     def __post_init__(self) -> None:
         if not all(0 <= places <= _MOST_DECIMALS for places in (self.speed, self.percent, self.kl)):
             raise ValueError(f"decimals must be within 0 and {_MOST_DECIMALS}")
+
+
+RECORDED: Final = ("precision.percent", "precision.kl")
+"""Parameters that say how figures are recorded. They are part of a rule's digest, for that is what history fixed with
+its rules, and no verdict rests on them: two rules that differ in these alone judge every run alike."""
 
 
 @dataclass(frozen=True, slots=True)
