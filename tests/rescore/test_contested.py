@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from k3_ledger.rescore.claims.status import Status
-from k3_ledger.rescore.doubt import REFUTED, UNCLOCKED
+from k3_ledger.rescore.doubt import UNCLOCKED
 from k3_ledger.rescore.frontier import derive_climbs
 from k3_ledger.rescore.judgements import check_verdicts, read_judgements, settle_judgements
 from k3_ledger.rescore.reconcile import reconcile_lock
@@ -205,7 +205,7 @@ def test_one_definition_says_what_a_clock_refutes(claim: Fraction, clock: float,
     (measurement,) = [one for one in material.measurements if (one.receipt, one.track) == (identity, run.track)]
     held = run.frontier if role == "frontier" else run.reference
     assert held is not None
-    refuted = fact.doubt == REFUTED
+    refuted = fact.refuted
     assert measurement.counts is not refuted
     assert (held.source == identity) is not refuted
 

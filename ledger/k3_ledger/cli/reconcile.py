@@ -98,9 +98,9 @@ def _receipts(material: Material) -> dict[str, Fraction]:
     """Value of every receipt that counts and a merge could name: its own identity, or the id of the foreign one."""
     values: dict[str, Fraction] = {}
     for candidate in material.candidates:
-        if candidate.run.speed is not None and not candidate.voided:
-            values.setdefault(candidate.identity, candidate.run.speed)
-            values.setdefault(candidate.run.run, candidate.run.speed)
+        if (counted := candidate.counted) is not None and not candidate.voided:
+            values.setdefault(candidate.identity, counted)
+            values.setdefault(candidate.run.run, counted)
     return values
 
 

@@ -373,7 +373,7 @@ def trace_pins(material: Material, lost: Mapping[str, int]) -> Iterator[Finding 
     commits = {fact.identity: fact.commit for fact in material.facts}
     for fact in material.facts:
         if fact.speed.actor == "subject" and fact.speed.primary:
-            if fact.role != "candidate" and fact.doubt:
+            if fact.refuted:
                 refuted.add((fact.identity, fact.speed.track))
             found = (fact.role == "reference", fact.speed.track, fact.speed.speed)
             facts.setdefault(fact.identity, []).append(found)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from k3_ledger.rescore.doubt import doubt
+from k3_ledger.rescore.doubt import NEWEST, doubt
+from k3_ledger.rescore.rules.judging import count_claims
 from k3_ledger.rescore.rules.registry import RULES
 from k3_ledger.rescore.rules.verdict import REJECT
 from k3_ledger.rescore.standing import Standing, first_published, said_of
@@ -14,7 +16,6 @@ from k3_ledger.rescore.standing import Standing, first_published, said_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
-    from fractions import Fraction
 
     from k3_ledger.rescore.inputs import ClockReading, Figure, RunInputs
     from k3_ledger.rescore.native import ActorSpeed
@@ -38,6 +39,8 @@ class Judged:
         said: everything that it derives and what it was derived from; two verdicts on a run that agree in it are one.
         unproved: whether it gave no tier for want of a clock that bears the number out.
         bound_by: what decided it.
+        steps: (name, exact text) of its intermediate values.
+        by: its rule, where that is known.
         supposed: whether a pin that it states was taken from a file, so that it publishes nothing.
     """
 
@@ -49,6 +52,12 @@ class Judged:
     unproved: bool = False
     supposed: bool = False
     bound_by: str | None = None
+    steps: tuple[tuple[str, str], ...] = ()
+    by: Rule | None = None
+
+    def step(self, name: str) -> Fraction | None:
+        """One of its intermediate values; None where it states none of that name."""
+        return next((Fraction(text) for key, text in self.steps if key == name), None)
 
 
 @dataclass(slots=True)
@@ -105,7 +114,8 @@ class Candidate:
         return said_of(self.run.track, self.verdicts, self.known)
 
     @property
-    def _published(self) -> Judged | None:
+    def decided(self) -> Judged | None:
+        """The verdict that is published of a receipt of this ledger; None where none is, and for an import."""
         return first_published(self.said, self.known) if self.native else None
 
     @property
@@ -116,22 +126,39 @@ class Candidate:
         """
         if not self.native:
             return self.run.published
-        found = self._published
+        found = self.decided
         return None if found is None else found.tier
 
     @property
     def refused_by(self) -> str | None:
         """The gate that its published verdict names as what decided it; None for an import."""
-        found = self._published
+        found = self.decided
         return None if found is None else found.bound_by
+
+    @property
+    def counted(self) -> Fraction | None:
+        """What its run claims, as far as it counts."""
+        return None if self.run.speed is None else self.count(self.run.speed)
+
+    def count(self, speed: Fraction) -> Fraction:
+        """How much of a speed of this track counts: no more than its clock bears out, where the rule asks.
+
+        The rule is that of the published verdict, else the newest house rule. An import has no clock of its own.
+        """
+        if not self.native:
+            return speed
+        found = self.decided
+        rule = NEWEST if found is None else found.by
+        counted = None if rule is None else count_claims(rule, replace(self.run, speed=speed)).speed
+        return speed if counted is None else counted
 
     @property
     def voided(self) -> str:
         """Why its number supports nothing: it was published as refused or as not proved, or no longer stands.
 
         So it is where its records disagree about what was published, which is nothing against it. Empty where it does:
-        a run that gained too little for a tier was measured all the same. Where nothing is published, its own clock is
-        asked (:func:`doubt`): neither not judging nor leaving the clock out must pay.
+        a run that gained too little for a tier was measured all the same. Where nothing is published, its own receipt
+        is asked (:func:`doubt`): neither not judging nor leaving evidence out must pay.
         """
         if self.superseded:
             return "superseded"
@@ -140,8 +167,8 @@ class Candidate:
         if self.published == REJECT:
             return REJECT
         if self.native and self.published is None:
-            return doubt(self.run.track, self.run.speed, self.run.clock)
-        found = self._published
+            return doubt(self.run.track, self.run.speed, self.run.clock, self.run.parity)
+        found = self.decided
         return "unproved" if found is not None and found.unproved else ""
 
 
@@ -153,8 +180,7 @@ class Fact:
         index: position of the receipt.
         stands: whether the receipt counts.
         commit: what was measured; None when the receipt names no commit.
-        doubt: why the program's own number supports nothing where nobody judged it; empty where it does, and for any
-            other.
+        refuted: whether it is the program's own number, of a run that nobody judges, and its clock contradicts it.
         weights: digest of the weights; None where the receipt names none.
     """
 
@@ -164,7 +190,7 @@ class Fact:
     role: str
     speed: ActorSpeed
     stands: bool = True
-    doubt: str = ""
+    refuted: bool = False
     weights: str | None = None
     commit: str | None = None
 

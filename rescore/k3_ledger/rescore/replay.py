@@ -12,7 +12,7 @@ from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from k3_ledger.rescore.doubt import REFUTED, UNCLOCKED, doubt_unless_judged
+from k3_ledger.rescore.doubt import is_refuted
 from k3_ledger.rescore.imported import list_unreadable, read_frontier, read_import
 from k3_ledger.rescore.inputs import Figure, RunInputs
 from k3_ledger.rescore.material import Candidate, Fact, Judged, LeftOut, Material
@@ -20,6 +20,7 @@ from k3_ledger.rescore.native import list_left_out, read_actors, read_commit, re
 from k3_ledger.rescore.pins import Merge, PinRecord, check_pin, check_unit, check_winner
 from k3_ledger.rescore.reconcile import Measurement
 from k3_ledger.rescore.rules.reading import parse_parameters
+from k3_ledger.rescore.rules.registry import RULES
 from k3_ledger.rescore.rules.verdict import NONE, REJECT
 from k3_ledger.rescore.slots import parse_slot
 from k3_ledger.rescore.standing import is_supposed, read_standing
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from k3_ledger.verify.polaris import ImportItem
 
 
+_REGISTERED: Final = {rule.sha256: rule for rule in RULES.values()}
 PIN_FIELDS: Final = ("slot", "value", "source", "entry", "inferred")
 """Fields of a pin that a verdict states."""
 
@@ -72,9 +74,10 @@ def gather(log: VerifiedLog, *, at: int | None = None) -> Material:
 def _leave_out_refused(material: Material) -> None:
     """Let no run of this ledger that was published as refused, or as not proved, source a pin or explain a drift."""
     rejected = {one.identity for one in material.candidates if one.native and one.published == REJECT}
-    void = {"unproved", REFUTED, UNCLOCKED}
-    unproved = {(one.identity, one.run.track) for one in material.candidates if one.voided in void}
-    if rejected or unproved:
+    own = [one for one in material.candidates if one.native and one.run.speed is not None]
+    unproved = {(one.identity, one.run.track) for one in own if one.voided not in {"", "superseded", REJECT}}
+    counted = {(one.identity, one.run.track): one.counted for one in own if one.counted != one.run.speed}
+    if rejected or unproved or counted:
         material.measurements = [
             replace(
                 item,
@@ -85,7 +88,7 @@ def _leave_out_refused(material: Material) -> None:
         material.merges = [
             replace(merge, value=None, sealed=False)
             if merge.sealed and (merge.run in rejected or (merge.run, merge.track) in unproved)
-            else merge
+            else replace(merge, value=counted.get((merge.run or "", merge.track), merge.value))
             for merge in material.merges
         ]
 
@@ -150,6 +153,7 @@ class Gathering:
         gone: identities of entries that do not count.
         void: identities of entries that never need to be readable: those that are superseded by now.
         vouched: entries in front of this position need not be readable either: a head stands over them already.
+        by_digest: rules that are known, by digest: those that are registered, and those of the ledger by now.
         keeps: identities of runs whose weights are kept for pins to be looked up by; None keeps those of all.
     """
 
@@ -158,6 +162,7 @@ class Gathering:
         self.gone = gone
         self.void = gone
         self.vouched = 0
+        self.by_digest: dict[str, Rule] = dict(_REGISTERED)
         self.by_identity: dict[str, list[Candidate]] = {}
         self.references: dict[Track, Figure] = {}
         self.frontiers: dict[Track, Figure] = {}
@@ -207,6 +212,8 @@ class Gathering:
                 _is_unproved(body),
                 is_supposed(body),
                 body.bound_by,
+                tuple((step.name, step.value) for step in body.steps),
+                self.by_digest.get(body.rule_sha256),
             )
             for candidate in self.by_identity.get(body.target, []):
                 if candidate.run.track.metric == body.metric and candidate.run.track.scorable:
@@ -223,6 +230,7 @@ class Gathering:
                 raise
             return
         self.material.known[rule.sha256] = rule.scope
+        self.by_digest[rule.sha256] = rule
         if stands:
             self.material.rules.append((entry.index, rule))
             self.published = (*self.published, rule)
@@ -242,16 +250,14 @@ class Gathering:
         measured, commit = read_run(body), read_commit(body)
         read = {item.track: item.clock for item in measured}
         actors = read_actors(body)
-        doubts = {
-            one.track: why
-            for one in actors
-            if one.actor == one.observer == "subject" and (why := doubt_unless_judged(body, one, read.get(one.track)))
-        }
-        refuted = {track for track in doubts if body.role != "candidate"}
+        refuted: set[Track] = set()
+        if body.role != "candidate":
+            own = [one for one in actors if one.actor == one.observer == "subject"]
+            refuted = {one.track for one in own if is_refuted(one.track, one.speed, read.get(one.track))}
         self.material.facts += [
             Fact(
                 identity, index, at, body.role, one, stands,
-                doubts.get(one.track, "") if one.actor == one.observer == "subject" else "", weights, commit,
+                one.actor == one.observer == "subject" and one.track in refuted, weights, commit,
             )
             for one in actors
         ]  # fmt: skip

@@ -228,7 +228,8 @@ def _nothing(claim: Claim, amount: Amount, pool: list[Evidence], evidence: list[
         other = tracks[near_[0]] if near_ else str(claim.track)
         meant = f"; did you mean {other}?" if other != str(claim.track) else ""
         return f"nothing measured this at all{meant}"
-    nearest = min(pool, key=lambda item: abs(item.value - amount.value))
+    claims = [one for one in pool if one.claimed is not None and near(one.claimed, amount, claim.tolerance)]
+    nearest = min(claims or pool, key=lambda item: abs(item.value - amount.value))
     return f"nothing holds it; nearest is {format_rounded(nearest.value, 2)}, {nearest.says}"
 
 

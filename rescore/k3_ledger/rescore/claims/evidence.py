@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from k3_ledger.rescore.doubt import REFUTED, doubt, doubt_agreement
+from k3_ledger.rescore.exact import format_rounded
 from k3_ledger.rescore.history.pins import MODEL, PINS
 from k3_ledger.rescore.material import CONTESTED
 from k3_ledger.rescore.rules.verdict import REJECT
@@ -30,6 +32,7 @@ class Evidence:
         receipt: identity of the receipt it stands in; None for a figure of a log, a pin or the shipped history.
         index: position of that receipt in a ledger, for a proof.
         accepted: False when the run was refused, not proved or superseded: its number supports nothing.
+        claimed: what the program claims, where more than counts; None elsewhere.
         contested: whether that is because its records disagree about its tier, which is nothing against it either.
         says: where it stands, in words.
         moment: when it was recorded, by position where it has one.
@@ -56,6 +59,7 @@ class Evidence:
     moment: Moment = field(default_factory=Moment)
     weights: str | None = None
     contested: bool = False
+    claimed: Fraction | None = None
 
     @property
     def sealed(self) -> bool:
@@ -81,23 +85,43 @@ def refused(material: Material) -> frozenset[str]:
 
 def _receipts(material: Material) -> Iterator[Evidence]:
     rejected = refused(material)
-    unproved = {(one.identity, one.run.track) for one in material.candidates if one.voided == "unproved"}
-    judged = {(one.identity, one.run.track) for one in material.candidates if one.published is not None}
+    own = {(one.identity, one.run.track): one for one in material.candidates if one.native}
     for fact in material.facts:
         one = fact.speed
-        state = "" if fact.stands else " (superseded)"
+        candidate = own.get((fact.identity, one.track)) if fact.role == "candidate" else None
+        state = "" if fact.stands else "superseded"
         if fact.stands and fact.identity in rejected:
-            state = " (REJECT)"
-        elif fact.stands and one.actor == "subject" and (fact.identity, one.track) in unproved:
-            state = " (unproved)"
-        elif fact.stands and fact.doubt and (fact.identity, one.track) not in judged:
-            state = f" ({fact.doubt})"
+            state = REJECT
+        elif fact.stands and one.actor == "subject":
+            state = _doubted(fact, candidate)
+        value, beside = one.speed, one.beside
+        if candidate is not None and not state and (counted := candidate.count(one.speed)) != one.speed:
+            # of what does not count no multiple does, in either direction
+            beside = () if one.actor == "subject" else tuple(item for item in beside if item[0] != "subject")
+            if one.actor == one.observer == "subject":
+                value = counted
+        shown = f" ({state})" if state else ""
+        if value != one.speed:
+            shown = f" (claims {format_rounded(one.speed, 2)}, and its clock bears out no more)"
         yield Evidence(
-            one.track, _actor(fact), one.speed, fact.time, fact.identity, fact.index, not state,
-            f"receipt {fact.identity[:8]}{state}, entry {fact.index}",
-            observer=one.observer, primary=one.primary, beside=one.beside, moment=Moment(fact.index, fact.time),
-            weights=fact.weights,
+            one.track, _actor(fact), value, fact.time, fact.identity, fact.index, not state,
+            f"receipt {fact.identity[:8]}{shown}, entry {fact.index}",
+            observer=one.observer, primary=one.primary, beside=beside, moment=Moment(fact.index, fact.time),
+            weights=fact.weights, claimed=None if value == one.speed else one.speed,
         )  # fmt: skip
+
+
+def _doubted(fact: Fact, candidate: Candidate | None) -> str:
+    """Why a speed of the program itself supports nothing; empty where it does."""
+    one = fact.speed
+    if fact.role != "candidate":
+        return REFUTED if fact.refuted else ""
+    if candidate is not None and candidate.published is not None:
+        return candidate.voided
+    clock, parity = (None, None) if candidate is None else (candidate.run.clock, candidate.run.parity)
+    if one.observer == "subject":
+        return doubt(one.track, one.speed, clock, parity)
+    return doubt_agreement(one.track, parity)
 
 
 def _actor(fact: Fact) -> str:
