@@ -26,6 +26,7 @@ class Host:
     asked: list[str] = field(default_factory=list)
     ranges: int = 0
     faults: dict[str, Callable[[Handler, bytes | None], None]] = field(default_factory=dict)
+    fallback: bytes | None = None
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -36,7 +37,7 @@ class Handler(BaseHTTPRequestHandler):
         path = self.path.lstrip("/")
         self.host.asked.append(path)
         self.host.ranges += "Range" in self.headers
-        data = self.host.files.get(path)
+        data = self.host.files.get(path, self.host.fallback)
         self.host.faults.get(path, answer)(self, data)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it

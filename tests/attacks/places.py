@@ -239,6 +239,10 @@ class Mirror:
         """None."""
         return ()
 
+    def lists(self, folder: str) -> bool:
+        """It says what it has."""
+        return bool(folder)
+
     def open_artifact(self, sha256: str) -> BinaryIO | None:
         """From its files."""
         data = self.files.get(f"blobs/sha256/{sha256[:2]}/{sha256}")

@@ -74,17 +74,29 @@ def verdict(*arguments: object) -> tuple[int, list[str]]:
 DEMANDS = ("--require", "artifacts", "--require", "checkpoint", "--require", "chain")
 
 
+NOT_LOOKED_FOR = "were not looked for, and not checked: this place does not say which files it has"
+
+
+def check_like(there: dict[str, Any], here: dict[str, Any]) -> None:
+    """A host that lists nothing is no place to look for kept heads and timestamps, and nothing else differs."""
+    steps = {step["name"]: step for step in here["steps"]}
+    assert steps["timestamps"]["detail"] == "no timestamps"
+    steps["timestamps"] |= {"detail": f"timestamps {NOT_LOOKED_FOR}", "not_checked": 1}
+    steps["checkpoint"]["detail"] += f"; kept heads {NOT_LOOKED_FOR}"
+    assert (there["exit_code"], there["head"], there["steps"]) == (0, here["head"], here["steps"])
+
+
 def test_a_ledger_at_an_address_verifies_like_one_on_disk(log_host: Host, ledger: Builder, tmp_path: Path) -> None:
-    here = report(static_host.lay_out(tmp_path, log_host.files), *DEMANDS)
+    folder = static_host.lay_out(tmp_path, log_host.files)
     for address in (log_host.address, f"{log_host.address}/", f"{log_host.address}/ledger.jsonl"):
-        there = report(address, *DEMANDS)
-        assert (there["exit_code"], there["head"], there["steps"]) == (0, here["head"], here["steps"])
+        check_like(report(address, *DEMANDS), report(folder, *DEMANDS))
+    assert report(f"file://{folder}", *DEMANDS) == report(folder, *DEMANDS)
 
 
 def test_a_mirror_without_a_log_verifies_like_the_ledger(mirror: Host, tmp_path: Path) -> None:
-    there = report(mirror.address, *DEMANDS)
-    here = report(static_host.lay_out(tmp_path, mirror.files), *DEMANDS)
-    assert (there["exit_code"], there["steps"], there["head"]) == (0, here["steps"], here["head"])
+    here = report(folder := static_host.lay_out(tmp_path, mirror.files), *DEMANDS)
+    assert report(f"file://{folder}", *DEMANDS) == here
+    check_like(there := report(mirror.address, *DEMANDS), here)
     assert there["head"]["size"] == 605
 
 
@@ -97,7 +109,7 @@ def test_a_host_that_knows_no_ranges_will_do(mirror: Host, log_host: Host, tmp_p
 def test_a_file_address_needs_no_host(mirror: Host, tmp_path: Path) -> None:
     static_host.lay_out(tmp_path / "m", mirror.files)
     assert verdict(f"file://{tmp_path}/m") == (0, [])
-    assert code(k3("verify", f"file://{tmp_path}/none")) is Code.REMOTE_UNREADABLE
+    assert code(k3("verify", f"file://{tmp_path}/none")) is Code.UNREADABLE
 
 
 FAULTS = [

@@ -170,7 +170,7 @@ ZEROS = "x+{hash:08x}+BAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
         ("http://127.0.0.1:1/", "is not KEY=URL"),
         ("{key}", "is not KEY=URL"),
         ("{key}=", "is not KEY=URL"),
-        ("{key}=ftp://127.0.0.1/", "has no http or https address"),
+        ("{key}=ftp://127.0.0.1/", "is no http or https address"),
         ("x+00000000+" + "A" * 44 + "=http://127.0.0.1:1/", "is no verifier key of a witness"),
         ("{key}AA=http://127.0.0.1:1/", "not a verifier key"),
         ("{short}=http://127.0.0.1:1/", "not a verifier key"),

@@ -36,6 +36,7 @@ class Files:
         self.name = "mirror"
         self.files = files
         self.kept = kept
+        self.unlisted: frozenset[str] = frozenset()
         self.asked: list[str] = []
         self.accepted: list[str] = []
 
@@ -47,6 +48,9 @@ class Files:
 
     def timestamps(self) -> Iterable[tuple[str, bytes]]:
         return ()
+
+    def lists(self, folder: str) -> bool:
+        return folder not in self.unlisted
 
     def open_artifact(self, sha256: str) -> BinaryIO | None:
         data = self.files.get(f"blobs/sha256/{sha256[:2]}/{sha256}")

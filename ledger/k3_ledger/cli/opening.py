@@ -101,14 +101,17 @@ def opened(text: str, cache: Path | None = None) -> Iterator[Named]:
         StoreError: nothing is there, or it cannot be read.
         MalformedError: it is an archive that is not acceptable.
     """
-    from k3_ledger.cli.remote import is_address
+    from k3_ledger.cli.remote import is_address, path_of
 
+    here = path_of(text)
+    text = text if here is None else str(here)
     with contextlib.ExitStack() as stack:
-        if not is_address(text):
+        is_remote = here is None and is_address(text)
+        if not is_remote:
             stack.enter_context(_naming(text))
-        if is_address(text):
+        if is_remote:
             yield _open_address(text, cache, stack)
-        elif is_stream(text):
+        elif here is None and is_stream(text):
             yield _open_path(_spooled(text, stack), stack, bare=True)
         else:
             yield _open_path(Path(text), stack)

@@ -11,7 +11,6 @@ import os
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
 
 import typer
 
@@ -30,22 +29,20 @@ _OF_A_LEDGER: Final = frozenset({
 """Names in a ledger's or a mirror's directory that are its own."""
 _OF_A_WITNESS: Final = frozenset({"witness.json", "logs", "cosigned", "forks"})
 """Names in a witness's directory that are its memory."""
-_LOCAL: Final = ("file", "local")
 
 
 def subject_of(text: str | Path) -> Path | None:
     """Where on this machine the thing lies that an argument names; None for a stream and for an address elsewhere."""
-    from k3_ledger.cli.remote import is_address
+    from k3_ledger.cli.remote import is_address, path_of
 
     name = os.fspath(text)
+    path: Path | None = Path(name)
     if is_address(name):
-        parts = urlsplit(name)
-        if parts.scheme not in _LOCAL:
-            return None
-        name = unquote(parts.path)
+        path = path_of(name)
     elif is_stream(name):
+        path = None
+    if path is None:
         return None
-    path = Path(name)
     return path.parent if path.name == LOG_NAME else path
 
 

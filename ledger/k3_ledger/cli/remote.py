@@ -1,4 +1,6 @@
-"""Reads addresses (``https://…``, ``s3://…``, ``file://…``) through fsspec, as streams with a limit.
+"""Reads addresses (``https://…``, ``s3://…`` and others) through fsspec, as streams with a limit.
+
+A ``file://`` address is no business of this module's: it names a path, and is read as that path is (:func:`path_of`).
 
 fsspec and what it needs for a protocol are optional and imported here only. Nothing that comes over a network is
 trusted; an address that answers with an error, or ends before the length that it announced, is an error that names it.
@@ -8,10 +10,14 @@ from __future__ import annotations
 
 import io
 import re
+import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, cast
+from urllib.parse import unquote
 
 import typer
 
+from k3_ledger.ledger.regular import read_up_to
 from k3_ledger.schemas.errors import StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -21,9 +27,15 @@ if TYPE_CHECKING:
 
 SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*://")
 """How an address begins, and a path does not."""
+_HERE: Final = re.compile(r"(?:file|local)://(?:localhost(?=/))?(.*)", re.DOTALL)
 CONNECT_SECONDS: Final = 30
 SILENCE_SECONDS: Final = 60
 """Longest waits for a connection and for the next byte; how long a whole transfer takes is not limited."""
+MAX_PAGE: Final = 1 << 18
+"""Most bytes of a host's page for what is not there that are compared."""
+_PAGE: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype\s+html|html|head|!--)", re.IGNORECASE)
+_PAGE_START: Final = 256
+_NOBODYS: Final = "no-file-of-a-ledger"
 _WHOLE: Final = 200
 """The one answer that a whole file follows: 204 has no content, and 206 is a part that nobody asked for."""
 _ABSENT: Final = frozenset({403, 404, 410})
@@ -33,6 +45,19 @@ _ABSENT: Final = frozenset({403, 404, 410})
 def is_address(text: str) -> bool:
     """Whether a command's argument is an address and not a path."""
     return SCHEME.match(text) is not None
+
+
+def path_of(address: str) -> Path | None:
+    """The path that an address on this machine names (``file://…``, RFC 8089); None for any other.
+
+    Raises:
+        typer.BadParameter: it names what no path can be.
+    """
+    here = _HERE.fullmatch(address)
+    path = None if here is None else unquote(here[1], errors="surrogateescape")
+    if path is not None and "\0" in path:
+        raise typer.BadParameter(f"{address} names no path: none has a NUL in it", param_hint="address")
+    return None if path is None else Path(path)
 
 
 class RemoteStore:
@@ -55,7 +80,9 @@ class RemoteStore:
             import aiohttp
 
             limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
-            options["client_kwargs"] = {"timeout": limits}
+            options["client_kwargs"] = {
+                "timeout": limits, "auto_decompress": False, "headers": {"Accept-Encoding": "gzip"},
+            }  # fmt: skip
         try:
             self._fs, root = fsspec.core.url_to_fs(address, **options)
         except (ImportError, ValueError) as error:  # fsspec names the package that a protocol needs
@@ -63,6 +90,7 @@ class RemoteStore:
         except Exception as error:  # noqa: BLE001 - some connect here, and every protocol raises its own
             _fail(address, error)
         self._root = root.rstrip("/")
+        self._page: bytes | None = None
 
     def open(self, path: str) -> BinaryIO | None:
         """A file below the address, as a stream, or None when it is not there; the address itself for ``""``.
@@ -88,31 +116,99 @@ class RemoteStore:
                 f"cannot be read: the host answered {status}, which is no whole file",
                 position=Position(source=full),
             )
-        return cast(BinaryIO, _Stream(stream, full))
+        found = _Stream(stream, full)
+        is_page = True
+        try:
+            is_page = self._http and path != "" and self._is_page(path, found)
+        finally:  # what cannot be read to see what it is, is given back as well
+            if is_page:
+                found.close()
+        return None if is_page else cast(BinaryIO, found)
 
-    def names(self, folder: str) -> list[str]:
-        """None: a static host lists nothing."""
-        del folder
-        return []
+    def _is_page(self, path: str, stream: _Stream) -> bool:
+        """Whether a host answers with a web page where nothing is: many do, and say 200. No file of a ledger is one; an
+        artifact may be, and is held against what the host says of a name that nobody has.
+        """
+        if _PAGE.match(stream.peek(_PAGE_START)) is None:
+            return False
+        if not path.startswith("blobs/"):
+            return True
+        if self._page is None:
+            self._page = b""
+            if (other := self.open(f"blobs/{_NOBODYS}")) is not None:
+                with other:
+                    self._page = read_up_to(other, MAX_PAGE)
+        return bool(self._page) and stream.peek(MAX_PAGE) == self._page
+
+    def names(self, folder: str) -> list[str] | None:
+        """Names of what a folder holds; None where the place does not say: a static host lists nothing, and a store may
+        keep its list to itself.
+
+        Raises:
+            StoreError: it would say, and this time it cannot (``REMOTE_UNREADABLE``).
+        """
+        if self._http:
+            return None
+        full = f"{self._root}/{folder}"
+        try:
+            found = self._fs.ls(full, detail=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except (PermissionError, NotImplementedError):
+            return None
+        except Exception as error:  # noqa: BLE001 - every protocol raises its own
+            _fail(full, error)
+        return sorted(name.rstrip("/").rpartition("/")[2] for name in found)
 
 
 class _Stream(io.RawIOBase):
-    """A foreign stream whose errors are ours."""
+    """A foreign stream whose errors are ours. What is compressed is unpacked as it is asked for, and no further."""
 
     def __init__(self, stream: Any, name: str) -> None:
         self._stream, self._name = stream, name
+        self._held = b""
+        self._packed = b""
+        self._unpacker: zlib._Decompress | None = None
+        headers = getattr(getattr(stream, "r", None), "headers", {})
+        self._encoding = headers.get("Content-Encoding", "identity").strip().lower()
 
     def readable(self) -> bool:
         return True
 
+    def peek(self, count: int) -> bytes:
+        """The next ``count`` bytes, or fewer where it ends before; they are read again."""
+        self._held = read_up_to(cast(BinaryIO, self), count)
+        return self._held
+
     def readinto(self, buffer: Buffer, /) -> int:
         view = memoryview(buffer)
-        try:
-            data = self._stream.read(len(view))
-        except Exception as error:  # noqa: BLE001 - every protocol raises its own
-            _fail(self._name, error)
+        data, self._held = self._held[: len(view)], self._held[len(view) :]
+        if not data:
+            try:
+                data = self._next(len(view))
+            except Exception as error:  # noqa: BLE001 - every protocol raises its own
+                _fail(self._name, error)
         view[: len(data)] = data
         return len(data)
+
+    def _next(self, count: int) -> bytes:
+        """Some of the next bytes, unpacked; none at the end."""
+        if self._encoding in {"identity", ""}:
+            return cast(bytes, self._stream.read(count))
+        if self._encoding not in {"gzip", "x-gzip"}:
+            raise ValueError(f"it is encoded as {self._encoding}, which nobody asked for")
+        data = b""
+        while not data:
+            self._packed = self._packed or self._stream.read(count)
+            if not self._packed and self._unpacker is None:
+                break
+            if not self._packed:
+                raise ValueError("what is packed ends early")
+            unpacker = self._unpacker or zlib.decompressobj(zlib.MAX_WBITS | 16)
+            data = unpacker.decompress(self._packed, count)
+            self._packed = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
+            self._unpacker = None if unpacker.eof else unpacker
+        return data
 
     def close(self) -> None:
         if not self.closed:

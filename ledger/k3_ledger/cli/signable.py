@@ -47,6 +47,12 @@ class _Lines:
     def timestamps(self) -> tuple[tuple[str, bytes], ...]:
         return ()
 
+    def lists(self, folder: str) -> bool:  # noqa: ARG002 - there are no others
+        return True
+
+    def kept_checkpoint(self, size: int) -> bytes | None:  # noqa: ARG002 - nobody asks
+        return None
+
     def open_artifact(self, sha256: str) -> BinaryIO | None:  # noqa: ARG002 - artifacts are no entries
         return None
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from k3_ledger.ledger.core.checkpoint import KEPT_NAME
+from k3_ledger.ledger.core.checkpoint import KEPT_NAME, kept_path
 from k3_ledger.ledger.core.lines import EntryWatch
 from k3_ledger.ledger.regular import (
     NO_PIPES,
@@ -25,6 +25,7 @@ from k3_ledger.ledger.regular import (
 from k3_ledger.schemas.errors import StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
+from k3_ledger.verify.source import InTurn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -212,19 +213,34 @@ class DirectorySource:
 
     def kept_checkpoints(self) -> Iterator[tuple[str, bytes]]:
         """Signed tree heads kept in ``checkpoints/``, by name; other files there are nobody's business."""
-        folder = self.root / "checkpoints"
-        with _as_head():
-            names = [] if self._bare else list(filter(KEPT_NAME.fullmatch, names_in(folder)))
-        for name in names:
+
+        def names() -> list[str]:
             with _as_head():
-                data = read_small(folder / name)
-            yield f"checkpoints/{name}", data
+                return self._named("checkpoints", KEPT_NAME)
+
+        def read(name: str) -> bytes:
+            with _as_head():
+                return read_small(self.root / name)
+
+        return InTurn(names, read)
 
     def timestamps(self) -> Iterator[tuple[str, bytes]]:
         """Timestamp tokens of signed heads in ``timestamps/``, by name."""
-        for name in () if self._bare else names_in(self.root / "timestamps"):
-            if TOKEN_NAME.fullmatch(name):
-                yield f"timestamps/{name}", read_small(self.root / "timestamps" / name)
+        return InTurn(lambda: self._named("timestamps", TOKEN_NAME), lambda name: read_small(self.root / name))
+
+    def lists(self, folder: str) -> bool:
+        """See :class:`~k3_ledger.verify.source.LogSource`."""
+        del folder
+        return True
+
+    def kept_checkpoint(self, size: int) -> bytes | None:
+        """See :class:`~k3_ledger.verify.source.LogSource`."""
+        with _as_head():
+            return None if self._bare else read_if_there(self.root / kept_path(size))
+
+    def _named(self, folder: str, pattern: re.Pattern[str]) -> list[str]:
+        names = [] if self._bare else names_in(self.root / folder)
+        return [f"{folder}/{name}" for name in names if pattern.fullmatch(name)]
 
     def open_artifact(self, sha256: str) -> BinaryIO | None:
         """An artifact from ``blobs/sha256``. Symbolic links are not followed out of the ledger."""

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
 from k3_ledger.cli.sources import BLOCK, LOG_NAME, TOKEN_NAME, read_start, sane
-from k3_ledger.ledger.core.checkpoint import KEPT_NAME
+from k3_ledger.ledger.core.checkpoint import KEPT_NAME, kept_path
 from k3_ledger.ledger.core.note import MAX_NOTE
 from k3_ledger.ledger.core.tiles import ENTRIES, MAX_BUNDLE_BYTES, MAX_TILE_BYTES, tile_path
 from k3_ledger.ledger.regular import names_in, open_regular, read_stream, stands_there, unreadable
 from k3_ledger.schemas.errors import LedgerError, MalformedError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
+from k3_ledger.verify.source import InTurn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,8 +52,12 @@ class Store(Protocol):
         """
         ...
 
-    def names(self, folder: str) -> list[str]:
-        """Names of what a folder holds, sorted; none where the place cannot list files."""
+    def names(self, folder: str) -> list[str] | None:
+        """Names of what a folder holds, sorted; None where the place does not say which files it has.
+
+        Raises:
+            StoreError: it would say, and this time it cannot.
+        """
         ...
 
 
@@ -164,6 +169,7 @@ class _Files:
         self.name = store.name
         self._checkpoint: bytes | None = None
         self._checkpoint_read = False
+        self._names: dict[str, list[str] | None] = {}
 
     def checkpoint(self) -> bytes | None:
         """The newest signed tree head, read once and never cached: it is what changes."""
@@ -173,16 +179,38 @@ class _Files:
         return self._checkpoint
 
     def kept_checkpoints(self) -> Iterator[tuple[str, bytes]]:
-        """Signed tree heads kept in ``checkpoints/``, where the place can list them."""
-        for name in self.store.names("checkpoints"):
-            if KEPT_NAME.fullmatch(name):
-                yield f"checkpoints/{name}", read_file(self.store, f"checkpoints/{name}") or b""
+        """Signed tree heads kept in ``checkpoints/``, where the place lists them."""
+        return InTurn(lambda: self._named("checkpoints", KEPT_NAME), self._read)
 
     def timestamps(self) -> Iterator[tuple[str, bytes]]:
-        """Timestamp tokens of signed heads in ``timestamps/``, where the place can list them."""
-        for name in self.store.names("timestamps"):
-            if TOKEN_NAME.fullmatch(name):
-                yield f"timestamps/{name}", read_file(self.store, f"timestamps/{name}") or b""
+        """Timestamp tokens of signed heads in ``timestamps/``, where the place lists them."""
+        return InTurn(lambda: self._named("timestamps", TOKEN_NAME), self._read)
+
+    def lists(self, folder: str) -> bool:
+        """See :class:`~k3_ledger.verify.source.LogSource`. A place that would, and this time cannot, does."""
+        try:
+            return self._all(folder) is not None
+        except StoreError:
+            return True
+
+    def kept_checkpoint(self, size: int) -> bytes | None:
+        """See :class:`~k3_ledger.verify.source.LogSource`."""
+        return read_file(self.store, kept_path(size))
+
+    def _all(self, folder: str) -> list[str] | None:
+        """What a folder holds, asked once."""
+        if folder not in self._names:
+            self._names[folder] = self.store.names(folder)
+        return self._names[folder]
+
+    def _named(self, folder: str, pattern: re.Pattern[str]) -> list[str]:
+        return [f"{folder}/{name}" for name in self._all(folder) or () if pattern.fullmatch(name)]
+
+    def _read(self, path: str) -> bytes:
+        data = read_file(self.store, path)
+        if data is None:
+            raise StoreError(Code.UNREADABLE, "it is listed, and is no file that is there", position=Position(path))
+        return data
 
     def open_artifact(self, sha256: str) -> BinaryIO | None:
         """An artifact, from the cache when it holds exactly these bytes."""

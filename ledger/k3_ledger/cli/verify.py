@@ -272,12 +272,12 @@ def check_ledger(source: LogSource, policy: TrustPolicy | None, options: Options
     try:
         return verify_settled(source, policy, options)[1]
     except VerificationError as error:
-        if Code.TILE_MISSING in error.report.counts:
+        if not error.report.counts.keys().isdisjoint({Code.TILE_MISSING, Code.UNREADABLE, Code.REMOTE_UNREADABLE}):
             from k3_ledger.verify.mirror import TileSource
             from k3_ledger.verify.partial import check_partial
 
-            assert isinstance(source, TileSource), "nothing else reads tiles"
-            return check_partial(source, policy, options)
+            if isinstance(source, TileSource):
+                return check_partial(source, policy, options)
         if policy is None:
             return error.report
         return replace(error.report, policy=policy.sentence, policy_digest=policy.digest)

@@ -157,12 +157,16 @@ _PAIR = re.compile(r"(\S*?\+\S*?\+[^:]*?)=([a-z][a-z0-9+.-]*://.*)", re.ASCII)
 
 
 def _witness(spec: str) -> _Asked:
+    from k3_ledger.ledger.witness.client import check_address
+
     match = _PAIR.fullmatch(spec)
     if match is None:
         raise typer.BadParameter(f"{spec!r} is not KEY=URL", param_hint="--witness")
     verifier = witness_key(match[1], "--witness")
-    if not match[2].startswith(("http://", "https://")):
-        raise typer.BadParameter(f"{spec!r} has no http or https address", param_hint="--witness")
+    try:
+        check_address(match[2])
+    except ValueError as error:
+        raise typer.BadParameter(f"{spec!r}: {error}", param_hint="--witness") from None
     return _Asked(verifier, match[2])
 
 
@@ -361,6 +365,10 @@ def _cosigned_notes(source: str, origin: str) -> list[bytes]:
 
 
 def _notes(log: LogSource) -> list[bytes]:
+    from k3_ledger.verify.source import NOT_LOOKED_FOR
+
+    if not log.lists("checkpoints"):
+        typer.echo(f"note: {log.name}: kept heads {NOT_LOOKED_FOR}", err=True)
     newest = log.checkpoint()
     return [*([] if newest is None else [newest]), *(raw for _, raw in log.kept_checkpoints())]
 

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from k3_ledger.ledger.core.checkpoint import Checkpoint, parse_checkpoint
 from k3_ledger.ledger.core.note import Verifier, check_signature_line, key_hash, open_note, parse_note
-from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.errors import LedgerError, StoreError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.freshness import check_freshness
+from k3_ledger.verify.source import NOT_LOOKED_FOR, each
 from k3_ledger.verify.witnesses import check_witnesses
 
 if TYPE_CHECKING:
@@ -59,11 +61,14 @@ class SignedHead:
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """All heads that could be parsed, how many could not, by step, and how many of the log's could not be read."""
+    """All heads that could be parsed, how many could not, by step, and how many of the log's could not be read; and
+    whether the place says which ones it keeps.
+    """
 
     heads: tuple[SignedHead, ...]
     malformed: dict[str, int]
     unreadable: int
+    listed: bool = True
 
     @property
     def there(self) -> bool:
@@ -77,18 +82,17 @@ def read_heads(source: LogSource, remembered: tuple[tuple[str, bytes], ...], fin
     A log's own head that is malformed is the log's fault; a remembered one is a fault of the auditor's own memory.
 
     A head that cannot be read at all stops nothing and accuses nobody: it is reported as not checked, and everything
-    else is checked.
+    else is checked, every other head included.
     """
     heads: list[SignedHead] = []
     malformed, unreadable = {"checkpoint": 0, "memory": 0}, 0
     wanted: list[tuple[str, str, bool, bytes]] = []
-    try:
-        newest = source.checkpoint()
-        wanted += [("checkpoint", "checkpoint", True, newest)] if newest is not None else []
-        wanted += [(name, "checkpoint", False, raw) for name, raw in source.kept_checkpoints()]
-    except LedgerError as error:
-        unreadable += 1
-        findings.add(replace(error.finding, code=Code.CHECKPOINT_UNREADABLE))
+    for own in chain(each(lambda: _newest(source)), each(source.kept_checkpoints)):
+        if isinstance(own, StoreError):
+            unreadable += 1
+            findings.add(replace(own.finding, code=Code.CHECKPOINT_UNREADABLE))
+        else:
+            wanted.append((own[0], "checkpoint", own[0] == "checkpoint", own[1]))
     wanted += [(name, "memory", False, raw) for name, raw in remembered]
     reported: set[tuple[str, bytes]] = set()
     for name, step, is_newest, raw in wanted:
@@ -116,7 +120,12 @@ def read_heads(source: LogSource, remembered: tuple[tuple[str, bytes], ...], fin
                         f"a head of {head.checkpoint.size} entries",
                     )
                 )
-    return Heads(tuple(heads), malformed, unreadable)
+    return Heads(tuple(heads), malformed, unreadable, source.lists("checkpoints"))
+
+
+def _newest(source: LogSource) -> list[tuple[str, bytes]]:
+    raw = source.checkpoint()
+    return [] if raw is None else [("checkpoint", raw)]
 
 
 def signed_head(name: str, raw: bytes, *, step: str = "checkpoint", newest: bool = True) -> SignedHead:
@@ -133,13 +142,40 @@ def wanted_sizes(heads: Heads) -> frozenset[int]:
     return frozenset(head.checkpoint.size for head in heads.heads)
 
 
+def check_heads_within(scan: Scan, heads: Heads) -> None:
+    """Compare the heads of a log that could not be read to its end with the tree of what was read; larger ones, which
+    the rest may bear out, are counted as not checked.
+    """
+    within = tuple(head for head in heads.heads if head.checkpoint.size <= scan.lines)
+    for head in heads.heads:
+        scan.tallies[head.step].not_checked += head not in within
+    _compare(scan, replace(heads, heads=within))
+
+
 def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None, clock: Clock | None = None) -> None:
     """Compare every head with the tree that was computed."""
+    good, remembered = _compare(scan, heads)
+    covered = max((head.checkpoint.size for head in good), default=0)
+    _report_coverage(scan, scan.tallies["checkpoint"], covered, policy)
+    if not scan.tallies["memory"].failed:
+        _report_behind(scan, covered, remembered)
+    if not (scan.tallies["memory"].checked or scan.tallies["memory"].not_checked):
+        scan.tallies["memory"].detail = "no head of this log was remembered: a rollback would not be noticed"
+    scan.good_heads = tuple(good)
+    check_witnesses(scan, heads.heads, good, policy)
+    scan.newest_size = next((head.checkpoint.size for head in good if head.newest), None)
+    check_freshness(scan, policy, clock)
+    if not heads.listed:  # which one a host withholds nobody can tell: it is said, and what is here is checked in full
+        scan.tallies["checkpoint"].detail += f"; kept heads {NOT_LOOKED_FOR}"
+
+
+def _compare(scan: Scan, heads: Heads) -> tuple[list[SignedHead], int]:
+    """Compare heads with the tree; returns the log's own good ones, and the size of the largest remembered one."""
     for step, count in heads.malformed.items():
         scan.tallies[step].checked += count
         scan.tallies[step].failed += count
     scan.tallies["checkpoint"].not_checked += heads.unreadable
-    covered, remembered = 0, 0
+    remembered = 0
     good: list[SignedHead] = []
     reported: set[tuple[str, Checkpoint, Code]] = set()
     for head in heads.heads:
@@ -164,17 +200,8 @@ def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None, clock: Clo
         if head.step == "memory":
             remembered = max(remembered, head.checkpoint.size)
         elif not found and not unsigned:
-            covered = max(covered, head.checkpoint.size)
             good.append(head)
-    _report_coverage(scan, scan.tallies["checkpoint"], covered, policy)
-    if not scan.tallies["memory"].failed:
-        _report_behind(scan, covered, remembered)
-    if not (scan.tallies["memory"].checked or scan.tallies["memory"].not_checked):
-        scan.tallies["memory"].detail = "no head of this log was remembered: a rollback would not be noticed"
-    scan.good_heads = tuple(good)
-    check_witnesses(scan, heads.heads, good, policy)
-    scan.newest_size = next((head.checkpoint.size for head in good if head.newest), None)
-    check_freshness(scan, policy, clock)
+    return good, remembered
 
 
 def _report_behind(scan: Scan, covered: int, remembered: int) -> None:

@@ -21,7 +21,7 @@ from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.again import read_again
 from k3_ledger.verify.artifacts import check_artifacts
 from k3_ledger.verify.chunks import CHUNK_BYTES
-from k3_ledger.verify.heads import check_heads, read_heads, wanted_sizes
+from k3_ledger.verify.heads import check_heads, check_heads_within, read_heads, wanted_sizes
 from k3_ledger.verify.references import check_references
 from k3_ledger.verify.report import FindingLog, Report, VerificationError
 from k3_ledger.verify.scan import ChunkMark, Scan, scan_log
@@ -268,10 +268,13 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
             cut=heads.there,
             vouched=options.vouched,
         )
+        scan.enrolments = options.enrolments
+        if scan.interrupted is not None:
+            _check_beginning(scan, source, heads, policy, options)
+            raise scan.interrupted
         if not scan.shaped:
             _refuse_what_is_no_ledger(source, scan, heads)
         _check_end(scan)
-        scan.enrolments = options.enrolments
         # 5 keys: lifetimes by position, roles, and the policy's root.
         check_keys(scan, policy)
         # 6 checkpoint, 7 memory, 8 witnesses: what signed heads commit to.
@@ -294,6 +297,26 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
             findings.clear()
         findings.add(error.finding)
     return _remembering(scan, make_report(source.name, policy, scan), options), scan
+
+
+def _check_beginning(scan: Scan, source: LogSource, heads: Heads, policy: TrustPolicy | None, options: Options) -> None:
+    """What an interrupted reading left: what is false in it is false, whatever stands behind it.
+
+    What depends on the rest is not checked: larger heads, coverage, the log's end, what entries refer to. Where no
+    entry was read, nothing is.
+    """
+    if not scan.shaped:
+        scan.findings.clear()
+        return
+    check_keys(scan, policy)
+    check_heads_within(scan, heads)
+    check_artifacts(scan, source if options.artifacts else None)
+    count_unchecked(scan)
+    # Which heads hold is open, so tokens bound nothing: they are looked at for what is wrong with themselves.
+    scan.good_heads = tuple(head for head in heads.heads if head.step == "checkpoint")
+    check_timestamps(scan, source, policy, options.read_token, ())
+    scan.good_heads = scan.stamps = ()
+    scan.tallies["timestamps"].detail = ""
 
 
 def _remembering(scan: Scan, report: Report, options: Options) -> Report:

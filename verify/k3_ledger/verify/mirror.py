@@ -48,6 +48,14 @@ class Mirror(Protocol):
         """(name, bytes) of timestamp tokens of signed heads."""
         ...
 
+    def lists(self, folder: str) -> bool:
+        """Whether the place says what ``checkpoints`` or ``timestamps`` holds; where it does not, none is given."""
+        ...
+
+    def kept_checkpoint(self, size: int) -> bytes | None:
+        """A kept head asked for by its name, for places that do not list it; None where none has it."""
+        ...
+
     def open_artifact(self, sha256: str) -> BinaryIO | None:
         """A readable artifact by its hexadecimal digest, or None when it is not there."""
         ...
@@ -118,6 +126,14 @@ class TileSource:
     def timestamps(self) -> Iterable[tuple[str, bytes]]:
         """See :class:`~k3_ledger.verify.source.LogSource`."""
         return self.mirror.timestamps()
+
+    def lists(self, folder: str) -> bool:
+        """See :class:`~k3_ledger.verify.source.LogSource`."""
+        return self.mirror.lists(folder)
+
+    def kept_checkpoint(self, size: int) -> bytes | None:
+        """See :class:`~k3_ledger.verify.source.LogSource`."""
+        return self.mirror.kept_checkpoint(size)
 
     def open_artifact(self, sha256: str) -> BinaryIO | None:
         """See :class:`~k3_ledger.verify.source.LogSource`."""

@@ -1,5 +1,8 @@
 """Verification of a mirror that lacks some of its entries: what is there is checked, what is missing is counted.
 
+An entry bundle that cannot be read is missing as well, and keeps nobody from the others; the report then carries what
+the medium said, and its exit code is 3 when nothing worse was found.
+
 The steps are those of :mod:`k3_ledger.verify.log`, run on the bundles that are there. Every one of them is traced to
 the signed head through the tiles of hashes, so it is known to be part of the log. What depends on entries that are
 missing is not checked, and never an accusation: the link to a missing neighbour, a signer who may have been enrolled
@@ -15,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from k3_ledger.ledger.core.ed25519 import check_implementation
 from k3_ledger.ledger.core.tiles import ENTRIES, tiles_of
-from k3_ledger.ledger.core.tiletree import TileMissingError
+from k3_ledger.ledger.core.tiletree import TileMissingError, TileUnreadableError
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
@@ -64,8 +67,8 @@ def check_partial(source: TileSource, policy: TrustPolicy | None, options: Optio
     scan = Scan(findings=findings)
     try:
         heads = read_heads(source, options.expected_heads, findings)
-        gaps = _read(source, scan, wanted_sizes(heads))
-        _count_missing(scan, gaps)
+        gaps, unreadable = _read(source, scan, wanted_sizes(heads))
+        _count_missing(scan, gaps, unreadable)
         check_keys(scan, policy if scan.genesis is not None else None)
         settled = _settled(scan, heads)
         judged = policy if settled.heads == heads.heads else _without_heads(policy)
@@ -83,27 +86,43 @@ def check_partial(source: TileSource, policy: TrustPolicy | None, options: Optio
     return make_report(source.name, policy, scan)
 
 
-def _read(source: TileSource, scan: Scan, sizes: frozenset[int]) -> list[Tile]:
-    """Check every bundle that is there, in log order; returns those that are not."""
+def _read(source: TileSource, scan: Scan, sizes: frozenset[int]) -> tuple[list[Tile], int]:
+    """Check every bundle that is there, in log order; returns those that are not, and how many entries are in such as
+    cannot be read.
+    """
     joiner = _Joiner(scan, sizes)
     tree = source.tree
     gaps: list[Tile] = []
+    unreadable = 0
+    lost: TileMissingError | None = None
     offset = 0
     for tile in tiles_of(tree.size, level=ENTRIES):
         first = tile.index * 256
         try:
             lines = tree.entries(tile.index)
-        except TileMissingError:
-            gaps.append(tile)
-            _skip(source, scan, first, first + tile.width, joiner.sizes)
+        except TileMissingError as error:
+            if isinstance(error, TileUnreadableError):
+                unreadable += tile.width
+                scan.findings.add(error.finding)
+            else:
+                gaps.append(tile)
+            try:
+                if lost is None:
+                    _skip(source, scan, first, first + tile.width, joiner.sizes)
+            except TileMissingError as deeper:
+                lost = deeper
             continue
+        if lost is not None:
+            continue  # only traced to the signed head: what would join it to the others is missing
         chunk = Chunk(b"\n".join(lines) + b"\n", first, offset, len(lines))
         offset += len(chunk.data)
         joiner.enrol(chunk)
         joiner.join(chunk, check_chunk(chunk, joiner.sizes, joiner.keys))
+    if lost is not None:
+        raise lost
     scan.lines = tree.size
     scan.head = Head(tree.size, scan.tree.root().hex(), scan.last_identity)
-    return gaps
+    return gaps, unreadable
 
 
 def _skip(source: TileSource, scan: Scan, begin: int, end: int, sizes: tuple[int, ...]) -> None:
@@ -124,9 +143,10 @@ def _skip(source: TileSource, scan: Scan, begin: int, end: int, sizes: tuple[int
             scan.roots[scan.tree.end] = scan.tree.root()
 
 
-def _count_missing(scan: Scan, gaps: list[Tile]) -> None:
+def _count_missing(scan: Scan, gaps: list[Tile], unreadable: int) -> None:
     """What the missing entries leave open, in every step that would have looked at them."""
-    missing = scan.missing = sum(tile.width for tile in gaps)
+    absent = sum(tile.width for tile in gaps)
+    missing = scan.missing = absent + unreadable
     if not missing:  # asked twice, it gave two answers: what is checked here is less than a whole log's verdict needs
         message = "the mirror lacked a tile at the first reading and had it at the second"
         scan.findings.add(
@@ -135,22 +155,28 @@ def _count_missing(scan: Scan, gaps: list[Tile]) -> None:
         return
     for name in _PER_ENTRY:
         scan.tallies[name].not_checked += missing
-        scan.tallies[name].detail = f"{missing} entries are not on this mirror"
+        scan.tallies[name].detail = "; ".join(
+            f"{count} entries {what}"
+            for count, what in ((absent, "are not on this mirror"), (unreadable, "cannot be read"))
+            if count
+        )
     for key, kind in list(scan.keyring.uses):
         if key not in scan.keyring.lives:  # its enrolment may be among what is missing
             scan.tallies["keys"].not_checked += len(scan.keyring.uses.pop((key, kind)))
     if scan.genesis is None:
         scan.tallies["keys"].not_checked += 1
+    if not gaps:  # what cannot be read was said
+        return
     named = [f"{tile.index * 256} to {tile.index * 256 + tile.width - 1}" for tile in gaps[:GAPS_NAMED]]
     if len(gaps) > GAPS_NAMED:
         named.append(f"and {len(gaps) - GAPS_NAMED} more bundles")
     scan.findings.add(
         Finding(
             Code.MIRROR_INCOMPLETE,
-            f"{missing} of {scan.lines} entries are not on this mirror: {', '.join(named)}",
+            f"{absent} of {scan.lines} entries are not on this mirror: {', '.join(named)}",
             Position(index=gaps[0].index * 256),
             f"{scan.lines} entries",
-            f"{scan.lines - missing} entries",
+            f"{scan.lines - absent} entries",
         )
     )
 

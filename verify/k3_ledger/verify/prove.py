@@ -54,7 +54,7 @@ def prove_entry(source: LogSource, index: int, *, head_size: int | None = None) 
     """
     if index < 0:
         raise ValueError(f"an index is not negative, got {index}")
-    checkpoint = source.checkpoint() if head_size is None else _kept_head(_kept_heads(source), head_size)
+    checkpoint = source.checkpoint() if head_size is None else _kept_head(source, head_size)
     if checkpoint is None:
         _check_is_ledger(source)
         raise ProofError(
@@ -199,8 +199,7 @@ def prove_heads(source: LogSource, old_size: int, new_size: int) -> ConsistencyF
     """
     if not 0 < old_size < new_size:
         raise ValueError(f"the older head has to be the smaller one and not empty, got {old_size} and {new_size}")
-    kept = _kept_heads(source)
-    return prove_extension(source, _kept_head(kept, old_size), _kept_head(kept, new_size))
+    return prove_extension(source, _kept_head(source, old_size), _kept_head(source, new_size))
 
 
 def prove_extension(source: LogSource, old: bytes, new: bytes) -> ConsistencyFile:
@@ -301,11 +300,16 @@ def _kept_heads(source: LogSource) -> dict[int, bytes]:
     return {size: raw for size, (_, raw) in kept.items()}
 
 
-def _kept_head(kept: dict[int, bytes], size: int) -> bytes:
+def _kept_head(source: LogSource, size: int) -> bytes:
+    kept, listed = _kept_heads(source), source.lists("checkpoints")
+    if size not in kept and not listed and (named := source.kept_checkpoint(size)) is not None:
+        kept |= {size: named} if parse_checkpoint(parse_note(named).text).size == size else {}
     if size not in kept:
         raise ProofError(
             Code.NO_SUCH_HEAD,
-            f"the ledger keeps no signed head of {size} entries",
+            f"the ledger keeps no signed head of {size} entries"
+            if listed
+            else f"no signed head of {size} entries is here under its name, and this place does not list those it has",
             position=Position(source="checkpoints"),
             expected=f"one of {', '.join(map(str, sorted(kept)))}"[:200] if kept else "a signed head",
         )

@@ -14,7 +14,7 @@ from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.keyring import Keyring
 from k3_ledger.ledger.core.lines import until_junk
 from k3_ledger.ledger.core.merkle import EMPTY_ROOT, CompactRange
-from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.errors import LedgerError, StoreError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position, Severity
 from k3_ledger.schemas.structs import decode_entry
@@ -97,6 +97,7 @@ class Scan:
         missing: entries that could not be had, on a mirror that lacks some.
         damaged: lines of a proof file that were found to be wrong by themselves; what they touch is not reported again.
         source: what positions call the record: the log, or a proof file.
+        interrupted: why the log could not be read to its end, if it could not: what is above is of its beginning.
         actions: lines of genesis and of root actions whose signature verified, by position, without their LF.
         enrolments: by the name of a remembered head, the lines that were kept with it, see :mod:`verify.vouched`.
         unsettled: position of the first line that might have been a root action and does not count, as a finding says,
@@ -132,6 +133,7 @@ class Scan:
     missing: int = 0
     damaged: set[int] = field(default_factory=set)
     source: str = LOG_NAME
+    interrupted: StoreError | None = None
     unsettled: int | None = None
     broken: int | None = None
     actions: dict[int, bytes] = field(default_factory=dict)
@@ -184,10 +186,9 @@ def scan_log(
 
     Raises:
         MalformedError: it is no ledger (``NOT_A_LEDGER``, ``UTF16``), which shows before its end.
-        StoreError: the source could not be read to its end.
     """
     scan = Scan(findings=findings)
-    blocks = until_junk(source.blocks(), cut=cut, position=Position(source=source.name))
+    blocks = until_junk(_readable(source, scan), cut=cut, position=Position(source=source.name))
     is_large = source.size is not None and source.size >= PARALLEL_BYTES
     if source.size is None and processes > 1:
         blocks, is_large = _peek(blocks)
@@ -203,9 +204,17 @@ def scan_log(
         if progress is not None:
             progress(chunk.offset + len(chunk.data))
     scan.tail, scan.lines = chunker.tail, chunker.lines
-    if scan.lines:
+    if scan.lines and scan.interrupted is None:
         scan.head = Head(scan.lines, scan.tree.root().hex(), scan.last_identity)
     return scan
+
+
+def _readable(source: LogSource, scan: Scan) -> Iterator[bytes]:
+    """The blocks of a log as far as they can be read: an obstruction hides nothing that stands in front of it."""
+    try:
+        yield from source.blocks()
+    except StoreError as error:
+        scan.interrupted = error
 
 
 def _peek(blocks: Iterator[bytes]) -> tuple[Iterator[bytes], bool]:

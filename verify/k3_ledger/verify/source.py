@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
+from k3_ledger.ledger.core.checkpoint import kept_path
+from k3_ledger.schemas.errors import StoreError
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+
+NOT_LOOKED_FOR = "were not looked for, and not checked: this place does not say which files it has"
+"""What is said of the kept heads and timestamps of a place that lists nothing."""
 
 
 class LogSource(Protocol):
     """Bytes of one ledger: a directory, a tar, a download; whatever the caller opened.
 
     Every method may raise :class:`~k3_ledger.schemas.errors.StoreError` when the medium fails, and reading an artifact
-    that was opened ``OSError``.
+    that was opened ``OSError``. Of several files each is read by itself: see :func:`each`.
     """
 
     @property
@@ -41,9 +48,59 @@ class LogSource(Protocol):
         """(name, bytes) of timestamp tokens of signed heads."""
         ...
 
+    def lists(self, folder: str) -> bool:
+        """Whether the place says what ``checkpoints`` or ``timestamps`` holds; where it does not, none is given."""
+        ...
+
+    def kept_checkpoint(self, size: int) -> bytes | None:
+        """A kept head asked for by its name, for places that do not list it; None where none has it."""
+        ...
+
     def open_artifact(self, sha256: str) -> BinaryIO | None:
         """A readable artifact by its hexadecimal digest, or None when it is not there."""
         ...
+
+
+class InTurn:
+    """(name, bytes) of small files, each read when its turn comes. The error of one that cannot be read is raised in
+    its turn, and whoever asks on is given the next.
+    """
+
+    def __init__(self, names: Callable[[], Sequence[str]], read: Callable[[str], bytes]) -> None:
+        """Read nothing yet.
+
+        Args:
+            names: gives the names; where it raises, that is the one error there is.
+            read: reads the file of one name.
+        """
+        self._list, self._read = names, read
+        self._names: Iterator[str] | None = None
+
+    def __iter__(self) -> Iterator[tuple[str, bytes]]:
+        return self
+
+    def __next__(self) -> tuple[str, bytes]:
+        if self._names is None:
+            self._names = iter(())
+            self._names = iter(self._list())
+        name = next(self._names)
+        return name, self._read(name)
+
+
+def each(files: Callable[[], Iterable[tuple[str, bytes]]]) -> Iterator[tuple[str, bytes] | StoreError]:
+    """What files hold, and in the place of one that cannot be read the error: it keeps nobody from the others."""
+    try:
+        turns = iter(files())
+    except StoreError as error:
+        yield error
+        return
+    while True:
+        try:
+            yield next(turns)
+        except StopIteration:
+            return
+        except StoreError as error:
+            yield error
 
 
 class MemorySource:
@@ -86,6 +143,15 @@ class MemorySource:
     def timestamps(self) -> Iterable[tuple[str, bytes]]:
         """See :meth:`LogSource.timestamps`."""
         return self._tokens
+
+    def lists(self, folder: str) -> bool:
+        """See :meth:`LogSource.lists`."""
+        del folder
+        return True
+
+    def kept_checkpoint(self, size: int) -> bytes | None:
+        """See :meth:`LogSource.kept_checkpoint`."""
+        return dict(self._kept).get(kept_path(size))
 
     def open_artifact(self, sha256: str) -> BinaryIO | None:
         """See :meth:`LogSource.open_artifact`."""

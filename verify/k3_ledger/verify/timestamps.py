@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING, Protocol
 from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.note import parse_note
 from k3_ledger.schemas.decode import decode
-from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.errors import LedgerError, StoreError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.moments import format_time
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.artifacts import read_artifact
 from k3_ledger.verify.chunks import Chunker
+from k3_ledger.verify.source import NOT_LOOKED_FOR, each
 from k3_ledger.verify.witnesses import TimeBound
 
 if TYPE_CHECKING:
@@ -128,18 +129,23 @@ def check_timestamps(
         lines: (position, line) of the verified entries whose artifacts to go through; the log's by default.
     """
     tally = scan.tallies["timestamps"]
-    try:
-        tokens = list(source.timestamps())
-    except LedgerError as error:
-        tally.not_checked += 1
-        scan.findings.add(Finding(Code.TIMESTAMP_UNREADABLE, error.finding.message, error.finding.position))
-        return
+    tokens: list[tuple[str, bytes]] = []
+    for file in each(source.timestamps):
+        if isinstance(file, StoreError):
+            tally.not_checked += 1
+            scan.findings.add(Finding(Code.TIMESTAMP_UNREADABLE, file.finding.message, file.finding.position))
+        else:
+            tokens.append(file)
+    listed = source.lists("timestamps")
+    tally.not_checked += not listed
     if read is None or policy is None or not policy.timestamp_roots:
         tally.not_checked += len(tokens)
         tally.detail = (
             f"{len(tokens)} timestamps; the trust policy names no timestamp authority to check them with"
             if tokens
             else "no timestamps"
+            if listed
+            else f"timestamps {NOT_LOOKED_FOR}"
         )
         return
     checker = _Checker(scan, read, policy.timestamp_roots)
@@ -161,6 +167,8 @@ def check_timestamps(
         tally.detail = "no timestamps"
     elif scan.stamps:
         tally.detail = scan.stamps[0].sentence
+    elif not listed:
+        tally.detail = f"timestamps of heads {NOT_LOOKED_FOR}"
 
 
 @dataclass(frozen=True, slots=True)

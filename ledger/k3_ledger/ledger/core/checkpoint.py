@@ -31,6 +31,12 @@ MAX_SIZE: Final = 2**53 - 1
 KEPT_NAME: Final = re.compile(r"[0-9]{1,20}\.note")
 """What a signed head is called in ``checkpoints/``: its tree size. Other files there are nobody's business."""
 
+
+def kept_path(size: int) -> str:
+    """Where a ledger keeps its signed head of that size."""
+    return f"checkpoints/{size:012}.note"
+
+
 _DECIMAL: Final = re.compile(r"[0-9]{1,16}")
 _FIXED_LINES: Final = 3
 

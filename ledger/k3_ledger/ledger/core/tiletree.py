@@ -28,7 +28,7 @@ from k3_ledger.ledger.core.tiles import (
     tile_at,
     tile_path,
 )
-from k3_ledger.schemas.errors import MalformedError, ProofError
+from k3_ledger.schemas.errors import MalformedError, ProofError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
@@ -48,6 +48,10 @@ class TileMissingError(ProofError):
     """No copy of a tile could be had, so nothing can be said about what it holds."""
 
 
+class TileUnreadableError(TileMissingError):
+    """Something stands in the place of a tile, and it cannot be read: the finding is the medium's."""
+
+
 def _perfect_root(hashes: list[bytes]) -> bytes:
     tree = CompactRange()
     for digest in hashes:
@@ -58,7 +62,8 @@ def _perfect_root(hashes: list[bytes]) -> bytes:
 class TileTree:
     """The tree of ``size`` leaves with the root ``root``, read from tiles.
 
-    Every method raises :class:`TileMissingError` (``TILE_MISSING``) when a tile that it needs is not there, and
+    Every method raises :class:`TileMissingError` (``TILE_MISSING``) when a tile that it needs is not there,
+    :class:`TileUnreadableError` when what stands there cannot be read, and
     :class:`ProofError` (``TILE_MISMATCH``) or :class:`MalformedError` (``TILE_MALFORMED``) when the tile is there and
     wrong in all its copies.
 
@@ -127,7 +132,15 @@ class TileTree:
     def _read_border(self) -> dict[int, list[bytes]]:
         """The partial tiles, by level, once they lead to the root together."""
         tiles = border_tiles(self.size)
-        found = {tile.level: self._read(tile, partial(_any_hashes, tile)) for tile in tiles}
+        found: dict[int, list[bytes]] = {}
+        lost: TileMissingError | None = None
+        for tile in tiles:
+            try:
+                found[tile.level] = self._read(tile, partial(_any_hashes, tile))
+            except TileMissingError as error:  # another one may be no tile at all, which weighs more
+                lost = lost or error
+        if lost is not None:
+            raise lost
         # Perfect subtrees of falling size: from the highest level down, each tile's hashes stand left of the next's.
         covered = CompactRange(
             0,
@@ -146,21 +159,32 @@ class TileTree:
         """The content of the first candidate that ``check`` does not refuse.
 
         A partial tile may have grown into a full one and been deleted (tlog-tiles, "Partial Tiles"); the full one
-        holds it, so its bytes are candidates as well.
+        holds it, so its bytes are candidates as well. A copy that is wrong beats one that cannot be read, unless the
+        latter is of the same file: then the wrong one came out of a cache, and the file itself was not seen.
         """
         refused: ProofError | MalformedError | None = None
+        unreadable: StoreError | None = None
         for wanted in (tile,) if tile.is_full else (tile, tile.full):
-            for data in self._candidates(wanted):
-                try:
-                    found = check(data)
-                except (ProofError, MalformedError) as error:
-                    refused = error
-                    continue
-                if tile.is_full:
-                    self._accept(tile, data)
-                return found
+            wrong: ProofError | MalformedError | None = None
+            try:
+                for data in self._candidates(wanted):
+                    try:
+                        found = check(data)
+                    except (ProofError, MalformedError) as error:
+                        wrong = error
+                        continue
+                    if tile.is_full:
+                        self._accept(tile, data)
+                    return found
+            except StoreError as error:
+                unreadable = error
+            else:
+                refused = wrong or refused
         if refused is not None:
             raise refused
+        if unreadable is not None:
+            said = unreadable.finding
+            raise TileUnreadableError(said.code, said.message, position=said.position, hint=said.hint)
         raise TileMissingError(
             Code.TILE_MISSING, "a tile is not there: what it holds was not looked at", position=_place(tile)
         )

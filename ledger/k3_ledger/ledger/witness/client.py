@@ -57,6 +57,18 @@ class Asked:
     timestamp: int
 
 
+def check_address(address: str) -> None:
+    """Raises ValueError, with the reason, where an address is not one of http or https that names a host."""
+    why = ""
+    try:
+        url = urllib.parse.urlsplit(address)
+        if url.scheme in _SCHEMES and url.hostname and url.port != 0:
+            return
+    except ValueError as error:
+        why = f": {error}"
+    raise ValueError(f"{address!r} is no http or https address{why}")
+
+
 def ask_witness(
     address: str, verifier: Verifier, checkpoint: bytes, prove: Prove, *, old_size: int = 0, timeout_s: float = 10.0
 ) -> Asked:
@@ -75,9 +87,7 @@ def ask_witness(
         MalformedError: the checkpoint or the answer cannot be read.
         ValueError: the address is not of http or https.
     """
-    url = urllib.parse.urlsplit(address)
-    if url.scheme not in _SCHEMES or not url.netloc:
-        raise ValueError(f"{address!r} is no http or https address")
+    check_address(address)
     place = Position(source=address)
     note = parse_note(checkpoint)
     size = parse_checkpoint(note.text).size
