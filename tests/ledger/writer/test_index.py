@@ -456,3 +456,58 @@ def test_an_entry_is_not_looked_for_where_no_place_is(full, column, value):
     with open_index(full) as db, pytest.raises(StoreError) as caught:
         find_entry(full, db, "4")
     assert caught.value.code is Code.INDEX_UNUSABLE
+
+
+def write_into(ledger, statement: str) -> None:
+    with sqlite3.connect(ledger.index_path) as connection:
+        connection.execute(statement)
+    connection.close()
+
+
+NOWHERE = [-(2**63), -1, 1, 5, 10**9, 2**63 - 1, "'x'", "null", "1.5", "x''"]
+
+
+@pytest.mark.parametrize("column", ["last_offset", "size", "entries"])
+@pytest.mark.parametrize("value", [*NOWHERE, 0])
+def test_an_index_that_says_it_ends_where_no_line_does_is_built_anew(full, column, value):
+    refresh_index(full)
+    plain = rows(full, "select * from entries")
+    write_into(full, f"update indexed set {column} = {value}")
+    append_notes(full, "one more")
+    refresh_index(full)
+    found = rows(full, "select * from entries order by entry")
+    assert found[:-1] == plain
+    assert len(found) == len(plain) + 1
+
+
+@pytest.mark.parametrize("cut", [1, 40, 400])
+def test_a_log_that_was_cut_behind_the_back_of_its_index_is_indexed_anew(full, cut):
+    refresh_index(full)
+    full.log_path.write_bytes(full.log_path.read_bytes()[:-cut])
+    with open_index(full) as db:
+        assert find_entry(full, db, "0")["entry"] == 0
+    assert not refresh_index(full).rebuilt
+
+
+@pytest.mark.parametrize("column", ["byte_offset", "length"])
+@pytest.mark.parametrize("value", NOWHERE)
+def test_an_index_that_points_to_no_line_accuses_itself_and_not_the_log(full, column, value):
+    refresh_index(full)
+    for entry in (0, 3, OPENING + 1):
+        write_into(full, f"update entries set {column} = {value} where entry = {entry}")
+        with open_index(full) as db, pytest.raises(StoreError) as caught:
+            find_entry(full, db, str(entry))
+        assert caught.value.code is Code.INDEX_UNUSABLE
+    refresh_index(full, compare=True)
+    with open_index(full) as db:
+        assert [find_entry(full, db, str(entry))["entry"] for entry in (0, 3, OPENING + 1)] == [0, 3, OPENING + 1]
+
+
+def test_a_damaged_line_of_the_log_is_the_logs_fault(full):
+    refresh_index(full)
+    data = full.log_path.read_bytes()
+    at = rows(full, "select byte_offset from entries where entry = 3")[0][0]
+    full.log_path.write_bytes(data[:at] + b"[" + data[at + 1 :])
+    with open_index(full) as db, pytest.raises(MalformedError) as caught:
+        find_entry(full, db, "3")
+    assert caught.value.code is Code.LINE_HEAD

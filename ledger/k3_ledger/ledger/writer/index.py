@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import sqlite_utils
 
 from k3_ledger.ledger.core.chain import entry_identity
-from k3_ledger.ledger.core.framing import parse_line
+from k3_ledger.ledger.core.framing import MAX_LINE, parse_line
 from k3_ledger.ledger.writer.disk import Staging, storage_errors
 from k3_ledger.ledger.writer.roster import read_state
 from k3_ledger.ledger.writer.state import place_of, read_line, whole_lines
@@ -242,9 +242,10 @@ def find_entry(ledger: Ledger, db: sqlite_utils.Database, name: str) -> dict[str
         )
     row: dict[str, Any] = rows[0]
     place = row["byte_offset"], row["length"]
-    if not all(isinstance(number, int) and number >= 0 for number in place):
-        raise _edited(row["entry"], "offset {!r}, length {!r}".format(*place))
-    with _log(ledger) as (read, _):
+    with _log(ledger) as (read, size):
+        # Where the index points to no whole line, that is the index's fault, whatever the bytes there look like.
+        if not _is_line(read, size, *place):
+            raise _edited(row["entry"], "offset {!r}, length {!r}, where no line stands".format(*place))
         raw = read(row["length"], row["byte_offset"])
     line = parse_line(raw, place_of(row["entry"], row["byte_offset"]))
     if entry_identity(line.entry).hex() != row["identity"]:
@@ -256,6 +257,16 @@ def find_entry(ledger: Ledger, db: sqlite_utils.Database, name: str) -> dict[str
             found=entry_identity(line.entry).hex(),
         )
     return {**row, "line": raw}
+
+
+def _is_line(read: Callable[[int, int], bytes], size: int, offset: object, length: object) -> bool:
+    """Whether a whole line of the log, and nothing else, stands there."""
+    if not (isinstance(offset, int) and isinstance(length, int)):
+        return False
+    if not (0 <= offset <= offset + length < size and length <= MAX_LINE):
+        return False
+    around = read(length + 2, offset - 1) if offset else b"\n" + read(length + 1, 0)
+    return around.startswith(b"\n") and around.find(b"\n", 1) == length + 1
 
 
 @contextlib.contextmanager
@@ -342,15 +353,23 @@ def _known(db: sqlite_utils.Database, read: Callable[[int, int], bytes], size: i
     if "indexed" not in db.table_names():
         return None
     rows = list(_table(db, "indexed").rows_where("version = ?", [SCHEMA_VERSION]))
-    if not rows or rows[0]["size"] > size:
+    said = [rows[0].get(name) for name in ("entries", "size", "last_offset")] if rows else []
+    numbers = [number for number in said if isinstance(number, int) and number >= 0]
+    if len(numbers) < len(said) or not said:
         return None
-    mark = _Mark(rows[0]["entries"], rows[0]["size"], rows[0]["last_offset"], rows[0]["last_identity"])
-    raw = read(mark.size - mark.last_offset, mark.last_offset)
+    entries, end, last_offset = numbers
+    mark = _Mark(entries, end, last_offset, rows[0].get("last_identity", ""))
+    last = _table(db, "entries").rows_where("entry = ?", [mark.entries - 1], select="identity")
+    if [row["identity"] for row in last] != [mark.last_identity]:
+        return None
+    length = mark.size - mark.last_offset - 1
+    if not _is_line(read, size, mark.last_offset, length):
+        return None
     try:
-        found = entry_identity(parse_line(raw.removesuffix(b"\n")).entry).hex()
+        found = entry_identity(parse_line(read(length, mark.last_offset)).entry).hex()
     except LedgerError:
         return None
-    return mark if found == mark.last_identity and raw.endswith(b"\n") else None
+    return mark if found == mark.last_identity else None
 
 
 def _fill(db: sqlite_utils.Database, read: Callable[[int, int], bytes], size: int, mark: _Mark) -> int:
