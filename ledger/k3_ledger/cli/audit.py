@@ -56,10 +56,14 @@ def polaris(
 ) -> None:
     """Run the audit and end with its exit code."""
     from k3_ledger.cli.foreign import ForeignDirectory, signer_key
+    from k3_ledger.cli.places import check_apart
     from k3_ledger.cli.told import found
     from k3_ledger.cli.trust_dir import quote_policy
     from k3_ledger.verify.polaris import AuditOptions, audit, render
 
+    check_apart(trust_dir, directory, option="--trust-dir")
+    for text in public_key or ():
+        check_apart(Path(text) if Path(text).is_file() else None, directory, option="--public-key")
     policy = quote_policy(trust_dir, at, allow or [], tcb_status or [], pin or [])
     files = ForeignDirectory(directory)
     keys = tuple(signer_key(text) for text in public_key or ())

@@ -59,7 +59,7 @@ def export(
     wanted = parse_indexes(entries)
     signer = load_key(key, passphrase_file)
     source = held_ledger(ledger)
-    log, _ = verify_settled(source, load_policy(trust, None, []))
+    log, _ = verify_settled(source, load_policy(trust, None, [], subject=ledger))
     _refuse_key_of_the_ledger(signer, log)
     taken = [index for index in wanted or () if index in log.disowned]
     if taken:

@@ -63,7 +63,7 @@ def pack(
     check_free(out, replace=replace, reads=(ledger, trust, root_key))
     wanted = parse_indexes(entries)
     source = held_ledger(ledger)
-    policy = load_policy(trust, root_key, [])
+    policy = load_policy(trust, root_key, [], subject=ledger)
     log, _ = verify_settled(source, policy)
     made = _Maker(source, log, wanted, artifacts=artifacts)
     listed = made.make_list(None if policy is None else policy.digest)

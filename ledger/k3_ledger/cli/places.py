@@ -47,7 +47,7 @@ def subject_of(text: str | Path) -> Path | None:
 
 
 def check_apart(place: Path | None, subject: Path | None, *, option: str) -> None:
-    """Refuse a place inside what is verified, for something of the reader's own.
+    """Refuse a place inside what is verified, for something of the reader's own: what he trusts, or remembers.
 
     Raises:
         BadParameter: exit code 2.
@@ -55,8 +55,8 @@ def check_apart(place: Path | None, subject: Path | None, *, option: str) -> Non
     if place is None or subject is None or not _lies_in(place, subject):
         return
     raise typer.BadParameter(
-        f"{place} is a part of what is verified ({subject}): nothing vouches for itself, and verify writes nothing "
-        "there; keep it somewhere else",
+        f"{place} is a part of what is verified ({subject}): nothing vouches for itself, and nothing of the "
+        "reader's is kept there; keep it somewhere else",
         param_hint=option,
     )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from k3_ledger.cli.given import POLICY, PUBLIC_KEY, given
+from k3_ledger.cli.places import check_apart, subject_of
 from k3_ledger.ledger.regular import read_small
 from k3_ledger.schemas.errors import PolicyError
 from k3_ledger.schemas.findings import Code
@@ -17,16 +18,25 @@ from k3_ledger.schemas.outcomes import Position
 if TYPE_CHECKING:
     from k3_ledger.verify.policy import TrustPolicy
 
+_KEY_DIGITS = 64
 _HEX = frozenset("0123456789abcdef")
 _HEX_LIKE = _HEX | frozenset("ABCDEF")
 
 
 def load_policy(
-    trust: Path | None, root_key: str | None, require: list[str], now: int | None = None
+    trust: Path | None, root_key: str | None, require: list[str], now: int | None = None, *, subject: str | Path
 ) -> TrustPolicy | None:
     """Put a trust policy together from a file and from flags; None when none was given.
 
+    Args:
+        trust: the file.
+        root_key: the root key, or a file that holds it.
+        require: steps that are required besides.
+        now: the reader's clock, for a policy that judges quotes now.
+        subject: what the policy is to judge, as its user named it: none of this may come out of it.
+
     Raises:
+        typer.BadParameter: something that is to be trusted is a part of the subject, or no step has such a name.
         PolicyError: the file or a flag is malformed, or both name a root key and they differ.
         StoreError: a file cannot be read.
     """
@@ -34,6 +44,9 @@ def load_policy(
 
     if trust is None and root_key is None and not require:
         return None
+    judged = subject_of(subject)
+    check_apart(trust, judged, option="--trust")
+    check_key_apart(root_key, judged)
     policy = TrustPolicy() if trust is None else read_policy(trust)
     if root_key is not None:
         key = parse_root_key(root_key)
@@ -49,11 +62,23 @@ def load_policy(
     if policy.attestation is not None and trust is not None:
         from k3_ledger.cli.trust_dir import complete
 
+        if policy.attestation.trust_dir is not None:
+            check_apart(trust.parent / policy.attestation.trust_dir, judged, option="--trust")
         policy = replace(policy, attestation=complete(policy.attestation, trust.parent, now))
     try:
         return replace(policy, require=policy.require | frozenset(require))
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--require") from None
+
+
+def check_key_apart(root_key: str | None, judged: Path | None) -> None:
+    """Refuse a root key in a file that is a part of what is judged.
+
+    Raises:
+        typer.BadParameter: exit code 2.
+    """
+    if root_key is not None and not (len(root_key) == _KEY_DIGITS and set(root_key) <= _HEX):
+        check_apart(Path(root_key), judged, option="--root-key")
 
 
 def read_policy(path: Path) -> TrustPolicy:
@@ -87,7 +112,7 @@ def policy_in(data: bytes, path: Path) -> TrustPolicy:
 
 def parse_root_key(text: str, option: str = "--root-key") -> bytes:
     """A raw public key from 64 hexadecimal digits or from a PEM file; ``option`` is what gave it."""
-    if len(text) == 64 and set(text) <= _HEX:
+    if len(text) == _KEY_DIGITS and set(text) <= _HEX:
         return bytes.fromhex(text)
     if not set(text) - _HEX_LIKE and (len(text) > 20 or not Path(text).is_file()):
         raise typer.BadParameter(

@@ -69,13 +69,17 @@ def init(
     """Verify a ledger and pin it."""
     from k3_ledger.cli.memory import tree_size
     from k3_ledger.cli.opening import opened_ledger
+    from k3_ledger.cli.places import check_apart, subject_of
     from k3_ledger.cli.policy_file import create, new_policy
     from k3_ledger.cli.settled import verify_settled
     from k3_ledger.cli.terminal import progress_bar
-    from k3_ledger.cli.trust import parse_root_key
+    from k3_ledger.cli.trust import check_key_apart, parse_root_key
     from k3_ledger.verify.log import Options
     from k3_ledger.verify.policy import TrustPolicy
 
+    judged = subject_of(ledger)
+    check_apart(out, judged, option="--out")
+    check_key_apart(root_key, judged)
     given = None if root_key is None else TrustPolicy(root_public_key=parse_root_key(root_key))
     with opened_ledger(ledger) as source:
         with progress_bar(source.size, "verifying") as progress:

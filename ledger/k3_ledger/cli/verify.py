@@ -105,7 +105,7 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
     from k3_ledger.verify.log import Options
 
     present = _present(now)
-    policy = load_policy(trust, root_key, require or [], present)
+    policy = load_policy(trust, root_key, require or [], present, subject=path)
     if at is not None:
         from k3_ledger.cli.trust_dir import judged_at
 
