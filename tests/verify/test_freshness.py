@@ -141,11 +141,47 @@ def test_a_cosignature_of_an_older_head_keeps_nothing_fresh() -> None:
     assert frozen(check(witnessed(), Clock(NOON + 30 * DAY), note, kept=kept))
 
 
+FOR_EVER = 2**62
+
+
+@pytest.mark.parametrize("ahead", [301, 3600, 2**40, FOR_EVER])
+def test_a_word_from_the_future_hides_no_honest_one(ahead: int) -> None:
+    for trust, others in ((witnessed(1), ((W1, NOON - 100),)), (witnessed(2), ((W1, NOON - 100), (W3, NOON - 90)))):
+        note = cosigned(HEAD, *others, (W2, NOON + ahead))
+        report = check(trust, Clock(NOON), note)
+        assert (report.exit_code, step(report).outcome) == (0, Outcome.PASS)
+        assert W2.name not in step(report).detail.partition("according to")[2]
+
+
+@pytest.mark.parametrize("ahead", [301, 3600, FOR_EVER])
+def test_a_witness_that_was_once_ahead_does_not_lose_its_other_word(ahead: int) -> None:
+    note = cosigned(HEAD, (W1, NOON - 100), (W1, NOON + ahead))
+    assert check(witnessed(1), Clock(NOON), note).exit_code == 0
+
+
+@pytest.mark.parametrize("ahead", [301, FOR_EVER])
+def test_a_word_from_the_future_keeps_no_head_fresh_and_accuses_none(ahead: int) -> None:
+    old = (W1, NOON - LIMIT - 1)
+    for note in (cosigned(HEAD, old, (W2, NOON + ahead)), cosigned(HEAD, old, (W1, NOON + ahead))):
+        report = check(witnessed(1), Clock(NOON), note)
+        assert (report.exit_code, set(report.counts)) == (4, {Code.REQUIRED_NOT_CHECKED})
+    assert frozen(check(witnessed(1), Clock(NOON), cosigned(HEAD, old)))
+    both = cosigned(HEAD, old, (W3, NOON - LIMIT - 2), (W2, NOON + ahead))
+    assert frozen(check(witnessed(2), Clock(NOON), both)), "it takes a quorum to say so, and only one is ahead"
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 300])
+def test_a_little_ahead_is_the_present(ahead: int) -> None:
+    report = check(witnessed(1), Clock(NOON), cosigned(HEAD, (W1, NOON + ahead)))
+    assert (report.exit_code, report.counts) == (0, {})
+    assert "newest head of 2026-01-01T12:00:00Z according to" in step(report).detail
+
+
 # --------------------------------------------------------------------------------------- what cannot be told is said
 
 
 def test_of_two_clocks_that_disagree_it_is_not_said_which_one_is_wrong() -> None:
-    ahead = check(witnessed(), Clock(NOON - 1), cosigned(HEAD, (W1, NOON), (W2, NOON)))
+    ahead = check(witnessed(), Clock(NOON - 301), cosigned(HEAD, (W1, NOON), (W2, NOON)))
     own = check(ALONE, Clock(NOON - 1, SIZE, NOON), HEAD)
     (said,), (mine,) = (
         [one.advice for one in report.findings if one.code is Code.REQUIRED_NOT_CHECKED] for report in (ahead, own)
@@ -161,7 +197,7 @@ def test_of_two_clocks_that_disagree_it_is_not_said_which_one_is_wrong() -> None
         (ALONE, Clock(NOON), HEAD, "neither"),
         (ALONE, Clock(NOON, SIZE, NOON), None, "no good head"),
         (ALONE, Clock(NOON - 1, SIZE, NOON), HEAD, "2026-01-01T12:00:00Z according to the reader's own clock"),
-        (witnessed(), Clock(NOON - 1), cosigned(HEAD, (W1, NOON), (W2, NOON)), "2026-01-01T12:00:00Z according to"),
+        (witnessed(), Clock(NOON - 301), cosigned(HEAD, (W1, NOON), (W2, NOON)), "2026-01-01T12:00:00Z according to"),
     ],
     ids=["no clock", "first visit, nobody", "no head", "own clock set back", "clock before the witnesses"],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from time import time as clock
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
@@ -130,6 +131,7 @@ def cosign(
                     lambda old, new: consistency_between(source, old, new),
                     old_size=_last_cosigned(source, verifier),
                     timeout_s=timeout,
+                    now=int(clock()),
                 )
                 note = keep_cosignatures(opened, note, [answer.signature], verifier, lock_timeout_s=wait)
                 time = answer.timestamp

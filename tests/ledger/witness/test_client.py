@@ -218,3 +218,28 @@ def test_a_witness_that_drips_is_left_when_the_time_is_up(place):
 def test_only_http_is_spoken(address):
     with pytest.raises(ValueError, match="no http or https address"):
         ask(address)
+
+
+@pytest.mark.parametrize("ahead", [301, 10**6, 2**62 - NOW])
+def test_a_cosignature_of_a_time_that_nobody_has_seen_yet_is_not_taken(ahead):
+    line = WITNESS.line(A.text(8), NOW + ahead).encode()
+    with Scripted((200, line), (200, line)) as scripted:
+        error = refusal(ask_witness, scripted.url, VERIFIER, A.note(8), A.proof, timeout_s=30, now=NOW)
+        assert (error.code.name, error.finding.found) == ("WITNESS_ANSWER", str(NOW + ahead))
+        assert ask(scripted.url).timestamp == NOW + ahead, "without a clock any time is taken"
+
+
+@pytest.mark.parametrize("ahead", [-(10**6), 0, 300])
+def test_two_clocks_need_not_agree_to_the_second(ahead):
+    with Scripted((200, WITNESS.line(A.text(8), NOW + ahead).encode())) as scripted:
+        asked = ask_witness(scripted.url, VERIFIER, A.note(8), A.proof, timeout_s=30, now=NOW)
+    assert asked.timestamp == NOW + ahead
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://[::1", "http://[zz]:1/", "http://a:99999", "http://a:x/", "https://:80/", "http:///x", "http://a:0/"],
+)
+def test_an_address_that_is_none_is_named(address):
+    with pytest.raises(ValueError, match="no http or https address"):
+        ask(address)

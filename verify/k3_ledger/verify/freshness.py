@@ -6,7 +6,8 @@ order:
 
 1. the cosignatures on the newest head, where the policy names witnesses and a quorum of operators gave theirs: the head
    is as old as the quorum's newest word for it. Witnesses cosign a head again that has not moved, so a quiet log stays
-   fresh;
+   fresh. A word from the future is none: it neither counts nor hides those of others. Where the head is fresh without
+   it, it is fresh; where it might be with it, that could not be told;
 2. else the reader's own clock: since when he has been shown no larger head than the one that he remembers. A quiet log
    then has to move now and then.
 
@@ -16,13 +17,17 @@ The present is the reader's clock too, handed in: nothing here reads one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
+from k3_ledger.ledger.core.cosignature import MAX_AHEAD_S
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.moments import format_time
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from k3_ledger.ledger.core.cosignature import Cosigned
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.scan import Scan
@@ -52,7 +57,7 @@ def check_freshness(scan: Scan, policy: TrustPolicy | None, clock: Clock | None)
     if policy is None or limit is None:
         return
     tally = scan.tallies["checkpoint"]
-    seen = None if clock is None or scan.newest_size is None else _last_sign_of_life(scan, policy, clock)
+    seen = None if clock is None or scan.newest_size is None else _last_sign_of_life(scan, policy, clock, limit)
     if clock is None or seen is None or seen[0] > clock.now:
         tally.not_checked += 1
         if scan.newest_size is None and (tally.failed or scan.genesis is None):
@@ -102,15 +107,29 @@ def _hint(seen: tuple[int, str] | None) -> str:
     )
 
 
-def _last_sign_of_life(scan: Scan, policy: TrustPolicy, clock: Clock) -> tuple[int, str] | None:
-    """(time, whose it is) of the newest trustworthy word for the newest head; None where there is none."""
-    latest: dict[str, Cosigned] = {}
-    for given in sorted(scan.newest_cosigned, key=lambda given: given.latest):
-        latest[given.witness.operator] = given
-    quorum = sorted(latest.values(), key=lambda given: -given.latest)[: policy.quorum]
-    if policy.quorum and len(quorum) == policy.quorum:
-        return quorum[-1].latest, ", ".join(given.witness.name for given in quorum)
+def _last_sign_of_life(scan: Scan, policy: TrustPolicy, clock: Clock, limit: int) -> tuple[int, str] | None:
+    """(time, whose it is) of the newest trustworthy word for the newest head; None where there is none.
+
+    A little ahead of the reader's clock is the present: no two clocks agree to the second.
+    """
+    given = [(time, one) for one in scan.newest_cosigned for time in {one.timestamp, one.latest}]
+    past = [(min(time, clock.now), one) for time, one in given if time <= clock.now + MAX_AHEAD_S]
+    seen, told = _newest_words(past, policy.quorum), _newest_words(given, policy.quorum)
+    if told is not None:
+        fresh = seen is not None and clock.now - seen[0] <= limit
+        return seen if fresh or told[0] <= clock.now + MAX_AHEAD_S else told
     if clock.unmoved_size is None:
         return None
     moved = scan.newest_size is not None and scan.newest_size > clock.unmoved_size
     return (clock.now if moved else clock.unmoved_since), _OWN
+
+
+def _newest_words(given: Iterable[tuple[int, Cosigned]], quorum: int) -> tuple[int, str] | None:
+    """(time, names) of the newest words of a quorum of operators, of which the oldest counts; None without one."""
+    latest: dict[str, tuple[int, Cosigned]] = {}
+    for time, one in sorted(given, key=itemgetter(0)):
+        latest[one.witness.operator] = time, one
+    newest = sorted(latest.values(), key=itemgetter(0), reverse=True)[:quorum]
+    if not quorum or len(newest) < quorum:
+        return None
+    return newest[-1][0], ", ".join(one.witness.name for _, one in newest)

@@ -36,6 +36,10 @@ COSIGNATURE_LEN: Final = 72
 """Bytes of a cosignature: eight of time, 64 of signature."""
 
 
+MAX_AHEAD_S: Final = 300
+"""How far a witness's clock may run ahead of a reader's, in seconds, before its word is of no use to him."""
+
+
 @dataclass(frozen=True, slots=True)
 class Witness:
     """A witness that a reader believes.

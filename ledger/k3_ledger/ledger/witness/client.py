@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.ledger.core.checkpoint import parse_checkpoint
-from k3_ledger.ledger.core.cosignature import Witness, read_cosignatures
+from k3_ledger.ledger.core.cosignature import MAX_AHEAD_S, Witness, read_cosignatures
 from k3_ledger.ledger.core.note import NoteSignature, UnverifiedNote, parse_note
 from k3_ledger.ledger.core.tlog_witness import SIZE_TYPE, AddCheckpoint, format_request, parse_answer, parse_size
 from k3_ledger.schemas.errors import MalformedError, WitnessError
@@ -70,7 +70,14 @@ def check_address(address: str) -> None:
 
 
 def ask_witness(
-    address: str, verifier: Verifier, checkpoint: bytes, prove: Prove, *, old_size: int = 0, timeout_s: float = 10.0
+    address: str,
+    verifier: Verifier,
+    checkpoint: bytes,
+    prove: Prove,
+    *,
+    old_size: int = 0,
+    timeout_s: float = 10.0,
+    now: int | None = None,
 ) -> Asked:
     """Ask one witness to cosign a checkpoint.
 
@@ -81,6 +88,8 @@ def ask_witness(
         prove: makes consistency proofs.
         old_size: what the witness is believed to have cosigned last; it says so itself if that is wrong.
         timeout_s: how long to wait for a whole answer, in seconds.
+        now: this machine's clock, in seconds since the Epoch: a cosignature of much later is not taken, for the latest
+            one of a witness stands for ever. None takes any time.
 
     Raises:
         WitnessError: the witness was not reached, refused, or gave an answer that cannot be used.
@@ -96,7 +105,7 @@ def ask_witness(
         body = format_request(AddCheckpoint(old_size, tuple(proof), checkpoint))
         status, kind, answer = _post(f"{address.removesuffix('/')}/add-checkpoint", body, timeout_s, place)
         if status == http.client.OK:
-            return _checked(note, answer, verifier, place)
+            return _timely(_checked(note, answer, verifier, place), now, verifier, place)
         if status != http.client.CONFLICT:
             raise _refused(status, answer, place)
         seen = _size_named(kind, answer, place)
@@ -131,6 +140,20 @@ def _checked(note: UnverifiedNote, answer: bytes, verifier: Verifier, place: Pos
     time = found.good[0].timestamp
     ours = (sig for sig in lines if (sig.name, sig.key_hash) == (verifier.name, verifier.key_hash))
     return Asked(next(sig for sig in ours if int.from_bytes(sig.signature[:8], "big") == time), time)
+
+
+def _timely(asked: Asked, now: int | None, verifier: Verifier, place: Position) -> Asked:
+    """The cosignature, unless its time is one that no clock here can have seen."""
+    if now is None or asked.timestamp <= now + MAX_AHEAD_S:
+        return asked
+    raise WitnessError(
+        Code.WITNESS_ANSWER,
+        f"the clock of {verifier.name} is {asked.timestamp - now} seconds ahead of this machine's: nothing was kept",
+        position=place,
+        expected=f"a time no more than {MAX_AHEAD_S} seconds ahead of {now}",
+        found=str(asked.timestamp),
+        hint="one of the two clocks is wrong: set this machine's right, or tell the witness's operator",
+    )
 
 
 def _size_named(kind: str, answer: bytes, place: Position) -> int | None:
