@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,7 +11,7 @@ from k3_ledger.schemas.errors import MalformedError
 from k3_ledger.verify.polaris import audit, parse_log
 from k3_ledger.verify.polaris.logtext import read_log
 from tests.verify.polaris import make_log
-from tests.verify.polaris.cases import path_of
+from tests.verify.polaris.cases import path_of, receipt
 
 if TYPE_CHECKING:
     from k3_ledger.verify.polaris import AuditReport
@@ -98,6 +98,58 @@ def test_rows_that_are_no_objects_are_findings_and_the_rest_is_read() -> None:
     report = audit(files)
     assert names(report) == {"FOREIGN_SHAPE", "JSON_SYNTAX"}
     assert dict(report.inventory)["ledger lines of runs"] == 3
+
+
+RESPELLED = {
+    "commit in upper case": (make_log.commit(2), make_log.commit(2).upper()),
+    "short commit in upper case": (f'"{make_log.commit(2)[:7]}"', f'"{make_log.commit(2)[:7].upper()}"'),
+    "build in upper case": (make_log.sha("build 2"), make_log.sha("build 2").upper()),
+    "model in upper case": (make_log.MODEL, make_log.MODEL.upper()),
+    "time in lower case": ("2026-08-02T12:00:00Z", "2026-08-02t12:00:00z"),
+    "time with an offset": ("2026-08-02T12:00:00Z", "2026-08-02T14:00:00+02:00"),
+    "pull request as text": ('"pr": 12', '"pr": "12"'),
+    "pull request as a reference": ('"pr": 12', '"pr": "#12"'),
+    "figure with another exponent": ('"tps": 12.6', '"tps": 1.26e1'),
+    "tier in lower case": ('"label": "XL"', '"label": "xl"'),
+}
+
+
+@pytest.mark.parametrize("spelled", RESPELLED)
+@pytest.mark.parametrize("form", ["tdx", "ed25519"])
+@pytest.mark.parametrize("name", ["ledger.jsonl", "index.json", "receipt.json"])
+def test_the_same_value_spelled_otherwise_is_the_same_value(name: str, form: str, spelled: str) -> None:
+    old, new = RESPELLED[spelled]
+    log = make_log.draft()
+    for run in log.runs:
+        run.form = form
+    before = names(audit(make_log.build(log)))
+    if name == "receipt.json":
+        for run in log.runs:
+            run.attestation = json.loads(json.dumps(run.attestation).replace(old, new))
+    files = make_log.build(log)
+    if name != "receipt.json":
+        files[name] = files[name].replace(old.encode(), new.encode())
+    after = names(audit(files))
+    if name == "receipt.json" and not new.endswith("Z"):
+        after -= {"FOREIGN_VERIFIER_REFUSES"}  # true, and no contradiction: the family's own verifier reads Z only
+        after -= {"FOREIGN_NONCE_UNBOUND", "FOREIGN_ATTESTATION_UNBOUND"}  # the nonce is a digest of texts as they are
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    "name", ["receipt_id", "tdx.bound_digest", "chain.prev_receipt_hash", "_expected.scoring_sha256"]
+)
+def test_a_digest_in_upper_case_is_the_same_digest_wherever_no_text_is_hashed(name: str) -> None:
+    files = make_log.build(make_log.draft())
+    parent, _, key = name.rpartition(".")
+
+    def change(body: dict[str, Any]) -> None:
+        place = body[parent] if parent else body
+        place[key] = place[key].upper().replace("SHA256:", "sha256:")
+
+    receipt(files, 2, change)
+    texts = {"tdx.bound_digest", "_expected.scoring_sha256"}  # digests of which the text is hashed again
+    assert names(audit(files)) == ({"FOREIGN_HASH"} if name in texts else set())
 
 
 @pytest.mark.parametrize("place", ["ledger.jsonl", "index.json", "runs/a/receipt.json", "rounds/a/log.txt"])

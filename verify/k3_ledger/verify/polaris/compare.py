@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from k3_ledger.verify.polaris.facts import KINDS, Kind
 from k3_ledger.verify.polaris.foreign_json import number_of
+from k3_ledger.verify.polaris.spelling import plain
 
 if TYPE_CHECKING:
     from k3_ledger.verify.polaris.foreign_json import Number, Scalar
@@ -26,7 +27,7 @@ SHORTEST_PREFIX: Final = 7
 """Fewest characters of an identifier that may stand for it."""
 
 _TIME = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})?"
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})?"
 )
 
 
@@ -44,11 +45,14 @@ def compare(fact: str, a: Scalar, b: Scalar) -> Agreement:
     if _blank(a) or _blank(b):
         return Agreement.EQUAL if _blank(a) and _blank(b) else Agreement.BLANK
     kind = KINDS.get(fact, Kind.VALUE)
-    if kind is Kind.VALUE:
+    if kind is Kind.REFERENCE:
+        a, b = (value.removeprefix("#") if isinstance(value, str) else value for value in (a, b))
+    if kind in (Kind.VALUE, Kind.REFERENCE):
         left, right = number_of(a), number_of(b)
         if left is not None and right is not None:
             return compare_numbers(left, right, percent="pct" in fact)
-        return Agreement.EQUAL if type(a) is type(b) and a == b else Agreement.DIFFER
+        same = a == b if not isinstance(a, str) or not isinstance(b, str) else plain(a) == plain(b)
+        return Agreement.EQUAL if type(a) is type(b) and same else Agreement.DIFFER
     same = isinstance(a, str) and isinstance(b, str) and _same_text(kind, a, b)
     return Agreement.EQUAL if same else Agreement.DIFFER
 
@@ -83,8 +87,8 @@ def _same_text(kind: Kind, a: str, b: str) -> bool:
     if kind is Kind.TIME:
         left, right = instant(a), instant(b)
         return a == b or (left is not None and left == right)
-    short, long = sorted((a, b), key=len)
-    return a == b or (len(short) >= SHORTEST_PREFIX and long.startswith(short))
+    short, long = sorted((plain(a), plain(b)), key=len)
+    return short == long or (len(short) >= SHORTEST_PREFIX and long.startswith(short))
 
 
 def instant(text: str) -> datetime | None:
@@ -94,6 +98,6 @@ def instant(text: str) -> datetime | None:
         return None
     day, time, offset = match.groups()
     try:
-        return datetime.fromisoformat(f"{day}T{time}{offset or 'Z'}").astimezone(UTC)
+        return datetime.fromisoformat(f"{day}T{time}{(offset or 'Z').upper()}").astimezone(UTC)
     except (ValueError, OverflowError):
         return None

@@ -32,6 +32,7 @@ class Kind(enum.Enum):
     PREFIX = "one may be the beginning of the other"
     TIER = "text without regard to case"
     TIME = "the same instant"
+    REFERENCE = "a number, with or without # in front"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ ALIASES: Final = {
 KINDS: Final = {
     "commit": Kind.PREFIX,
     "label": Kind.TIER,
+    "pr": Kind.REFERENCE,
     "llamacpp_commit": Kind.PREFIX,
     "receipt_id": Kind.PREFIX,
     "run_id": Kind.PREFIX,

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.verify.polaris.spelling import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -67,7 +68,7 @@ def _names(facts: list[RunFacts]) -> Iterator[Finding]:
     """Where folders are named by receipt ids, every folder is."""
     identity = _receipt("receipt_id")
     sealed = [run for run in facts if identity(run) and run.run.files]
-    odd = [run for run in sealed if identity(run) != run.run.run_id]
+    odd = [run for run in sealed if plain(identity(run)) != plain(run.run.run_id)]
     if 2 * len(odd) < len(sealed):
         for run in odd:
             message = f"{run.run.run_id}: the folder's name is not its receipt's id, as it is in the other folders"
@@ -100,20 +101,20 @@ def _common_prefix(facts: list[RunFacts]) -> Iterator[Finding]:
 
 
 def _commits(facts: list[RunFacts]) -> Iterator[Finding]:
-    for commit, runs in group(facts, lambda run: run.text("commit")[:7]).items():
+    for commit, runs in group(facts, lambda run: plain(run.text("commit"))[:7]).items():
         if len(runs) > 1:
             labels = ", ".join(f"{run.text('label') or 'no label'} at {run.text('tps') or 'no speed'}" for run in runs)
             message = f"commit {commit} was measured {len(runs)} times: {labels} ({_ids(runs)})"
             yield Finding(Code.FOREIGN_SAME_COMMIT, message, runs[1].at("commit"))
-        builds = group(runs, lambda run: run.text("build_hash"))
+        builds = group(runs, lambda run: plain(run.text("build_hash")))
         if len(builds) > 1:
             message = f"commit {commit} has {len(builds)} build digests ({_ids(runs)})"
             yield Finding(Code.FOREIGN_BUILD_DIFFERS, message, runs[1].at("build_hash"))
 
 
 def _builds(facts: list[RunFacts]) -> Iterator[Finding]:
-    for build, runs in group(facts, lambda run: run.text("build_hash")).items():
-        commits = group(runs, lambda run: run.text("commit")[:7])
+    for build, runs in group(facts, lambda run: plain(run.text("build_hash"))).items():
+        commits = group(runs, lambda run: plain(run.text("commit"))[:7])
         if len(commits) > 1:
             message = f"build {build[:12]} is that of commits {', '.join(commits)} ({_ids(runs)})"
             yield Finding(Code.FOREIGN_BUILD_SHARED, message, runs[1].at("build_hash"))
@@ -128,7 +129,7 @@ def _changes(facts: list[RunFacts]) -> Iterator[Finding]:
             yield Finding(Code.FOREIGN_WEIGHTS_CHANGED, message, after.at("model_fingerprint"), old, new)
     digest = _receipt("tdx.bound_digest")
     for before, after in pairwise([run for run in facts if digest(run)]):
-        if digest(before) != digest(after) and after.run.receipt is not None:
+        if plain(digest(before)) != plain(digest(after)) and after.run.receipt is not None:
             message = f"{after.run.run_id}: bound_digest is not that of the run before"
             at = after.run.receipt.at("tdx.bound_digest")
             yield Finding(Code.FOREIGN_BOUND_DIGEST, message, at, digest(before), digest(after))
@@ -140,7 +141,7 @@ def _evidence(facts: list[RunFacts]) -> Iterator[Finding]:
         return " ".join(f"{name}={run.text(name)}" for name in names if run.first(name) is not None)
 
     for runs in group(facts, depths).values():
-        commits = group(runs, lambda run: run.text("commit")[:7])
+        commits = group(runs, lambda run: plain(run.text("commit"))[:7])
         if len(commits) > 1:
             message = f"kl_depths are digit-identical in {len(runs)} runs of {len(commits)} commits ({_ids(runs)})"
             assert runs[0].run.result is not None

@@ -10,7 +10,7 @@ from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.verify.polaris.compare import Agreement, compare, instant
 from k3_ledger.verify.polaris.foreign_json import number_of, show
 from k3_ledger.verify.polaris.parse import INDEX, LEDGER, LOG_NAMES, row_id
-from k3_ledger.verify.polaris.spelling import rounded_json, sha256_hex
+from k3_ledger.verify.polaris.spelling import plain, rounded_json, sha256_hex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,7 +136,7 @@ def _chain(log: RunLog) -> Iterator[Finding]:
     for at, (_, receipt) in enumerate(receipts):
         signed = rounded_json(receipt.object.get("attestation")) or b""
         for name in (receipt.text("receipt_id") or "", sha256_hex(receipt.raw), sha256_hex(signed)):
-            known.setdefault(name, at)
+            known.setdefault(plain(name), at)
     links = [receipt.leaves.get(_PREVIOUS) for _, receipt in receipts]
     firsts = [at for at, link in enumerate(links) if link is not None and link.value is None]
     for run, receipt in (receipts[at] for at in firsts) if len(firsts) > 1 else ():
@@ -146,8 +146,8 @@ def _chain(log: RunLog) -> Iterator[Finding]:
     for at, (run, receipt) in enumerate(receipts):
         link = links[at]
         if link is not None and link.value is not None:
-            if show(link.value) in known:
-                before[at] = known[show(link.value)]
+            if plain(show(link.value)) in known:
+                before[at] = known[plain(show(link.value))]
             else:
                 message = f"{run.run_id}: the previous receipt is none of the log's {len(receipts)} receipts"
                 yield Finding(Code.FOREIGN_CHAIN_BROKEN, message, receipt.at(_PREVIOUS), found=show(link.value)[:80])

@@ -9,6 +9,7 @@ from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.verify.polaris.compare import SHORTEST_PREFIX, Agreement, compare_numbers, is_rounding
 from k3_ledger.verify.polaris.foreign_json import Number
 from k3_ledger.verify.polaris.identity import group
+from k3_ledger.verify.polaris.spelling import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,7 @@ def check_rounds(log: RunLog, facts: list[RunFacts]) -> Iterator[Finding]:
         if len(runs) > 1 and text is not None:
             message = f"{len(runs)} runs carry the same log text, the first is {runs[0].run.run_id}"
             yield Finding(Code.FOREIGN_LOG_SHARED, message, runs[0].run.place)
-    by_commit = group(facts, lambda run: run.text("commit")[:SHORTEST_PREFIX])
+    by_commit = group(facts, lambda run: plain(run.text("commit"))[:SHORTEST_PREFIX])
     for text in log.logs:
         yield from _count(text)
         yield from _failures(text)
@@ -149,7 +150,7 @@ def _tier_history(facts: list[RunFacts]) -> Iterator[Finding]:
                 )
                 at = event.position
                 yield Finding(Code.FOREIGN_TIER_HISTORY, message, at, before.text("label"), event.figures["tier"])
-        last.update((run.text("pr"), run) for run in runs)
+        last.update((run.text("pr").removeprefix("#"), run) for run in runs)
 
 
 def _pins(facts: list[RunFacts]) -> Iterator[Finding]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MAX_INTEGER_DIGITS: Final = 4000
 """Longest integer whose spelling is reproduced; Python itself refuses more than 4,300 digits."""
 
+_HEX = re.compile(r"(?:sha256:)?[0-9A-Fa-f]{7,}")
 _INTEGER = re.compile(r"-?[0-9]+")
 
 
@@ -75,6 +76,11 @@ def _python(tree: JsonTree, places: int | None) -> Any:
 def sha256_hex(data: bytes | str) -> str:
     """Lower-case hexadecimal SHA-256 of bytes, or of a text's UTF-8."""
     return hashlib.sha256(data if isinstance(data, bytes) else data.encode(errors="surrogatepass")).hexdigest()
+
+
+def plain(text: str) -> str:
+    """A digest or a commit in its usual spelling, which is lower case; any other text as it is."""
+    return text.lower() if _HEX.fullmatch(text) else text
 
 
 def decode_base64(text: str) -> bytes | None:
