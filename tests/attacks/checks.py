@@ -292,6 +292,7 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     # quotes
     "verify.tee.check._Run._binding": ((f"{VERIFY}.tee.check._Run._binding", _none),),
     "verify.tee.check._Run._measurements": ((f"{VERIFY}.tee.check._Run._measurements", lambda *_: "none"),),
+    "verify.polaris.quotes._hides": ((f"{VERIFY}.polaris.quotes._hides", lambda *_: ""),),
     "verify.tee.claims.refusals": ((f"{VERIFY}.tee.tokens.refusals", _nothing),),
     # witnesses' own
     "ledger.witness.state.WitnessState.drop_keys": (("k3_ledger.ledger.witness.state.WitnessState.drop_keys", _none),),

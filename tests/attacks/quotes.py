@@ -6,6 +6,7 @@ part.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 from dataclasses import dataclass
@@ -108,6 +109,19 @@ def call_an_import_with_a_quote_unattested(world: World) -> ImportTrial:
     """The entry says `none`; the original carries what is no quote at all."""
     del world
     return ImportTrial(b'{"attestation_type":"tdx-quote","tdx":{"quote_b64":"AAAA"}}')
+
+
+@attack
+def write_a_byte_behind_a_receipt_whose_quote_does_not_hold(world: World) -> ImportTrial:
+    """No reader of JSON takes it, so none finds the quote in it."""
+    del world
+    return ImportTrial(b'{"attestation_type":"tdx-quote","tdx":{"quote_b64":"AAAA"}}x')
+
+
+@attack
+def import_a_compressed_receipt_whose_quote_does_not_hold(world: World) -> ImportTrial:
+    del world
+    return ImportTrial(gzip.compress(b'{"attestation_type":"tdx-quote","tdx":{"quote_b64":"AAAA"}}', mtime=0))
 
 
 @dataclass

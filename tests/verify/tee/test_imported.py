@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 from dataclasses import replace
@@ -184,6 +185,79 @@ def test_an_import_without_a_quote_is_none_and_counted_nowhere() -> None:
         assert judged_as(data, attestation="none") == ((0, 0, 0), set(), "no enclave quotes")
     for data in (b'{"tdx":{}}', b'{"tdx":[]}', b'{"tdx":null}', b'{"attestation_type":"tdx-quote"}'):
         assert judged_as(data, attestation="none")[:2] == ((0, 0, 1), {Code.IMPORT_QUOTE_OPEN})
+
+
+UNREAD: dict[str, Callable[[bytes], bytes]] = {
+    "a byte behind it": lambda data: data + b"x",
+    "a NUL behind it": lambda data: data + b"\0",
+    "two documents": lambda data: data + b"\n" + data,
+    "a list": lambda data: b"[" + data + b"]",
+    "a string": lambda data: json.dumps(data.decode()).encode(),
+    "UTF-16": lambda data: data.decode().encode("utf-16"),
+    "UTF-16 without a mark": lambda data: data.decode().encode("utf-16-le"),
+    "compressed": gzip.compress,
+    "bad UTF-8": lambda data: data.rstrip()[:-1] + b',"z":"\xff"}',
+    "a lone surrogate": lambda data: data.rstrip()[:-1] + b',"z":"\\ud800"}',
+    "deep": lambda data: data.rstrip()[:-1] + b',"z":' + b"[" * 500 + b"]" * 500 + b"}",
+    "cut off": lambda data: data[:-2],
+    "escaped": lambda data: (
+        data.replace(b'"tdx"', b'"\\u0074d\\u0078"').replace(b'"quote_b64"', b'"qu\\u006Fte_b64"') + b"x"
+    ),
+    "base64 alone": lambda data: b"see " + json.loads(data)["tdx"]["quote_b64"].encode(),
+}
+
+
+@pytest.mark.parametrize("how", UNREAD)
+def test_a_quote_that_nobody_can_read_is_not_passed_over(imported: Any, how: str) -> None:
+    """The importer calls it `none`; what its original is cannot be told."""
+    _, blobs = imported(World(root_key=99))
+    receipt = next(data for data in blobs.values() if b'"quote_b64"' in data)
+    original = UNREAD[how](receipt)
+    for label in ("none", "ed25519", "tdx-quote"):
+        found, codes, _ = judged_as(original, attestation=label)
+        assert (found, codes) == ((0, 0, 1), {Code.IMPORT_QUOTE_OPEN}), label
+    beside = judged_beside(b"a round's log", original)
+    assert (step(beside), set(beside.counts)) == ((0, 0, 1), {Code.IMPORT_QUOTE_OPEN})
+
+
+@pytest.mark.parametrize("how", UNREAD)
+def test_beside_a_quote_that_holds_only_what_looks_like_another_is_named(imported: Any, how: str) -> None:
+    _, blobs = imported()
+    good, other = [data for data in blobs.values() if b'"quote_b64"' in data][:2]
+    report = judged_beside(good, UNREAD[how](other), attestation="tdx-quote")
+    told = how not in {"UTF-16", "UTF-16 without a mark", "compressed"}  # as what is not here
+    assert (step(report), Code.IMPORT_QUOTE_OPEN in report.counts) == ((0, 0, 1) if told else (1, 0, 0), told)
+
+
+def test_the_name_of_a_quote_is_enough_however_it_is_spelled() -> None:
+    for data in (b'{"tdx":1}x', b'{"\\u0074dx":1}x', b'{"qu\\u006Fte_b64":1}x', b'[{"qu\\u006fte_b64":1}]', b'"tdx"'):
+        assert judged_as(data, attestation="none")[:2] == ((0, 0, 1), {Code.IMPORT_QUOTE_OPEN}), data
+
+
+def test_what_is_no_object_and_looks_like_no_quote_is_the_text_that_it_is() -> None:
+    plain = (
+        b"a round's log: tdx quote made, quote_b64 kept",
+        b"no tdx, \\u0074dx neither",
+        b"sha256 " + b"0" * 1023 + b" " + b"f" * 1023,
+        b"=" * 5000,
+        b"-" * 5000,
+        b'["result", {"x": 1}]',
+        b'{"result":',
+        "h\u00e4ufig".encode(),
+        b"",
+    )
+    for data in plain:
+        assert judged_as(data, attestation="none") == ((0, 0, 0), set(), "no enclave quotes"), data[:40]
+        assert step(judged_beside(b"{}", data)) == (0, 0, 0), data[:40]
+    row = json.dumps({"log_b64": "A" * 5000}).encode()  # one object: what it says of itself counts
+    assert judged_as(row, attestation="none")[0] == step(judged_beside(b"{}", row)) == (0, 0, 0)
+
+
+def test_a_byte_order_mark_hides_nothing(imported: Any) -> None:
+    _, blobs = imported(World(root_key=99))
+    receipt = next(data for data in blobs.values() if b'"quote_b64"' in data)
+    found, codes, _ = judged_as(b"\xef\xbb\xbf" + receipt, attestation="none")
+    assert (found, Code.QUOTE_CHAIN in codes) == ((1, 1, 0), True)
 
 
 def hidden(imported: Any, world: World, change: Callable[[bytes], bytes] = bytes, **labels: str) -> Report:

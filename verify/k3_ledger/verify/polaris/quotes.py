@@ -5,7 +5,9 @@ that the quote's report data are those that the receipt's own digests make. Ever
 wrong is the audit's, and the entry keeps what that found.
 
 Whether an import is attested its original says, and not the entry: `attestation` and `format` are the importer's words.
-An entry that calls itself `none` is passed over only where its original is here and carries no quote.
+An entry that calls itself `none` is passed over only where its original is here and carries no quote. What is not one
+JSON object says neither: it is passed over as the text that it is, unless something in it looks like a quote, or it is
+no text at all (compressed, in another encoding). Then the entry is not checked.
 
 Which of its artifacts the original is, is the importer's word, too. So the others are looked through as well: a quote
 in one of them that is not the original's own is named and counted as not checked, and one that is not here may carry
@@ -53,6 +55,14 @@ NEEDED: Final = (
 """What has to pass before a foreign receipt is called attested."""
 _MAY_CARRY: Final = re.compile(rb"tdx|\\u")
 """In what carries a quote stands its name, or an escaped letter."""
+_LIKE_A_QUOTE: Final = re.compile(
+    rb"|".join(
+        b'"' + b"".join(rb"(?:%c|\\u00(?i:%02x))" % (byte, byte) for byte in name) + b'"'
+        for name in (b"tdx", b"quote_b64")
+    )
+    + rb"|(?<![A-Za-z0-9+/\\])[A-Za-z0-9+/\\]{1024}"  # from where base64 begins: linear in what is searched
+)
+"""A member that holds one, or base64 as long as the shortest: looked for in what is not one JSON object."""
 
 
 def check_imported(scan: Scan, source: LogSource, demands: AttestationPolicy) -> str | None:
@@ -102,7 +112,7 @@ def _check(body: Any, source: LogSource, origin: Origin) -> tuple[Outcome, list[
     if data is None:
         return _open("its original is not here")
     run = _parse(data)
-    found = _check_original(body, run, origin)
+    found = _check_original(body, data, run, origin)
     strays = list(_strays(body, run, source, attested=found is not None))
     if not strays:
         return found
@@ -125,8 +135,15 @@ def _strays(body: Any, run: Run, source: LogSource, *, attested: bool) -> Iterat
             if not attested:
                 why = f"the artifact {artifact.name} is not here, so whether it carries a quote cannot be told"
                 yield Finding(Code.IMPORT_QUOTE_OPEN, f"an imported receipt's quote was not checked: {why}")
-        elif _MAY_CARRY.search(data) is not None:
-            receipt = _parse(data).receipt
+        else:
+            named = _MAY_CARRY.search(data) or _LIKE_A_QUOTE.search(data)
+            receipt = None if named is None else _parse(data).receipt
+            hides = _hides(data, receipt)
+            if hides and (not attested or hides == _LIKELY):
+                yield Finding(
+                    Code.IMPORT_QUOTE_OPEN,
+                    f"an imported receipt's quote was not checked: the artifact {artifact.name} {hides}",
+                )
             if receipt is not None and "tdx" in receipt.object and _quote(receipt) != _quote(run.receipt):
                 yield Finding(
                     Code.IMPORT_QUOTE_ELSEWHERE,
@@ -136,14 +153,32 @@ def _strays(body: Any, run: Run, source: LogSource, *, attested: bool) -> Iterat
                 )
 
 
+_LIKELY: Final = "is not one JSON object, and what looks like a quote stands in it"
+_UNTOLD: Final = "is no text, so whether it carries a quote cannot be told"
+
+
+def _hides(data: bytes, receipt: Document | None) -> str:
+    """Why an artifact may carry a quote that nobody can read; empty where it cannot."""
+    if receipt is not None and isinstance(receipt.root, dict):
+        return ""
+    try:
+        is_text = "\0" not in data.decode()
+    except UnicodeDecodeError:
+        is_text = False
+    if _LIKE_A_QUOTE.search(data) is not None:
+        return _LIKELY
+    return "" if is_text else _UNTOLD
+
+
 def _quote(receipt: Document | None) -> str | None:
     return None if receipt is None else receipt.text("tdx.quote_b64")
 
 
-def _check_original(body: Any, run: Run, origin: Origin) -> tuple[Outcome, list[Finding]] | None:
+def _check_original(body: Any, data: bytes, run: Run, origin: Origin) -> tuple[Outcome, list[Finding]] | None:
     quoted = _is_quoted(run)
     if not quoted and body.attestation == "none":
-        return None
+        hides = _hides(data, run.receipt)
+        return _open(f"its original {hides}") if hides else None
     if body.format != FORMAT:
         return _open(f"it is of the format {body.format}, which is not read here")
     if not quoted and body.attestation != QUOTED:
