@@ -149,6 +149,7 @@ def task_of(plan: Plan, timeout_s: float = 60.0) -> Task:
         reference=lambda _: ToyReference(),
         plan=plan,
         depths=(4, 32),
+        prompts=8,
         timeout_s=timeout_s,
     )
 

@@ -468,11 +468,13 @@ def test_a_claim_is_of_prefills_shorter_length_and_of_both_of_decode() -> None:
 
 
 def test_bound_and_share_follow_from_what_parity_graded() -> None:
-    assert tolerance([]) == tolerance([0.0] * 100) == Tolerance(LEAST, SHARE)
-    assert tolerance([0.3] * 100) == Tolerance(0.6, SHARE, CEILING)
-    assert tolerance([0.3] * 100, COARSE) == Tolerance(0.6, SHARE, COARSE)
-    assert tolerance([1e-5] * 95 + [3.0] * 5) == Tolerance(LEAST, 0.05, CEILING), "one in twenty widens no bound"
-    assert tolerance([1e-5] * 94 + [3.0] * 6) == Tolerance(6.0, SHARE, CEILING), "more than that is what the engine is"
+    assert tolerance([]) == Tolerance(LEAST, SHARE, rows=0)
+    assert tolerance([0.0] * 100) == Tolerance(LEAST, SHARE, rows=100)
+    assert tolerance([0.3] * 100) == Tolerance(0.6, SHARE, CEILING, 100)
+    assert tolerance([0.3] * 100, COARSE) == Tolerance(0.6, SHARE, COARSE, 100)
+    rare = Tolerance(LEAST, 0.05, CEILING, 100, 5)
+    assert tolerance([1e-5] * 95 + [3.0] * 5) == rare, "one in twenty widens no bound"
+    assert tolerance([1e-5] * 94 + [3.0] * 6) == Tolerance(6.0, SHARE, CEILING, 100), "more is what the engine is"
     assert tolerance([], 0.3).ceiling == 0.3
 
 
@@ -531,6 +533,41 @@ def test_a_rare_miss_passes_and_a_cheat_of_one_in_a_few_does_not(
     assert looked.counts["decode"][1] > 0
     if not passes:
         assert f"{looked.counts['decode'][1]} of 220 outputs" in looked.findings[0].message
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 4, 8, 16, 32, 64, 128, 512])
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.1, 0.3, 0.6])
+def test_an_engine_that_is_as_right_when_timed_is_accused_once_in_a_thousand_runs_at_most(
+    rows: int, share: float
+) -> None:
+    """However few rows were graded. Bound and share from a few of them alone accused every other coarse engine."""
+    generator = np.random.default_rng(5)
+    for looked, runs in ((9, 4000), (231, 400)):
+        graded = generator.binomial(rows, share, runs)
+        missed = generator.binomial(looked, share, runs)
+        odds = [Tolerance(rows=rows, beyond=int(k)).odds(int(c), looked) for k, c in zip(graded, missed, strict=True)]
+        assert (np.array(odds) <= LUCK).mean() <= LUCK + 3 * math.sqrt(LUCK / runs)
+
+
+def test_few_graded_rows_accuse_nobody_and_tie_no_speed_and_enough_of_them_do_accuse() -> None:
+    """The same outputs, every fifth of them wrong; and all of them."""
+    reference = Flat(3.0, lambda ids: (len(ids) + ids[0]) % V)
+    fifth = answers(reference, wrong=lambda number, at: (number * LENGTH + at) % 5 == 0)
+    for rows, codes in ((1, {Code.RUN_UNTIED}), (4, {Code.RUN_UNTIED}), (128, {Code.RUN_OUTPUT})):
+        looked = check_outputs(fifth, reference, given=tolerance([1e-5] * rows))
+        assert refused(looked) == codes
+        assert (looked.findings[0].severity is Severity.ERROR) == (rows == 128)
+        if rows < 128:
+            assert not looked.tied
+            assert f"{looked.counts['decode'][1]} of 220 miss, and too few rows" in looked.findings[0].message
+    every = answers(reference, wrong=lambda _walk, _at: True)
+    for rows, codes in ((0, {Code.RUN_UNTIED}), (4, {Code.RUN_OUTPUT}), (128, {Code.RUN_OUTPUT})):
+        assert refused(check_outputs(every, reference, given=tolerance([1e-5] * rows))) == codes
+    one = answers(reference, wrong=lambda number, _at: number == 3)
+    for rows, codes in ((2, {Code.RUN_UNTIED}), (128, {Code.RUN_OUTPUT})):
+        assert refused(check_outputs(one, reference, given=tolerance([1e-5] * rows))) == codes
+    fine = check_outputs(answers(reference), reference, given=tolerance([1e-5]))
+    assert (fine.findings, fine.tied) == ((), True), "what misses nothing needs no rows to say so"
 
 
 def test_a_prefill_that_is_always_wrong_is_refused_however_right_decode_is() -> None:

@@ -6,7 +6,9 @@ positions are looked at is drawn after the run.
 
 A rate, as top-1 has one: where the router's choice hangs on the last bit, an honest engine takes another expert once
 in a while, and one output is far off. How many may be is a rule, see :func:`allowed`; it is never most of one walk, for
-each must have done its work, however many there are. Bound and rate both follow from what parity measured on rows of
+each must have done its work, however many there are. More misses than that refuse the run where the graded rows tell
+that they are more than this engine's own way, which few rows do not: then nothing is tied to an answer, and nobody is
+accused. Bound and rate both follow from what parity measured on rows of
 logits: an engine that is right when it is asked for logits must be as right when it is timed, and one that widens
 either by being wrong there has a parity record that says so.
 
@@ -82,11 +84,27 @@ class Tolerance:
         bound: in nats.
         share: of all outputs, from 0 to 1.
         ceiling: nats that the engine has no say in.
+        rows: graded rows that bound and share come from; None where they come from nothing of the engine's.
+        beyond: of these, rows beyond the bound.
     """
 
     bound: float = LEAST
     share: float = SHARE
     ceiling: float = CEILING
+    rows: int | None = None
+    beyond: int = 0
+
+    def odds(self, missed: int, looked: int) -> float:
+        """Of an engine that is as right when it is timed as when it was graded, to miss as many or more.
+
+        Graded rows and outputs that were looked at are one urn, and who missed is drawn from it (Fisher's exact test):
+        what few rows show of an engine says little of its outputs, and then no count of misses is evidence of much.
+        """
+        if self.rows is None:
+            return 0.0
+        misses, total = self.beyond + missed, self.rows + looked
+        ways = sum(math.comb(self.rows, few) * math.comb(looked, misses - few) for few in range(self.beyond + 1))
+        return ways / math.comb(total, misses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +126,11 @@ def tolerance(differences: Sequence[float], ceiling: float = CEILING) -> Toleran
     """What rows that parity graded give an engine, from their differences at the top."""
     ordered = sorted(differences)
     if not ordered:
-        return Tolerance(ceiling=ceiling)
+        return Tolerance(ceiling=ceiling, rows=0)
     bulk = ordered[len(ordered) - 1 - int(TAIL * len(ordered))]
     bound = max(LEAST, MULTIPLE * bulk)
-    return Tolerance(bound, max(SHARE, sum(one > bound for one in ordered) / len(ordered)), ceiling)
+    beyond = sum(one > bound for one in ordered)
+    return Tolerance(bound, max(SHARE, beyond / len(ordered)), ceiling, len(ordered), beyond)
 
 
 def allowed(looked: int, share: float, luck: float = LUCK) -> int:
@@ -157,6 +176,7 @@ def check_outputs(
     far: list[tuple[int, Op, float]] = []
     foreign: list[Finding] = []
     idle: list[Finding] = []
+    unsure: list[tuple[str, int, int]] = []
     each = _of_each(walks, outputs)
     for number, walk in enumerate(walks):
         drawn, before = _draw(len(walk.output), each - 1), len(misses["decode"])
@@ -178,16 +198,35 @@ def check_outputs(
                 misses[op] += found
                 far.append((number, op, _off(row, (token, logprob))))
         most = allowed_of_one(len(drawn), given.share, len(walks))
-        if len(misses["decode"]) - before > most:
-            idle.append(_too_many(f"walk {number}, decode", len(misses["decode"]) - before, len(drawn), most))
+        missed, where = len(misses["decode"]) - before, f"walk {number}, decode"
+        if missed > most and given.odds(missed, len(drawn)) <= LUCK / len(walks):
+            idle.append(_too_many(where, missed, len(drawn), most))
+        elif missed > most:
+            unsure.append((where, missed, len(drawn)))
     may = {op: allowed(looked[op], given.share) for op in looked}
     findings = [*foreign[:_NAMED], *_degenerate(chosen)]
     for op, found in misses.items():
-        if len(found) > may[op]:
+        if len(found) > may[op] and given.odds(len(found), looked[op]) <= LUCK:
             findings += [_too_many(op, len(found), looked[op], may[op]), *found[:_NAMED]]
-    loose = [] if findings or idle else [*_check_tied(far, given)]
+        elif len(found) > may[op]:
+            unsure.insert(0, (op, len(found), looked[op]))
+    loose = [] if findings or idle else [*_check_told(unsure, given)] or [*_check_tied(far, given)]
     counts = {op: (looked[op], len(misses[op]), may[op]) for op in looked}
     return Looked((*findings, *idle[:_NAMED], *loose), counts, tied=not loose)
+
+
+def _check_told(unsure: list[tuple[str, int, int]], given: Tolerance) -> Iterator[Finding]:
+    """Whether enough rows were graded to say of these misses that they are more than the engine's own way."""
+    for where, missed, looked in unsure[:1]:
+        yield Finding(
+            Code.RUN_UNTIED,
+            f"not scorable: outputs: {where}: {missed} of {looked} miss, and too few rows were graded ({given.rows}) "
+            "to tell whether the engine is less right when it is timed: not checked",
+            Position(field="outputs"),
+            f"none that {given.beyond} in {given.rows} rows make unlikely, or enough rows to say that it is unlikely",
+            f"odds of {given.odds(missed, looked):.2g}",
+            hint="grade more rows: --depth up to --context, --rows, --prompts",
+        )
 
 
 def _check_tied(far: list[tuple[int, Op, float]], given: Tolerance) -> Iterator[Finding]:

@@ -223,8 +223,9 @@ ROWS: Final = {
     "RUN_UNTIED": CodeInfo(
         Area.RUN, W, "not scorable: outputs",
         "The engine's own parity record widens what its timed outputs may miss by past the ceiling, and they make use "
-        "of it: nothing ties the speed to an answer. The receipt holds the controller's clock alone, so that no rule "
-        "scores it; what the engine said is in `observations.json`.",
+        "of it; or more of them miss than may, and too few rows were graded to tell whether the engine is as far off "
+        "when it is asked for logits. Nothing ties the speed to an answer. The receipt holds the controller's clock "
+        "alone, so that no rule scores it; what the engine said is in `observations.json`.",
         "look at KL and top-1 in the parity record; measure a path, or a file, that is nearer to the reference",
     ),
     "RUN_LEFT_OVER": CodeInfo(
