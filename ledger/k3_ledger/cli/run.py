@@ -334,13 +334,14 @@ def bundle_from(
     with given(file, RESULT):
         data = read_small(file, MAX_RESULT)
         reading = READERS[tool.value](data, told)
-    weights = None
+    weights = opened = None
     if model is not None:
         with given(model, MODEL):
             opened = open_weights(model)
         with opened:
             weights = weights_of(opened, _called(model), opened.digests())
-    origin = Origin(node, tuple(shlex.split(ran)), version, started, role.value, weights)
+    file_of = None if opened is None else opened.file
+    origin = Origin(node, tuple(shlex.split(ran)), version, started, role.value, weights, file_of)
     with _taken(out):
         bundle, measurement = bundle_reading(reading, data, f"{tool.value}.json", origin, out)
     _show(Outcome(bundle, "run", (), measurement, out), as_json=as_json)

@@ -6,12 +6,14 @@ import codecs
 import contextlib
 import copy
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from k3_ledger.engine.adapters import READERS, Reading, Told
 from k3_ledger.engine.adapters.write import Origin, bundle_reading
+from k3_ledger.engine.gguf import open_model_file
 from k3_ledger.engine.machine import probe_node
 from k3_ledger.schemas.errors import RunError
 from k3_ledger.schemas.findings import Code
@@ -19,7 +21,7 @@ from k3_ledger.schemas.validate import parse_bundle
 from tests.commands import runner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 NOW = "2026-01-31T12:00:00Z"
@@ -420,3 +422,146 @@ def test_another_machine_or_a_missing_word_leaves_nothing(
     with pytest.raises(RunError):
         bundle_reading(read(tool, value), b"{}", "f.json", origin, tmp_path / "b")
     assert not list(tmp_path.iterdir())
+
+
+DETAILED: Json = {
+    **SERVE,
+    "itls": [[0.01, 0.02], [0.01, 0.03], [0.02, 0.03]],
+    "ttfts": [0.1, 0.2, 0.6],
+    "errors": [],
+    "mean_ttft_ms": 300.0,
+    "median_ttft_ms": 200.0,
+    "std_ttft_ms": 216.0,
+    "p99_ttft_ms": 592.0,
+    "p99.9_ttft_ms": 599.2,
+    "mean_itl_ms": 20.0,
+    "median_itl_ms": 20.0,
+    "max_itl_ms": 30.0,
+    "mean_tpot_ms": 20.0,
+    "p50_tpot_ms": 19.0,
+    "p90_tpot_ms": 25.0,
+    "mean_e2el_ms": 330.0,
+    "median_e2el_ms": 240.0,
+    "mean_e2e_latency_ms": 330.0,
+}
+"""A served run as both tools write it with details."""
+CONTRADICTIONS: list[tuple[Json, str, str]] = [
+    ({"mean_ttft_ms": 1.0}, "mean_ttft_ms", "the figure of the list"),
+    ({"median_ttft_ms": 300.0}, "median_ttft_ms", "the figure of the list"),
+    ({"p99_ttft_ms": 600.5}, "p99_ttft_ms", "the figure of the list"),
+    ({"p99.9_ttft_ms": 580.0}, "p99.9_ttft_ms", "the figure of the list"),
+    ({"mean_itl_ms": 0.02}, "mean_itl_ms", "the figure of the list"),
+    ({"max_itl_ms": 31.0}, "max_itl_ms", "the figure of the list"),
+    ({"mean_e2el_ms": -5}, "mean_e2el_ms", "not a duration"),
+    ({"mean_tpot_ms": "20"}, "mean_tpot_ms", "not a duration"),
+    ({"mean_tpot_ms": True}, "mean_tpot_ms", "not a duration"),
+    ({"mean_tpot_ms": 1e9}, "mean_tpot_ms", "not a duration"),
+    ({"mean_tpot_ms": 2100.0}, "mean_tpot_ms", "longer than the whole run"),
+    ({"mean_e2e_latency_ms": 2100.0}, "mean_e2e_latency_ms", "longer than the whole run"),
+    ({"p90_tpot_ms": 18.0}, "p90_tpot_ms", "shorter than p50_tpot_ms"),
+    ({"min_tpot_ms": 19.5}, "p50_tpot_ms", "shorter than min_tpot_ms"),
+    ({"max_tpot_ms": 24.0}, "max_tpot_ms", "shorter than p90_tpot_ms"),
+    ({"p90_tpot_ms": None, "max_tpot_ms": 19.5}, "max_tpot_ms", "shorter than mean_tpot_ms"),
+    ({"mean_e2el_ms": 290.0}, "mean_e2el_ms", "ends before its first token"),
+    ({"mean_e2e_latency_ms": 290.0}, "mean_e2e_latency_ms", "ends before its first token"),
+    (
+        {"ttfts": [0.1, 0.2, 100.0], **dict.fromkeys(key for key in DETAILED if key.endswith("_ms"))},
+        "itls[2]",
+        "longer",
+    ),
+    ({"ttfts": [0.1, 0.2, 100.0], "itls": None}, "ttfts[2]", "longer"),
+    ({"ttfts": [0.1, 0.2]}, "ttfts", "not one for each request"),
+    ({"ttfts": [0.1, 0.2, -0.6]}, "ttfts", "not a duration"),
+    ({"ttfts": 0.1}, "ttfts", "not a list"),
+    ({"itls": [[0.01], [0.01]]}, "itls", "not one for each request"),
+    ({"itls": [[0.01], [0.01], 0.01]}, "itls", "not a list"),
+    ({"itls": [[0.01], [0.01], [None]]}, "itls[2]", "not a duration"),
+    ({"itls": [[], [], [0.9] * 3]}, "itls[2]", "longer"),
+    ({"errors": ["", "", "gone"]}, "errors", "some requests failed"),
+]
+
+
+@pytest.mark.parametrize("tool", ["vllm", "sglang"])
+@pytest.mark.parametrize(("changes", "where", "why"), CONTRADICTIONS)
+def test_a_served_run_whose_latencies_contradict_it_is_refused(changes: Json, where: str, why: str, tool: str) -> None:
+    with pytest.raises(RunError, match=why) as caught:
+        read(tool, {**DETAILED, **changes})
+    assert caught.value.code is Code.RUN_FOREIGN_FILE
+    assert str(caught.value.finding.position.field).endswith(f".{where}")
+
+
+@pytest.mark.parametrize("tool", ["vllm", "sglang"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"mean_ttft_ms": 302.0},
+        {"ttfts": None, "itls": None},
+        {"ttfts": []},
+        {"itls": [[], [], []], "mean_itl_ms": 0.0, "median_itl_ms": 0, "max_itl_ms": 0.0},
+        {"std_ttft_ms": 1e9, "goodput": "none", "p99_other_ms": -1, "p_ttft_ms": -1},
+        {"mean_e2el_ms": 299.0},
+    ],
+)
+def test_a_served_run_that_holds_together_is_taken(changes: Json, tool: str) -> None:
+    """The control: to 1 %, with what is not there left out, and whatever is not known not looked at."""
+    assert len(read(tool, {**DETAILED, **changes}).series) == 3
+
+
+def test_a_file_that_names_another_model_than_is_given_is_refused(
+    synthetic: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run = runner(monkeypatch, capsys)
+    model = tmp_path / "k3.gguf"
+    model.write_bytes(synthetic("tiny").read_bytes())
+    (tmp_path / "link.gguf").symlink_to("k3.gguf")
+    with open_model_file(model) as opened:
+        size = sum(info.size for info in opened.tensors.values())
+        parameters = sum(math.prod(info.shape) for info in opened.tensors.values())
+    same = {"model_filename": "/elsewhere/k3.gguf", "model_size": size, "model_n_params": parameters}
+    served = {"--version": "1", "--started": NOW, "--cache": "none", "--inputs": "fresh"}
+    cases: list[tuple[str, object, Json, str, str | None]] = [
+        ("llama-bench", [llama(**same)], {}, "k3.gguf", None),
+        ("llama-bench", [llama(**same)], {}, "link.gguf", None),
+        ("llama-bench", [llama(**{**same, "model_filename": "link.gguf"})], {}, "link.gguf", None),
+        ("llama-bench", [llama(**{**same, "model_filename": "link.gguf"})], {}, "k3.gguf", "names another model"),
+        ("llama-bench", [llama(**{**same, "model_filename": "C:\\models\\k3.gguf"})], {}, "k3.gguf", None),
+        ("llama-bench", [llama(**{**same, "model_n_params": None})], {}, "k3.gguf", None),
+        ("llama-bench", [llama()], {}, "", None),
+        ("llama-bench", [llama(**{**same, "model_filename": "m"})], {}, "k3.gguf", "names another model"),
+        ("llama-bench", [llama(**{**same, "model_filename": "xk3.gguf"})], {}, "k3.gguf", "names another model"),
+        ("llama-bench", [llama(**{**same, "model_size": 1})], {}, "k3.gguf", "other bytes of tensors"),
+        ("llama-bench", [llama(**{**same, "model_size": size + 1})], {}, "k3.gguf", "other bytes of tensors"),
+        ("llama-bench", [llama(**{**same, "model_n_params": 1})], {}, "k3.gguf", "other parameters"),
+        ("vllm", {**SERVE, "model_id": "/m/k3.gguf"}, served, "k3.gguf", None),
+        ("vllm", {**SERVE, "model_id": "some/name"}, served, "k3.gguf", None),
+        ("vllm", {**SERVE, "model_id": "/m/other.gguf"}, served, "k3.gguf", "names another model"),
+        ("sglang", {**SERVED, "model": "/m/other.gguf"}, served, "k3.gguf", "names another model"),
+        ("sglang", {**SERVED, "model_id": "/m/k3.gguf"}, served, "k3.gguf", None),
+    ]
+    for number, (tool, value, options, given, why) in enumerate(cases):
+        (tmp_path / "r.json").write_text(json.dumps(value))
+        words = [word for pair in options.items() for word in pair]
+        words += ["--model", str(tmp_path / given)] if given else []
+        out = tmp_path / f"b{number}"
+        base = (
+            "bundle",
+            "from",
+            tool,
+            tmp_path / "r.json",
+            "--out",
+            out,
+            "--node",
+            "here",
+            "--ran",
+            "x",
+            "--warmup",
+            "0",
+        )
+        done = run(*base, *words)
+        assert done.code == (0 if why is None else 3), (number, done.err)
+        assert out.exists() == (why is None)
+        assert why is None or why in done.err

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from k3_ledger.engine.adapters.reading import (
     Fields,
+    Named,
     Reading,
     Told,
     agree,
@@ -54,7 +55,7 @@ def read_llama_bench(data: bytes, told: Told) -> Reading:
     if not tests:
         raise refuse("file", "no test in it")
     builds = {(test.text("build_commit"), test.count("build_number", 0)) for test in tests}
-    models = {(test.text("model_filename"), test.count("model_size")) for test in tests}
+    models = {_named(test) for test in tests}
     processors = {test.text("cpu_info") for test in tests}
     if len(builds) != 1 or len(models) != 1 or len(processors) != 1:
         raise refuse("file", "more than one build, model or machine in one file", "one of each", sorted(builds))
@@ -77,7 +78,13 @@ def read_llama_bench(data: bytes, told: Told) -> Reading:
         started=min(test.timestamp("test_time") for test in tests),
         cpu=processors.pop(),
         series=tuple(series),
+        model=models.pop(),
     )
+
+
+def _named(test: Fields) -> Named:
+    parameters = test.count("model_n_params") if "model_n_params" in test else None
+    return Named("model_filename", test.text("model_filename"), test.count("model_size"), parameters)
 
 
 def _series(test: Fields, told: Told) -> Series:

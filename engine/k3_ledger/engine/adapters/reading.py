@@ -46,6 +46,23 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
+class Named:
+    """What a result file says of the model that was run.
+
+    Attributes:
+        where: the field that names it.
+        file: its file, as a path of whatever machine that was.
+        tensor_bytes: of all its tensors together.
+        parameters: values of all its tensors together.
+    """
+
+    where: str
+    file: str
+    tensor_bytes: int | None = None
+    parameters: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """What a file holds.
 
@@ -55,6 +72,7 @@ class Reading:
         started: when the first run began, by the file, as a timestamp; None where it does not say in UTC.
         cpu: processor that the file names.
         series: raw times; repetitions laid end to end, since such files keep no starting times.
+        model: the model file that it names; None where it names none.
     """
 
     name: str
@@ -62,6 +80,7 @@ class Reading:
     started: str | None
     cpu: str | None
     series: tuple[Series, ...]
+    model: Named | None = None
 
 
 def refuse(
@@ -130,11 +149,13 @@ class Fields:
             raise refuse(f"{self.where}.{name}", "not a text", f"a printable text of at most {_TEXT} characters", value)
         return value
 
-    def list(self, name: str) -> list[Any]:
-        """A list that is not empty."""
+    def list(self, name: str, least: int = 1) -> list[Any]:
+        """A list of at least so many values."""
         value = self._value.get(name)
-        if not isinstance(value, list) or not value:
+        if not isinstance(value, list):
             raise refuse(f"{self.where}.{name}", "not a list of values", "a list", value)
+        if len(value) < least:
+            raise refuse(f"{self.where}.{name}", "too few values in a list", f"at least {least}", len(value))
         return value
 
     def counts(self, name: str) -> tuple[int, ...]:

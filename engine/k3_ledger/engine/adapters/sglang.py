@@ -18,7 +18,7 @@ from k3_ledger.engine.adapters.reading import (
     per_second,
     refuse,
 )
-from k3_ledger.engine.adapters.vllm import served
+from k3_ledger.engine.adapters.vllm import named_model, served
 
 if TYPE_CHECKING:
     from k3_ledger.schemas.measurement import Series
@@ -38,7 +38,7 @@ def read_sglang(data: bytes, told: Told) -> Reading:
     if len(shapes) != 1 or (len(results) != 1 and "total_output_tokens" in shapes):
         raise refuse("file", "neither batch results nor one served run", "one kind of line, or one served run")
     made = served(results[0], told) if "total_output_tokens" in shapes else _batches(results, told)
-    return Reading("sglang", None, None, None, made)
+    return Reading("sglang", None, None, None, made, named_model(results[0]))
 
 
 def _batches(batches: list[Fields], told: Told) -> tuple[Series, ...]:

@@ -6,6 +6,8 @@ Paths of the machine are replaced in that copy; where there were any, the digest
 from __future__ import annotations
 
 import hashlib
+import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -23,7 +25,8 @@ from k3_ledger.schemas.validate import format_bundle, parse_bundle
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from k3_ledger.engine.adapters.reading import Reading
+    from k3_ledger.engine.adapters.reading import Named, Reading
+    from k3_ledger.engine.gguf.file import ModelFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class Origin:
         started: when it began, where the file does not say.
         role: role of the receipt.
         model: the weights, where they are at hand.
+        file: the model file that these are of.
     """
 
     node: str
@@ -45,6 +49,7 @@ class Origin:
     started: str | None = None
     role: Literal["candidate", "frontier", "reference"] = "reference"
     model: WeightsRef | None = None
+    file: ModelFile | None = None
 
 
 def bundle_reading(reading: Reading, data: bytes, name: str, origin: Origin, out: Path) -> tuple[str, RunMeasurement]:
@@ -65,6 +70,8 @@ def bundle_reading(reading: Reading, data: bytes, name: str, origin: Origin, out
     machine = probe_machine(origin.node, list(places.words(origin.ran)), [])
     if reading.cpu is not None and reading.cpu != machine.node.cpu:
         raise refuse("cpu_info", "the file was made on another machine", machine.node.cpu, reading.cpu)
+    if reading.model is not None and origin.file is not None:
+        _check_model(reading.model, origin.file)
     version = _one("version", reading.version, origin.version)
     started = _one("started", reading.started, origin.started)
     kept = places.json(data)
@@ -93,6 +100,25 @@ def bundle_reading(reading: Reading, data: bytes, name: str, origin: Origin, out
         raise refuse(where, f"file or options say what no receipt can hold: {why}") from None
     blobs = {hashlib.sha256(kept).hexdigest(): kept for kept, _ in files.values()}
     return write_bundle(out, measurement, blobs), measurement
+
+
+def _check_model(named: Named, given: ModelFile) -> None:
+    """The model that the file names is the one that is given.
+
+    Raises:
+        RunError: RUN_FOREIGN_FILE.
+    """
+    names = sorted({name for path in given.paths for name in (path.name, path.resolve().name)})
+    if re.split(r"[/\\]", named.file)[-1] not in names:
+        raise refuse(named.where, "the file names another model than --model", " or ".join(names), named.file)
+    tensor_bytes = sum(info.size for info in given.tensors.values())
+    parameters = sum(math.prod(info.shape) for info in given.tensors.values())
+    for what, stated, held in (
+        ("bytes of tensors", named.tensor_bytes, tensor_bytes),
+        ("parameters", named.parameters, parameters),
+    ):
+        if stated is not None and stated != held:
+            raise refuse(named.where, f"the file was made with a model of other {what} than --model", str(held), stated)
 
 
 def _first(error: ValidationError | SchemaError) -> tuple[str, str]:
