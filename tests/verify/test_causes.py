@@ -132,7 +132,7 @@ def test_a_key_entry_that_does_not_count_is_one_fault_and_what_it_would_have_enr
     ledger.add("threshold", threshold_body(2), ROOT)
     ledger.add("key", key_body(Key("new"), "runner"), ROOT)  # nobody else stands behind it
     ledger.add("run", run_body(1), Key("new"))
-    assert causes(check_proof(prove(ledger, 9), "p", POLICY)) == [(C.THRESHOLD_NOT_MET, 8)]
+    assert causes(check_proof(prove(ledger, 9), "p", POLICY)) == [(C.PROOF_INCOMPLETE, 8)]
 
 
 def test_two_heads_of_a_consistency_file_are_not_accused_for_a_damaged_enrolment() -> None:

@@ -141,7 +141,7 @@ TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], set[Code]]] = {
     "newer head is no note": (lambda d: d["proof"].update(checkpoint="9\n"), {Code.NOTE_MALFORMED}),
     "log key left out": (
         lambda d: d["proof"]["entries"].pop(),
-        {Code.CHECKPOINT_SIGNATURE},
+        {Code.PROOF_INCOMPLETE},
     ),
     "schema changed": (lambda d: d.update(schema="k3-ledger/consistency/2"), {Code.PROOF_FILE}),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,6 +22,7 @@ from k3_ledger.verify.report import VerificationError
 from k3_ledger.verify.settle import required
 from k3_ledger.verify.source import MemorySource
 from tests.ledgers import (
+    JUDGE,
     LOG,
     ORIGIN,
     ROOT,
@@ -124,7 +126,7 @@ def _drop(role: str) -> Callable[[dict[str, Any]], object]:
 
 TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], Code]] = {
     "signer's enrolment left out": (_drop("runner"), Code.PROOF_INCOMPLETE),
-    "log's enrolment left out": (_drop("log"), Code.CHECKPOINT_SIGNATURE),
+    "log's enrolment left out": (_drop("log"), Code.PROOF_INCOMPLETE),
     "figure changed": (
         lambda d: d["entries"][-1].update(line=d["entries"][-1]["line"].replace('"count":10', '"count":11')),
         Code.SIGNATURE_MISMATCH,
@@ -293,10 +295,76 @@ def test_an_entry_under_a_threshold_is_proved_with_every_root_action(index: int)
     assert {entry["index"] for entry in json.loads(proof)["entries"]} == {0, 1, 2, 3, 5, 6, 7, 8, index}
 
 
-def test_a_proof_without_the_endorsers_enrolment_does_not_stand() -> None:
-    proof = prove(under_a_threshold(), 9)
-    less = edit(proof, lambda d: d["entries"].pop(5))  # THIRD's enrolment
-    assert {Code.ENDORSER_UNKNOWN, Code.THRESHOLD_NOT_MET} <= set(check(less).counts)
+def full_of_actions() -> Builder:
+    """Every kind of root action, endorsed, and receipts by a key that the last of them enrolled."""
+    ledger = under_a_threshold()
+    other, runner = Key("fourth"), Key("fresh")
+    ledger.act("key", key_body(other, "root"), SECOND, THIRD)
+    ledger.act("key", key_body(THIRD, "root", "revoke"), ROOT, other)
+    ledger.act("threshold", threshold_body(1), other, ROOT)
+    ledger.runs(1)
+    ledger.act("key", key_body(Key("log-two"), "log", "rotate", replaces=LOG.id), other)
+    ledger.act("key", key_body(runner, "runner"), other, SECOND)
+    ledger.add("run", run_body(3), runner)
+    return ledger
+
+
+@pytest.mark.parametrize("missing", [1, 2])
+def test_a_proof_that_lacks_entries_says_so_and_accuses_nobody(missing: int) -> None:
+    ledger = full_of_actions()
+    subject = len(ledger.lines) - 1
+    proof = prove(ledger, subject, key=Key("log-two"))
+    assert check(proof).exit_code == 0
+    others = [entry["index"] for entry in json.loads(proof)["entries"] if entry["index"] not in (0, subject)]
+    incomplete = 0
+    for left_out in combinations(others, missing):
+        less = edit(proof, lambda d: d.update(entries=[e for e in d["entries"] if e["index"] not in left_out]))  # noqa: B023
+        report = check(less)
+        if report.exit_code:  # else what is left shows it all the same
+            unsigned = [one for one in report.findings if one.code is Code.CHECKPOINT_SIGNATURE]
+            assert all("that the proof enrols" in one.message for one in unsigned)
+            assert missing > 1 or not unsigned, left_out
+            assert report.counts[Code.PROOF_INCOMPLETE] <= missing, left_out
+            assert set(report.counts) - {Code.CHECKPOINT_SIGNATURE} == {Code.PROOF_INCOMPLETE}, left_out
+            incomplete += 1
+    assert incomplete >= len(others) * missing // 2
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_an_action_that_counts_for_nothing_is_told_where_nothing_in_front_of_it_is_missing(missing: bool) -> None:
+    """A stranger's endorsement, a forged one, and none where one more is needed."""
+    stranger, new = Key("stranger"), key_body(Key("new"), "runner")
+    for code in (Code.ENDORSER_UNKNOWN, Code.ENDORSEMENT_SIGNATURE, Code.THRESHOLD_NOT_MET, Code.KEY_UNKNOWN_TARGET):
+        ledger = Builder().open()
+        if missing:
+            ledger.runs(1)
+        ledger.act("key", key_body(SECOND, "root"), ROOT)
+        ledger.act("threshold", threshold_body(2), ROOT, SECOND)
+        if code is Code.ENDORSER_UNKNOWN:
+            ledger.act("key", new, ROOT, SECOND, stranger)
+        elif code is Code.ENDORSEMENT_SIGNATURE:
+            ledger.add("key", {**ledger.endorsed("key", new, SECOND), "reason": "another"}, ROOT)
+        elif code is Code.THRESHOLD_NOT_MET:
+            ledger.act("key", new, ROOT)
+        else:
+            ledger.act("key", key_body(stranger, "judge", "revoke"), ROOT, SECOND)
+        ledger.add("note", {"text": "x", "artifacts": []}, JUDGE)
+        report = check(prove(ledger, len(ledger.lines) - 1))
+        assert report.exit_code == ExitCode.FALSE
+        assert set(report.counts) >= ({Code.PROOF_INCOMPLETE} if missing else {code}), code
+        assert (Code.PROOF_INCOMPLETE in report.counts) is missing
+        assert missing is not (code in report.counts)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_what_is_wrong_by_itself_is_told_whatever_is_missing(missing: bool) -> None:
+    ledger = Builder().open()
+    if missing:
+        ledger.runs(1)
+    ledger.act("key", key_body(Key("new"), "runner"), ROOT, ROOT)
+    ledger.runs(1)
+    report = check(prove(ledger, len(ledger.lines) - 1))
+    assert set(report.counts) == {Code.ENDORSEMENT_REPEATED}
 
 
 def test_a_proof_of_what_one_root_did_alone_under_a_threshold_does_not_stand() -> None:
@@ -305,7 +373,8 @@ def test_a_proof_of_what_one_root_did_alone_under_a_threshold_does_not_stand() -
     ledger.add("key", key_body(thief, "runner"), ROOT)
     ledger.add("run", run_body(2), thief)
     report = check(prove(ledger, 11))
-    assert set(report.counts) == {Code.THRESHOLD_NOT_MET}  # the key's entry is there, and does not count
+    # The key's entry is there, and does not count; whether a threshold was lowered in between the file does not show.
+    assert (set(report.counts), report.exit_code) == ({Code.PROOF_INCOMPLETE}, ExitCode.FALSE)
 
 
 def test_root_actions_behind_the_checkpoint_are_left_out_of_a_proof() -> None:

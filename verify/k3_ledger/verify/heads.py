@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _NOT_THIS_LOGS = frozenset({Code.CHECKPOINT_ORIGIN, Code.MEMORY_FOREIGN})
 _UNSIGNED = frozenset({Code.CHECKPOINT_SIGNATURE, Code.MEMORY_FOREIGN})
+_UNSIGNED_BY_ANY = "no log key of this ledger signed the head"
 _KEPT_NAME = re.compile(r"checkpoints/([0-9]{1,20})\.note")
 
 
@@ -242,9 +243,22 @@ def settled_faults(scan: Scan, head: SignedHead) -> list[Finding]:
     """What is wrong with a head of a proof file, as far as can be told: see :func:`_is_open`."""
     faults = list(head_faults(scan, head))
     if not _is_open(scan, head, faults):
-        return faults
+        return [_for_want_of_a_key(scan, head, fault) for fault in faults]
     scan.tallies["checkpoint"].not_checked += 1
     return [fault for fault in faults if fault.code not in _UNSIGNED]
+
+
+def _for_want_of_a_key(scan: Scan, head: SignedHead, fault: Finding) -> Finding:
+    """That no log key signed a head says nothing of the head where a proof file carries no enrolment of one; of other
+    log keys than the file carries nothing is said.
+    """
+    if fault.code is not Code.CHECKPOINT_SIGNATURE:
+        return fault
+    if any(life.role == "log" for life in scan.keyring.lives.values()):
+        said = _UNSIGNED_BY_ANY, "no log key that the proof enrols signed the head"
+        return replace(fault, message=fault.message.replace(*said))
+    message = "the proof does not carry the entry that enrols the log key that signed the head"
+    return Finding(Code.PROOF_INCOMPLETE, message, Position(source=head.name))
 
 
 def _is_open(scan: Scan, head: SignedHead, faults: list[Finding]) -> bool:
@@ -270,7 +284,7 @@ def _signature_fault(scan: Scan, head: SignedHead) -> Finding | None:
         return None
     return Finding(
         Code.CHECKPOINT_SIGNATURE,
-        "no log key of this ledger signed the head" if bad is None else bad.finding.message,
+        _UNSIGNED_BY_ANY if bad is None else bad.finding.message,
         Position(source=head.name),
         "a good signature in every line that is by a log key of this ledger"
         if good

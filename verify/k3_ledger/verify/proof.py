@@ -33,7 +33,7 @@ from k3_ledger.verify.freshness import check_freshness
 from k3_ledger.verify.heads import SignedHead, check_size, foreign_head, settled_faults, signed_head
 from k3_ledger.verify.receipts import check_artifact_names, check_bundle, check_import, check_run
 from k3_ledger.verify.report import FindingLog, Head, Report, VerificationError
-from k3_ledger.verify.scan import Scan
+from k3_ledger.verify.scan import RESTS_ON_KEYS, Scan
 from k3_ledger.verify.settle import check_attested, check_demands, check_keys, count_unchecked, make_report
 from k3_ledger.verify.source import MemorySource
 from k3_ledger.verify.witness_entries import count_witness_entries
@@ -187,6 +187,8 @@ def _check_signatures(scan: Scan, name: str, entries: dict[int, tuple[Any, bytes
             continue
         if public_key is None:
             tally.failed += 1
+            if entry.kind in ROOT_ACTIONS:
+                scan.unsettle(index)
             scan.findings.add(
                 Finding(
                     Code.PROOF_INCOMPLETE,
@@ -206,7 +208,8 @@ def _check_signatures(scan: Scan, name: str, entries: dict[int, tuple[Any, bytes
             scan.findings.add(error.finding)
             continue
         scan.keyring.used(entry.key, entry.kind, array("Q", [index]))
-        for finding in _apply(scan, index, entry, sha256(data).hexdigest()):
+        whole = all(at in entries for at in range(index))
+        for finding in _apply(scan, index, entry, sha256(data).hexdigest(), whole=whole):
             scan.tallies["keys"].failed += finding.severity is Severity.ERROR
             scan.findings.add(replace(finding, position=replace(finding.position, source=name)))
         # Kept even if it is taken back later: then its signatures still verify.
@@ -214,8 +217,17 @@ def _check_signatures(scan: Scan, name: str, entries: dict[int, tuple[Any, bytes
             known[entry.body.key_id] = scan.keyring.lives[entry.body.key_id].public_key
 
 
-def _apply(scan: Scan, index: int, entry: Any, identity: str) -> list[Finding]:
-    """Take an entry with a good signature into account, if it changes which keys count; what is wrong with it."""
+def _apply(scan: Scan, index: int, entry: Any, identity: str, *, whole: bool) -> list[Finding]:
+    """Take an entry with a good signature into account, if it changes which keys count; what is wrong with it.
+
+    Args:
+        scan: what was found so far.
+        index: where the entry stands.
+        entry: the entry.
+        identity: its identity.
+        whole: whether every entry in front of it is in the file. Else whatever depends on those may be for want of one:
+            it says nothing of who signed or endorsed the action, and something of the file.
+    """
     if index == 0 and entry.kind == "genesis":
         scan.genesis = entry.body
         return [*check_genesis(entry), *scan.keyring.apply_genesis(index, identity, entry.body)]
@@ -225,6 +237,15 @@ def _apply(scan: Scan, index: int, entry: Any, identity: str) -> list[Finding]:
     said = scan.settled(found, index)
     if any(finding.severity is Severity.ERROR for finding in found):
         scan.unsettle(index)
+    if whole:
+        return said
+    left_open = [finding for finding in said if finding.code in RESTS_ON_KEYS and finding.severity is Severity.ERROR]
+    said = [finding for finding in said if finding not in left_open]
+    if left_open:
+        scan.tallies["keys"].not_checked += 1
+        message = "the proof does not carry the root actions that would show that this one counts"
+        hint = "make the proof again from the ledger; where it says the same, verify the ledger"
+        said.append(Finding(Code.PROOF_INCOMPLETE, message, left_open[0].position, hint=hint))
     return said
 
 
