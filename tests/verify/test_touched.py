@@ -114,7 +114,7 @@ def test_one_damaged_byte_of_a_log_is_one_fault(index: int, how: str, chunk_byte
     if (index, how) != (0, "text"):  # that is another origin, to which its prev does not belong
         assert (first.code is C.SIGNATURE_MISMATCH) == (how not in UNREADABLE)
     others = [finding for finding in others if finding.position.line != index + 1]
-    assert {finding.code for finding in others} <= {C.CHAIN_PREV, C.CHECKPOINT_ROOT, C.FORK, C.ROOT_NOT_CHECKED}
+    assert {finding.code for finding in others} <= {C.CHAIN_PREV, C.CHECKPOINT_ROOT, C.ROOT_NOT_CHECKED}
     assert (C.ROOT_NOT_CHECKED in report.counts) == (index == 0)
 
 

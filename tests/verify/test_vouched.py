@@ -127,6 +127,24 @@ def test_a_rotated_root_and_a_threshold_change_nothing() -> None:
     assert judged(shown(begun(log=NEW_LOG).runs(4), memory)) == ({Code.FORK}, ExitCode.FALSE)
 
 
+def test_a_kept_entry_that_is_damaged_where_it_stands_is_no_other_in_its_place() -> None:
+    log = Builder()
+    log.add("genesis", genesis_body(), ROOT)
+    log.add("key", key_body(NEW_ROOT, "root"), ROOT)
+    log.add("threshold", threshold_body(2), ROOT)
+    log.act("key", key_body(LOG, "log"), ROOT, NEW_ROOT)
+    before = Builder(list(log.lines))
+    log.act("key", key_body(RUNNER, "runner"), ROOT, NEW_ROOT)
+    memory = remembered(log.runs(4))
+    assert len(memory[1]) == 5
+    cut = Builder(log.lines[:6])
+    cut.lines[4] = cut.lines[4].replace(b'"reason":null', b'"reason":"x"')
+    report = shown(cut, memory, LOG)
+    assert (Code.ROLLBACK in report.counts, Code.FORK in report.counts) == (True, False)
+    before.act("key", key_body(NEW_LOG, "log"), ROOT, NEW_ROOT)
+    assert judged(shown(before, memory, LOG)) == ({Code.FORK}, ExitCode.FALSE)
+
+
 # ------------------------------------------------------------------------------------------- it accuses nobody falsely
 
 VICTIM = begun(log=NEW_LOG).runs(5)

@@ -69,16 +69,18 @@ def check_consistency_file(
         return make_report(name, policy, scan)
     check_lines(scan, name, file.proof, policy)
     heads, good = check_head(scan, name, file.proof)
+    signed = good
     if heads:
         older = _check_older(scan, name, file, heads[0])
-        check_witnesses(scan, [*heads, *older], [*good, *older] if good else [], policy)
+        signed = [*good, *older] if good else []
+        check_witnesses(scan, [*heads, *older], signed, policy)
         check_size(scan, heads[0].checkpoint.size, policy)
         heads += older
         _say_what_is_missing(scan, heads[0].checkpoint.size - len(file.proof.entries))
     scan.newest_size = good[0].checkpoint.size if good else None
     check_freshness(scan, policy, clock)
     scan.enrolments = enrolments or {}
-    check_memory(scan, expected_heads, heads)
+    check_memory(scan, expected_heads, heads, signed)
     check_demands(scan, policy, whole=False)
     return make_report(name, policy, scan)
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _NOT_THIS_LOGS = frozenset({Code.CHECKPOINT_ORIGIN, Code.MEMORY_FOREIGN})
 _UNSIGNED = frozenset({Code.CHECKPOINT_SIGNATURE, Code.MEMORY_FOREIGN})
 _UNSIGNED_BY_ANY = "no log key of this ledger signed the head"
+_OF_THE_TREE = frozenset({Code.CHECKPOINT_ROOT, Code.CHECKPOINT_AHEAD})
 _KEPT_NAME = re.compile(r"checkpoints/([0-9]{1,20})\.note")
 
 
@@ -155,11 +156,11 @@ def check_heads_within(scan: Scan, heads: Heads) -> None:
 
 def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None, clock: Clock | None = None) -> None:
     """Compare every head with the tree that was computed."""
-    good, remembered = _compare(scan, heads)
+    good, signed, remembered = _compare(scan, heads)
     covered = max((head.checkpoint.size for head in good), default=0)
     _report_coverage(scan, scan.tallies["checkpoint"], covered, policy)
     if not scan.tallies["memory"].failed:
-        _report_behind(scan, covered, remembered)
+        _report_behind(scan, signed, remembered)
     if not (scan.tallies["memory"].checked or scan.tallies["memory"].not_checked):
         scan.tallies["memory"].detail = "no head of this log was remembered: a rollback would not be noticed"
     scan.good_heads = tuple(good)
@@ -170,18 +171,20 @@ def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None, clock: Clo
         scan.tallies["checkpoint"].detail += f"; kept heads {NOT_LOOKED_FOR}"
 
 
-def _compare(scan: Scan, heads: Heads) -> tuple[list[SignedHead], int]:
-    """Compare heads with the tree; returns the log's own good ones, and the size of the largest remembered one."""
+def _compare(scan: Scan, heads: Heads) -> tuple[list[SignedHead], int, int]:
+    """Compare heads with the tree; returns the log's own good ones, and the sizes of the largest that the log signed,
+    whether these are its lines or not, and of the largest remembered one.
+    """
     for step, count in heads.malformed.items():
         scan.tallies[step].checked += count
         scan.tallies[step].failed += count
     scan.tallies["checkpoint"].not_checked += heads.unreadable
-    remembered = 0
+    signed, remembered = 0, 0
     good: list[SignedHead] = []
     reported: set[tuple[str, Checkpoint, Code]] = set()
     for head in heads.heads:
         tally = scan.tallies[head.step]
-        if _is_passed_over(scan, head):
+        if _is_passed_over(scan, head, heads):
             tally.not_checked += 1
             continue
         tally.checked += 1
@@ -200,14 +203,18 @@ def _compare(scan: Scan, heads: Heads) -> tuple[list[SignedHead], int]:
                 scan.findings.add(finding)
         if head.step == "memory":
             remembered = max(remembered, head.checkpoint.size)
-        elif not found and not unsigned:
-            good.append(head)
-    return good, remembered
+        elif not unsigned and {finding.code for finding in found} <= _OF_THE_TREE:
+            signed = max(signed, head.checkpoint.size)
+            good += [] if found else [head]
+    return good, signed, remembered
 
 
-def _report_behind(scan: Scan, covered: int, remembered: int) -> None:
-    """Say so when the largest good head is older than the remembered one, which the log does extend."""
-    if covered >= remembered:
+def _report_behind(scan: Scan, signed: int, remembered: int) -> None:
+    """Say so when the largest head that the log signed is older than the remembered one, which the log does extend.
+
+    Whether its root is that of these lines is another question.
+    """
+    if signed >= remembered:
         return
     scan.findings.add(
         Finding(
@@ -215,7 +222,7 @@ def _report_behind(scan: Scan, covered: int, remembered: int) -> None:
             "the log shows an older signed head than the one that was remembered",
             Position(source="checkpoint"),
             f"a head of at least {remembered} entries",
-            f"a head of {covered} entries" if covered else "no good head",
+            f"a head of {signed} entries" if signed else "no good head",
         )
     )
 
@@ -342,17 +349,26 @@ def _taken_back(scan: Scan, head: SignedHead) -> Finding | None:
     return None
 
 
-def _is_passed_over(scan: Scan, head: SignedHead) -> bool:
+def _is_passed_over(scan: Scan, head: SignedHead, heads: Heads) -> bool:
     """Whether a head vouches for nothing and accuses nobody: a kept one was taken back, or whose it is cannot be told.
 
     The latter is so of a remembered head where the entry that says whose log this is was damaged, or one that may have
-    enrolled its signer. Where not one entry is left, such a head is held against that: there is no honest log without
-    entries.
+    enrolled its signer, and where it is damage that the log differs by. Where not one entry is left, such a head is
+    held against that: there is no honest log without entries.
     """
     if head.step == "memory" and scan.genesis is None:
         return scan.lines > 0
     if head.step == "memory":
-        return _is_open(scan, head, list(head_faults(scan, head)))
+        found = list(head_faults(scan, head))
+        if _is_open(scan, head, found):
+            return True
+        damaged = not found and _is_damaged_below(scan, head, heads)
+        if damaged:
+            size = head.checkpoint.size
+            scan.tallies[
+                "memory"
+            ].detail = f"a line is damaged, so whether this extends a head of {size} cannot be told"
+        return damaged
     lost = None if head.newest else _taken_back(scan, head)
     if lost is not None:
         scan.findings.add(lost)
@@ -409,6 +425,26 @@ def _cure(scan: Scan) -> str:
         "the head vouches for nothing any more; the log's owner makes a new log key, enrols it and signs a new head: "
         "`k3-ledger keygen NEW-LOG.pem`, `k3-ledger key enrol log NEW-LOG.pub.pem --key ROOT.pem --ledger DIR`, "
         "`k3-ledger checkpoint --key NEW-LOG.pem --ledger DIR`"
+    )
+
+
+def _is_damaged_below(scan: Scan, head: SignedHead, heads: Heads) -> bool:
+    """Whether it is damage, and no other history, that a remembered head differs from.
+
+    A line that is damaged has another hash, and so has the tree from there on; where it lost its LF, it is one with
+    the next. That accuses nobody: it takes entries that verify and differ, or another head of that size that the log
+    signed.
+    """
+    size, root = head.checkpoint.size, head.checkpoint.root
+    glued = sum(scan.findings.counts.get(code, 0) for code in (Code.GLUED_LINES, Code.TAIL_DAMAGED))
+    first = scan.lines if scan.unsound is None else scan.unsound
+    if not first < size <= scan.lines + glued or scan.roots.get(size) == root:
+        return False
+    return not any(
+        (other.step, other.checkpoint.size) == ("checkpoint", size)
+        and other.checkpoint.root != root
+        and not list(head_faults(scan, other))
+        for other in heads.heads
     )
 
 

@@ -105,6 +105,9 @@ class Scan:
             told then: it accuses nobody (:data:`RESTS_ON_KEYS`).
         broken: position of the first line of a log that cannot be read or whose signature is not good: what a later
             entry names may be that line.
+        unsound: position of the first line of a log that is no entry by a known key that verifies, or does not follow
+            the one in front of it: from there on, what stands here shows that the log is damaged, and is no history
+            that another one could contradict.
     """
 
     findings: FindingLog = field(default_factory=FindingLog)
@@ -136,6 +139,7 @@ class Scan:
     interrupted: StoreError | None = None
     unsettled: int | None = None
     broken: int | None = None
+    unsound: int | None = None
     actions: dict[int, bytes] = field(default_factory=dict)
     enrolments: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
 
@@ -297,7 +301,9 @@ class Joiner:
             tally.checked += checked
             tally.failed += failed
             tally.not_checked += not_checked
-        self._join_chain(chunk, result)
+        linked = self._join_chain(chunk, result)
+        if scan.unsound is None:
+            scan.unsound = result.unsound if linked else chunk.first_line
         scan.findings.merge(result.findings)
         self._join_tree(result)
         lines = chunk.data.split(b"\n") if result.special else []
@@ -315,9 +321,10 @@ class Joiner:
         for position, kind, where, target in result.references:
             scan.references.setdefault(target, []).append((position, kind, where))
 
-    def _join_chain(self, chunk: Chunk, result: ChunkResult) -> None:
-        """Step 3 across the border between two chunks."""
+    def _join_chain(self, chunk: Chunk, result: ChunkResult) -> bool:
+        """Step 3 across the border between two chunks; whether nothing is wrong there."""
         scan, tally = self.scan, self.scan.tallies["chain"]
+        wrong = False
         if chunk.first_line == 0:
             pass  # the worker checked the first line of all
         elif result.first is None or scan.last_identity is None:
@@ -325,10 +332,12 @@ class Joiner:
         else:
             tally.checked += 1
             found = list(link_faults(scan.last, scan.last_identity, result.first))
-            tally.failed += any(finding.severity is Severity.ERROR for finding in found)
+            wrong = any(finding.severity is Severity.ERROR for finding in found)
+            tally.failed += wrong
             for finding in found:
                 scan.findings.add(finding)
         scan.last, scan.last_identity = result.last, result.last_identity
+        return not wrong
 
     def _join_tree(self, result: ChunkResult) -> None:
         scan = self.scan

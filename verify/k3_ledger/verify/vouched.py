@@ -82,7 +82,10 @@ def _shows(scan: Scan, head: SignedHead, lines: tuple[bytes, ...]) -> bool:
 
 
 def parts(scan: Scan, head: SignedHead) -> bool:
-    """Whether one of those entries stands elsewhere in this history, or another in its place."""
+    """Whether one of those entries stands elsewhere in this history, or another in its place; not where a damaged line
+    does, or behind one.
+    """
     kept = scan.enrolments.get(head.name) or _behind(scan, head)
     positions = {decode(parse_line(line).entry).index: line for line in kept}
-    return any(scan.actions.get(at) != line for at, line in positions.items() if at < scan.lines)
+    sound = scan.lines if scan.unsound is None else scan.unsound
+    return any(scan.actions.get(at) != line for at, line in positions.items() if at < sound)

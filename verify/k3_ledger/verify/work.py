@@ -85,6 +85,8 @@ class ChunkResult:
         read: what a companion's reader made of the entries.
         broken: position of the first line that could not be read or whose signature is not good.
         unsettled: position of the first of them that may have been a genesis entry or a root action.
+        unsound: position of the first line that is no entry by a known key that verifies, or does not follow the one in
+            front of it.
     """
 
     lines: int = 0
@@ -105,6 +107,7 @@ class ChunkResult:
     read: Any = None
     broken: int | None = None
     unsettled: int | None = None
+    unsound: int | None = None
 
 
 class _Worker:
@@ -146,6 +149,7 @@ class _Worker:
                 tree = CompactRange(position)
             tree.append(leaf_hash(raw))
             entry, identity_here = self._read(raw, position, offset)
+            failed = self.chain[1]
             if entry is None:
                 # Its identity may still be known: then the next entry's link can be checked all the same.
                 self.chain[2] += position == 0 or position > chunk.first_line  # else the joiner counts it
@@ -160,6 +164,8 @@ class _Worker:
             else:
                 front = None if before is None else link_of(before, position - 1, 0, identity)
                 self._count_link(list(link_faults(front, identity, link_of(entry, position, offset, identity_here))))
+            if self.chain[1] > failed:
+                self._note_unsound(position)
             before, identity = entry, identity_here
             position += 1
             offset += len(raw) + 1
@@ -199,6 +205,7 @@ class _Worker:
         if public_key is None:
             # The join step says "never enrolled"; without the key there is nothing to verify against.
             self.signatures[2] += 1
+            self._note_unsound(position)
             self._count_use(entry, position)
             return entry, identity
         if position < self.vouched:
@@ -225,10 +232,15 @@ class _Worker:
         result = self.result
         if position < self.vouched:
             return
+        self._note_unsound(position)
         if result.broken is None:
             result.broken = position
         if result.unsettled is None and (kind is None or kind in SPECIAL_KINDS):
             result.unsettled = position
+
+    def _note_unsound(self, position: int) -> None:
+        if self.result.unsound is None:
+            self.result.unsound = position
 
     def _read_slowly(self, raw: bytes, data: bytes, where: Position) -> Any:
         """Let the explaining parser decide about what the fast one refused; report what it says."""
