@@ -289,6 +289,7 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "verify.receipts.check_import": ((f"{VERIFY}.work.check_import", _nothing),),
     "verify.receipts.check_run": ((f"{VERIFY}.work.check_run", _nothing),),
     "verify.references.check_references": ((f"{VERIFY}.log.check_references", _none),),
+    "cli.token_chain.check_way": (("k3_ledger.cli.token_chain.check_way", _none),),
     # quotes
     "verify.tee.check._Run._binding": ((f"{VERIFY}.tee.check._Run._binding", _none),),
     "verify.tee.check._Run._measurements": ((f"{VERIFY}.tee.check._Run._measurements", lambda *_: "none"),),
@@ -297,6 +298,7 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     # witnesses' own
     "ledger.witness.state.WitnessState.drop_keys": (("k3_ledger.ledger.witness.state.WitnessState.drop_keys", _none),),
     # claims
+    "rescore.claims.document.complain": (("k3_ledger.rescore.claims.reading.complain", _none),),
     "rescore.claims.check._decide": (("k3_ledger.rescore.claims.check._decide", _supported),),
     # foreign logs
     "verify.polaris.facts.VERDICT": ((f"{VERIFY}.polaris.facts.VERDICT", frozenset()),),
@@ -343,6 +345,12 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "rescore.judgements.check_supersessions": (("k3_ledger.rescore.judgements.check_supersessions", _nothing),),
     "rescore.judgements._misnamed": (("k3_ledger.rescore.judgements._misnamed", _none),),
     "rescore.pins.check_pin": (("k3_ledger.rescore.replay.check_pin", lambda value, **_: value),),
+    "rescore.pins.stamp_finding": (
+        ("k3_ledger.rescore.judgements.stamp_finding", _none),
+        ("k3_ledger.rescore.reconcile.stamp_finding", _none),
+    ),
+    "rescore.native._clock": (("k3_ledger.rescore.native.combinations", _nothing),),
+    "witness.state.WitnessState.log": (("k3_ledger.ledger.witness.state.stands_there", _never),),
     "rescore.judgements.trace_pins": (("k3_ledger.rescore.judgements.trace_pins", _nothing),),
 }
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from k3_ledger.rescore.claims import check as claims
 from k3_ledger.rescore.claims.reading import read_claims
 from k3_ledger.rescore.replay import gather
+from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.verify.log import verify_log
 from k3_ledger.verify.source import MemorySource
 from tests.attacks.registry import attack
@@ -62,3 +63,43 @@ def claim_as_current_what_is_not(world: World) -> ClaimTrial:
 def claim_what_a_receipt_says(world: World) -> ClaimTrial:
     """No attack: what is checked above would otherwise be refused whatever it says."""
     return ClaimTrial(world, "60")
+
+
+@dataclass
+class DocumentTrial:
+    """A page with a claim that quotes it."""
+
+    world: World
+    page: str
+
+    def run(self) -> Outcome:
+        """Check it as the command does."""
+        claim = (
+            f'[[claim]]\nid = "a"\nsays = "it decodes fast"\nquote = "decodes 60 tokens"\nkind = "speed"\n'
+            f'track = "{DECODE}"\nvalue = "60"\ntolerance = "0.005"\n'
+        )
+        text = f"{self.page}\n\n```toml claims\n{claim}```\n"
+        material = gather(verify_log(MemorySource(self.world.ledger.data)))
+        try:
+            report = claims.check_claims(read_claims(text.encode(), source="page.md"), material)
+        except LedgerError as error:
+            return Outcome(frozenset({error.code.id}), int(error.code.info.exit))
+        return Outcome(frozenset(finding.code.id for finding in report.findings), int(report.exit_code))
+
+
+@attack
+def quote_a_comment(world: World) -> DocumentTrial:
+    """The page says 90, and the number that is checked stands where no reader sees it."""
+    return DocumentTrial(world, "It decodes 90 tokens a second. <!-- It decodes 60 tokens a second. -->")
+
+
+@attack
+def quote_what_an_element_hides(world: World) -> DocumentTrial:
+    page = "It decodes 90 tokens a second.\n\n<div hidden>\n\nIt decodes 60 tokens a second.\n\n</div>"
+    return DocumentTrial(world, page)
+
+
+@attack
+def quote_what_the_page_says(world: World) -> DocumentTrial:
+    """No attack: what is checked above would otherwise be refused whatever it says."""
+    return DocumentTrial(world, "It decodes 60 tokens a second. <!-- As of today. -->")

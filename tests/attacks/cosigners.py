@@ -19,11 +19,12 @@ from k3_ledger.ledger.writer.store import NewKey, enrolment
 from k3_ledger.schemas.errors import LedgerError
 from tests.attacks.registry import attack
 from tests.attacks.world import Outcome
-from tests.ledger.witness.support import Branch, new_witness
+from tests.ledger.witness.support import A, B, Branch, new_witness
 from tests.ledger.writer.support import SIGNERS, STRANGER, new_ledger, public
 from tests.reference.naive_note import NoteKey
 
 if TYPE_CHECKING:
+    from k3_ledger.ledger.core.tlog_witness import AddCheckpoint
     from tests.attacks.world import World
 
 ANN, BOB, EVE = (Signer(hashlib.sha256(name).digest()) for name in (b"ann", b"bob", b"eve"))
@@ -110,3 +111,45 @@ def have_a_witness_cosign_under_a_log_key_that_was_stolen(world: World) -> Witne
 def have_a_witness_cosign_before_it_is_told_of_the_theft(world: World) -> WitnessTrial:
     del world
     return WitnessTrial(Branch("thief", 5), told=False)
+
+
+@dataclass
+class ForgetfulTrial:
+    """A witness that has cosigned a head of a log, and is asked to cosign another one.
+
+    Attributes:
+        lost: whether what it remembered of the log is gone, so that its operator adds the log again.
+        asked: the head and its proof.
+    """
+
+    lost: bool
+    asked: AddCheckpoint
+
+    def run(self) -> Outcome:
+        """Ask as the log does."""
+        with tempfile.TemporaryDirectory() as folder:
+            witness = new_witness(Path(folder) / "witness")
+            witness.add_checkpoint(A.request(0, 5))
+            try:
+                if self.lost:
+                    for memory in (Path(folder) / "witness" / "logs").glob("*.json"):
+                        memory.unlink()
+                    witness.state.add_log(A.origin, [parse_verifier_key(A.key.verifier_key)])
+                witness.add_checkpoint(self.asked)
+            except LedgerError as error:
+                return refused(error)
+            return Outcome(frozenset(), 0)
+
+
+@attack
+def ask_a_witness_that_lost_its_memory(world: World) -> ForgetfulTrial:
+    """What it saw was one history; it is shown another, from the beginning."""
+    del world
+    return ForgetfulTrial(lost=True, asked=B.request(0, 8))
+
+
+@attack
+def ask_a_witness_that_remembers_for_what_extends_that(world: World) -> ForgetfulTrial:
+    """No attack: what is checked above would otherwise be refused whatever it is."""
+    del world
+    return ForgetfulTrial(lost=False, asked=A.request(5, 8))

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import timedelta
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from k3_ledger.rescore.pins import PinRecord
+from k3_ledger.rescore.reconcile import reconcile_lock
 from k3_ledger.rescore.replay import gather
 from k3_ledger.rescore.rescore import rescore
 from k3_ledger.rescore.sealing import new_verdicts
 from k3_ledger.verify.log import verify_log
 from k3_ledger.verify.source import MemorySource
 from tests.attacks.registry import attack
-from tests.attacks.world import HOUSE, World, artifact, entry, identity
+from tests.attacks.world import HOUSE, Outcome, World, artifact, entry, identity
 from tests.ledgers import JUDGE, LOG, ROOT, RUNNER, key_body
 from tests.rescore.receipts import DECODE, pin_body, receipt
 from tests.rescore.test_replay import rule_body
@@ -287,3 +289,64 @@ def add_a_run_of_the_same_bundle_again(world: World) -> LogTrial:
 
 def _identity(world: World, index: int) -> str:
     return identity(world.lines[index])
+
+
+def _built_from(commit: str) -> dict[str, Any]:
+    """A frontier run of a build of one commit."""
+    body = receipt(50.0, 450.0, role="frontier", round_="r2")
+    tree = {"commit": commit, "dirty": False, "patch_sha256": None, "clean_builds": 1}
+    return {**body, "subject": {**body["subject"], "source": tree}}
+
+
+def _stamped(world: World, commit: str) -> LogTrial:
+    """A pin of what a build measured, under a commit."""
+    world = world.copy()
+    source = world.ledger.add("run", _built_from("a" * 40), RUNNER)
+    return _said(world, "pin", {**pin_body(f"frontier:{DECODE}", "50", source), "commit": commit})
+
+
+@attack
+def pin_under_a_commit_that_nobody_measured(world: World) -> LogTrial:
+    return _stamped(world, "b" * 40)
+
+
+@attack
+def pin_under_the_commit_that_was_measured(world: World) -> LogTrial:
+    """No attack: what is checked above would otherwise be refused whatever it says."""
+    return _stamped(world, "a" * 40)
+
+
+@dataclasses.dataclass
+class LockTrial:
+    """A file of pins that states when the round's frontier was measured, held against the ledger.
+
+    Attributes:
+        late: how many seconds late that is.
+    """
+
+    world: World
+    late: int
+
+    def run(self) -> Outcome:
+        """Reconcile it as the command does."""
+        material = gather(verify_log(MemorySource(self.world.ledger.data)))
+        pinned = next(pin for pin in material.pin_entries if pin.slot == f"frontier:{DECODE}")
+        measured = next(item for item in material.measurements if item.receipt == pinned.source)
+        assert measured.time is not None
+        time = measured.time + timedelta(seconds=self.late)
+        line = dataclasses.replace(pinned, entry=False, identity=None, time=time)
+        errors = reconcile_lock([line], material.measurements).errors
+        exits = {int(error.code.info.exit) for error in errors}
+        return Outcome(frozenset(error.code.id for error in errors), max(exits, default=0))
+
+
+@attack
+def date_a_pin_later_than_it_was_measured(world: World) -> LockTrial:
+    """Whoever reads the file takes an old value for today's."""
+    return LockTrial(world, 86_400)
+
+
+@attack
+def date_a_pin_as_it_was_measured(world: World) -> LockTrial:
+    """No attack: what is checked above would otherwise be refused whatever it says."""
+    return LockTrial(world, 0)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from k3_ledger.verify.policy import TrustPolicy
 from tests.attacks.registry import attack
 from tests.attacks.world import World, entry
-from tests.ledgers import ORIGIN, ROOT, RUNNER
-from tests.rescore.receipts import receipt
+from tests.ledgers import JUDGE, ORIGIN, ROOT, RUNNER
+from tests.rescore.receipts import DECODE, pin_body, receipt
+from tests.rescore.test_pairs import body, lengths, padded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,3 +127,23 @@ def seal_only_the_runs_that_came_out_well(world: World) -> LogTrial:
     world = world.copy()
     del world.lines[world.at["run"] :]
     return world.sealed()
+
+
+def _clocked(world: World, clock: dict[str, Any]) -> LogTrial:
+    """A build in front that says it does 80 tokens a second, seen by a clock of three lengths, and a pin of that."""
+    world = world.copy()
+    source = world.ledger.add("run", body(80.0, clock) | {"role": "frontier", "round": "r2"}, RUNNER)
+    world.ledger.add("pin", pin_body(f"frontier:{DECODE}", "80", source), JUDGE)
+    return world.sealed()
+
+
+@attack
+def pad_the_clock_with_a_length_that_agrees(world: World) -> LogTrial:
+    """It does 50: loading is made longer for the shortest runs, so that they and the longest ones say 80."""
+    return _clocked(world, padded(80.0, 50.0, (32, 2080)))
+
+
+@attack
+def read_the_clock_over_three_lengths_that_agree(world: World) -> LogTrial:
+    """No attack: what is checked above would otherwise be refused whatever it says."""
+    return _clocked(world, lengths(80.0, (1, 32, 2080)))

@@ -34,6 +34,7 @@ MODULES: Final = (
     "claimed",
     "quotes",
     "cosigners",
+    "tokens",
 )
 ATTACKERS: Final = (
     "host", "author", "runner", "judge", "log", "root", "mirror", "witness", "machine", "publisher",

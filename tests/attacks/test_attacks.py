@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 ATTACKS = registry.load()
 DETECTED = [each for each in ATTACKS if each.outcome == "detected"]
-ELSEWHERE = frozenset({"", "policy", "mirror", "archive", "audit", "memory file", "claims", "proposal", "witness"})
+ELSEWHERE = frozenset(
+    {"", "policy", "mirror", "archive", "audit", "memory file", "claims", "proposal", "witness", "reconcile"}
+)
 """What speaks up where it is no numbered step."""
 
 
