@@ -119,7 +119,10 @@ def test_no_output_takes_a_place_of_a_ledger_or_of_a_private_key(run, output):
             ["stands there already"] if output[0] == "keygen" else ["read by this very command", "never written over"]
         )
         assert done.code == 2, (place, done)
-        assert any(word in said for word in [*words, "is a place of the ledger in"]), (place, said)
+        assert any(word in said for word in [*words, "is a place of the ledger in", "vouches for itself"]), (
+            place,
+            said,
+        )
         assert everything() == before, place
 
 
@@ -138,6 +141,51 @@ def test_no_output_takes_a_place_of_a_witness(run, output, lost):
         done = run(*with_place(OUTPUTS[output], place))
         assert (done.code, everything()) == (2, before), (place, done)
     assert run(*with_place(OUTPUTS[output], "state/beside.svg")).code == 0
+
+
+@pytest.mark.parametrize("output", OUTPUTS, ids=" ".join)
+@pytest.mark.parametrize("damage", ["", "a byte", "cut"])
+def test_no_output_takes_the_place_of_what_a_reader_remembers(run, output, damage):
+    """Without it the next visit is a first one, and a rollback goes unnoticed."""
+    assert run("verify", "ledger", "--memory", "seen.svg").code == 0
+    if damage:
+        held = bytearray(Path("seen.svg").read_bytes())
+        held[len(held) // 2] ^= 1
+        Path("seen.svg").write_bytes(held if damage == "a byte" else held[:-40])
+    Path("link.svg").symlink_to("seen.svg")
+    for place in ("seen.svg", "link.svg"):
+        before = everything()
+        done = run(*with_place(OUTPUTS[output], place))
+        said = " ".join(done.err.replace("│", " ").split())
+        assert (done.code, everything()) == (2, before), (place, done)
+        assert any(words in said for words in ("holds a memory of a verified head", "stands there already")), said
+
+
+def test_a_witness_and_a_ledger_are_not_mixed(run):
+    assert run("witness", "init", "state", "--name", "w.example/1", "-k", "other.pem").code == 0
+    for words in (
+        ("tiles", "ledger", "--out", "state"),
+        ("tiles", "ledger", "--out", "state", "--replace"),
+        ("tiles", "ledger", "--out", "state/logs"),
+        ("init", "state", "--origin", "example.org/x", "-k", "root.pem"),
+        *(("witness", "init", place, "--name", "w.example/2", "-k", "spare.pem") for place in ("ledger", "mirror")),
+        ("witness", "init", "ledger/blobs", "--name", "w.example/2", "-k", "spare.pem"),
+    ):
+        before = everything()
+        done = run(*words)
+        assert (done.code, everything()) == (2, before), (words, done)
+    Path("state/witness.json").unlink()
+    assert run("tiles", "ledger", "--out", "state").code == 0  # it knew no log: nothing tells that it was a witness
+    assert run("witness", "init", "empty", "--name", "w.example/2", "-k", "spare.pem").code == 0
+    assert run("init", "ledger/apart", "--origin", "example.org/x", "-k", "root.pem").code == 0
+
+
+def test_a_witness_that_stands_in_a_ledger_s_folder_is_restored_there(run):
+    assert run("witness", "init", "w", "--name", "w.example/1", "-k", "other.pem").code == 0
+    assert run("witness", "add-log", "example.org/bench", "log.pub.pem", "-s", "w").code == 0
+    shutil.copytree("w/logs", "ledger/logs")
+    restored = run("witness", "init", "ledger", "--name", "w.example/1", "-k", "other.pem", "--restore")
+    assert restored.code == 0, restored
 
 
 @pytest.mark.parametrize(
@@ -179,7 +227,7 @@ def test_a_picture_takes_no_such_place_either(run):
 
 @pytest.mark.parametrize("output", OUTPUTS, ids=" ".join)
 def test_an_output_goes_where_nothing_is_lost(run, output):
-    for place in ("new.svg", "ledger/new.svg")[: 1 if output[0] == "keygen" else 2]:
+    for place in ("new.svg", "ledger/new.svg")[: 1 if output[0] in {"keygen", "trust init"} else 2]:
         assert run(*with_place(OUTPUTS[output], place)).code == 0, place
         assert Path(place).stat().st_size
     if "--replace" in OUTPUTS[output] and output[0] != "trust init":

@@ -1,8 +1,9 @@
 """Places that a command must not write to, whatever was asked for: what it reads, a ledger's own files, private keys.
 
 A verifier writes nothing into what it verifies, and believes nothing that lies there: nothing vouches for itself. What
-a command makes for its user never takes the place of a record, of a signed head or of a private key: none of them can
-be made again.
+a command makes for its user never takes the place of a record, of a signed head, of a private key or of a head that a
+reader remembers: none of them can be made again. And a ledger and a witness's memory are never one folder: what is
+published with the one, or put back with the other, would go with both.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import typer
 
-from k3_ledger.cli.kinds import ENOUGH, KEYS, looks_like
+from k3_ledger.cli.kinds import ENOUGH, KEYS, Kind, looks_like
 from k3_ledger.cli.sources import LOG_NAME, is_stream
 from k3_ledger.ledger.regular import open_regular, read_up_to
 from k3_ledger.schemas.errors import LedgerError
@@ -109,6 +110,8 @@ def check_mirror(folder: Path, ledger: Path) -> None:
         raise typer.BadParameter(
             f"there is another ledger in {folder}, and it is never written over", param_hint="--out"
         )
+    if _is_witness(folder):
+        raise typer.BadParameter(f"there is a witness in {folder}; choose another folder", param_hint="--out")
 
 
 def _lies_in(place: Path, subject: Path) -> bool:
@@ -134,15 +137,28 @@ def check_secret(path: Path, *, option: str) -> None:
 
 
 def check_no_key(path: Path, *, option: str) -> None:
-    """Refuse to write over a private key.
+    """Refuse to write over a private key, or over what a reader remembers of a log.
 
     Raises:
         BadParameter: exit code 2.
     """
-    if _is_private_key(path):
+    kept = _kept(path)
+    if kept is not None:
         raise typer.BadParameter(
-            f"{path} holds a private key, and is never written over; choose another file", param_hint=option
+            f"{path} holds {kept}, and is never written over; choose another file", param_hint=option
         )
+
+
+def check_begun(folder: Path, what: Literal["ledger", "witness"], *, option: str) -> None:
+    """Refuse to begin a ledger or a witness in a place of another, or in the very folder of one of the other kind.
+
+    Raises:
+        BadParameter: exit code 2.
+    """
+    check_no_ledgers(folder, option=option)
+    if _is_ledger(folder) if what == "witness" else _is_witness(folder):
+        other = "ledger" if what == "witness" else "witness"
+        raise typer.BadParameter(f"there is a {other} in {folder}; choose another folder", param_hint=option)
 
 
 def _ways_to(path: Path) -> Iterator[Path]:
@@ -176,14 +192,17 @@ def _is_witness(folder: Path) -> bool:
         return False
 
 
-def _is_private_key(path: Path) -> bool:
-    """Whether a private key stands there; what cannot be looked at may be one."""
+def _kept(path: Path) -> str | None:
+    """What of its user's stands there that nothing brings back; what cannot be looked at may be a key."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            return False
+            return None
         with open_regular(path) as stream:
-            return looks_like(read_up_to(stream, ENOUGH)) in KEYS
+            kind = looks_like(read_up_to(stream, ENOUGH))
     except FileNotFoundError:
-        return False
+        return None
     except (LedgerError, OSError):
-        return os.path.lexists(path)
+        return "a private key" if os.path.lexists(path) else None
+    if kind is Kind.MEMORY:
+        return str(kind.value)
+    return "a private key" if kind in KEYS else None

@@ -91,10 +91,10 @@ def init(
     as_json: JsonOption = False,
 ) -> None:
     """Make a ledger."""
-    from k3_ledger.cli.places import check_no_ledgers
+    from k3_ledger.cli.places import check_begun
     from k3_ledger.ledger.writer.store import Ledger
 
-    check_no_ledgers(directory, option="DIRECTORY")
+    check_begun(directory, "ledger", option="DIRECTORY")
     keys = []
     for spec in enrol or ():
         role, mark, public = spec.partition("=")

@@ -244,9 +244,12 @@ def init(
     as_json: JsonOption = False,
 ) -> None:
     """Make a witness."""
+    from k3_ledger.cli.places import check_begun
     from k3_ledger.ledger.core.note import format_verifier_key
     from k3_ledger.ledger.witness.state import WitnessState
 
+    if not restore:  # what is restored stands there already, wherever that is
+        check_begun(state, "witness", option="STATE")
     public_key = load_key(key, passphrase_file).public_key
     try:
         made = WitnessState.create(state, name, public_key, restore=restore)
