@@ -234,7 +234,7 @@ def test_a_gain_over_what_other_weights_measured_is_ambiguous() -> None:
     text = 'receipt = "{}"\npercent = {}\ntolerance = "rounding"\n'
     found = decided(builder, claim("gain", text.format(light, "50.0")))
     assert found.status is Status.AMBIGUOUS
-    assert "over a frontier of other weights: aaaaaaaaaaaa…, and the run of ffffffffffff…" in why(found)
+    assert "other weights: the frontier run of its round is of aaaaaaaaaaaa…, the run of ffffffffffff…" in why(found)
     assert decided(builder, claim("gain", text.format(heavy, "20.0"))).status is Status.SUPPORTED
 
 

@@ -37,8 +37,8 @@ _FIELDS: Final[dict[Kind, frozenset[str]]] = {
         "inverse", "current",
     }),
     "ratio": frozenset({"track", "against", "ratio", "tolerance", "actor", "observer", "receipt", "inverse"}),
-    "gain": frozenset({"percent", "tolerance", "receipt", "pull_request"}),
-    "credit": frozenset({"gain_percent", "credited_percent", "tolerance", "receipt", "pull_request"}),
+    "gain": frozenset({"percent", "tolerance", "receipt", "pull_request", "metric"}),
+    "credit": frozenset({"gain_percent", "credited_percent", "tolerance", "receipt", "pull_request", "metric"}),
     "accepted": frozenset({"receipt", "pull_request"}),
     "pin": frozenset({"track", "value", "measured", "tolerance"}),
     "every": frozenset({"what", "least", "most", "is", "until"}),
@@ -71,6 +71,7 @@ class Claim:
         id: name of the claim in its file.
         says: what was published, in the reader's words.
         tolerance: share that evidence may differ by; None allows half a unit in the last published place.
+        metric: which metric of the run is meant, with or without its context; None where it measured one.
         start: value a climb began at.
         ratio: published multiple of ``against``.
         against: ``reference``, ``start``, or the name of another actor of the same receipt.
@@ -92,6 +93,7 @@ class Claim:
     tolerance: Fraction | None = None
     pull_request: int | None = None
     receipt: str | None = None
+    metric: str | None = None
     start: Amount | None = None
     ratio: Amount | None = None
     against: str | None = None
@@ -282,7 +284,9 @@ def _observer(table: Table) -> Observer | None:
 
 
 def _gain(table: Table, base: Claim) -> Claim:
-    return _with(base, value=_signed(table, "percent"), tolerance=_tolerance(table), **_which(table))
+    return _with(
+        base, value=_signed(table, "percent"), tolerance=_tolerance(table), metric=_metric(table), **_which(table)
+    )
 
 
 def _credit(table: Table, base: Claim) -> Claim:
@@ -291,6 +295,7 @@ def _credit(table: Table, base: Claim) -> Claim:
         gain=_signed(table, "gain_percent"),
         credited=_signed(table, "credited_percent"),
         tolerance=_tolerance(table),
+        metric=_metric(table),
         **_which(table),
     )
 
@@ -361,6 +366,15 @@ def _which(table: Table) -> dict[str, object]:
     if receipt is None and pull_request is None:
         table.refuse(None, "a claim about a run names its receipt or its pull_request", "receipt or pull_request")
     return {"receipt": receipt, "pull_request": pull_request}
+
+
+def _metric(table: Table) -> str | None:
+    if not table.has("metric"):
+        return None
+    name = table.text("metric")
+    if near := looks_misspelt(name.partition("@")[0], list(UNITS)):
+        table.refuse("metric", f"{name[:60]} is no metric; {near}")
+    return name
 
 
 def _pull_request(table: Table) -> int | None:

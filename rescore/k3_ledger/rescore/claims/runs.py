@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from k3_ledger.rescore.claims.evidence import of_run
+from k3_ledger.rescore.claims.gains import read_gains
 from k3_ledger.rescore.claims.status import Part, Status, near
 from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded
 from k3_ledger.rescore.inputs import short_weights
 from k3_ledger.rescore.material import CONTESTED
-from k3_ledger.rescore.rescore import IN_FORCE, NO_RUN, rescore
+from k3_ledger.rescore.rescore import rescore
 from k3_ledger.rescore.rules.registry import find_rule, in_force
-from k3_ledger.rescore.rules.verdict import NONE, REJECT, Verdict
+from k3_ledger.rescore.rules.verdict import NONE, REJECT
 from k3_ledger.schemas.errors import RescoreError
 
 if TYPE_CHECKING:
     from k3_ledger.rescore.claims.evidence import Evidence
+    from k3_ledger.rescore.claims.gains import Gain
     from k3_ledger.rescore.claims.reading import Amount, Claim
     from k3_ledger.rescore.material import Candidate, Material
     from k3_ledger.rescore.rules.parameters import Correctness
@@ -29,14 +32,17 @@ def decide_about_runs(claim: Claim, material: Material) -> tuple[Part, ...]:
     if claim.kind == "rescored":
         return (_rescored(claim, material),)
     about = [candidate for candidate in material.candidates if _is_about(claim, candidate)]
+    named = claim.receipt[:8] if claim.receipt else f"#{claim.pull_request}"
     if not about:
-        named = claim.receipt[:8] if claim.receipt else f"#{claim.pull_request}"
         return (Part("run", Status.NO_RECEIPT, f"no receipt of {named}"),)
     if claim.kind == "accepted":
         return (_accepted(about),)
-    if claim.kind == "gain":
-        return (_gain(claim, about),)
-    return _credit(claim, about)
+    if claim.metric is not None:
+        about = [one for one in about if claim.metric in {one.run.track.metric, one.run.track.short}]
+    if not about:
+        return (Part("run", Status.NO_RECEIPT, f"no receipt of {named} measures {claim.metric}"),)
+    gains = read_gains(material, about)
+    return (_gain(claim, gains),) if claim.kind == "gain" else _credit(claim, gains)
 
 
 def _is_about(claim: Claim, candidate: Candidate) -> bool:
@@ -115,73 +121,94 @@ def _given(judged: list[Candidate]) -> Part:
     return Part("run", Status.AMBIGUOUS, why, _evidence(nothing[0], accepted[0]))
 
 
-def _gain(claim: Claim, about: list[Candidate]) -> Part:
+def _gain(claim: Claim, about: list[Gain]) -> Part:
     """What is meant gained this much; a run that does not count supports nothing, and can make a claim ambiguous."""
     assert claim.value is not None
-    gains = [(candidate, gain) for candidate in about if (gain := _gain_of(candidate)) is not None]
+    known = [one for one in about if one.gain is not None]
+    gains = [(one.candidate, one.gain) for one in about if one.gain is not None]
     if not gains:
-        return Part("gain", Status.NO_RECEIPT, "no receipt holds both a speed and the frontier it beat")
-    shown = ", ".join(f"{_state(candidate)} gained {_percent(gain)}" for candidate, gain in gains)
+        silent = next((one for one in about if one.why), None)
+        if silent is None:
+            return Part("gain", Status.NO_RECEIPT, "no receipt holds both a speed and the frontier it beat")
+        status = Status.AMBIGUOUS if silent.mixed else Status.NO_RECEIPT
+        return Part("gain", status, f"{_state(silent.candidate)}: {silent.why}", _evidence(silent.candidate))
+    several = _tell_apart([candidate for candidate, _ in gains])
+    shown = ", ".join(
+        f"{_state(one.candidate, one.refused)}{several[id(one.candidate)]} gained {_percent(gain)}"
+        for one, (_, gain) in zip(known, gains, strict=True)
+    )
     agree = [near(gain * 100, claim.value, claim.tolerance) for _, gain in gains]
-    count = [_counts(candidate) for candidate, _ in gains]
+    count = [_counts(one.candidate) and not one.refused for one in known]
     held = _evidence(*(candidate for candidate, _ in gains))
-    mixed = next((one.run for one, _ in gains if _beats_other_weights(one)), None)
-    if mixed is not None:
-        assert mixed.frontier is not None, "it gained something"
-        theirs, mine = short_weights(mixed.frontier.weights), short_weights(mixed.weights)
+    mixed = next((one for one in about if one.over is not None), None)
+    if mixed is not None and mixed.over is not None:
+        theirs, mine = short_weights(mixed.over.weights), short_weights(mixed.candidate.run.weights)
         why = f"{shown}, but over a frontier of other weights: {theirs}, and the run of {mine}"
         return Part("gain", Status.AMBIGUOUS, why, held)
     if not any(counts and agrees for counts, agrees in zip(count, agree, strict=True)):
         contested = any(one.run.contested and agrees for (one, _), agrees in zip(gains, agree, strict=True))
         return Part("gain", Status.AMBIGUOUS if contested else Status.CONTRADICTED, shown, held)
-    return Part("gain", Status.SUPPORTED if all(agree) else Status.AMBIGUOUS, shown, held)
+    if all(agree):
+        return Part("gain", Status.SUPPORTED, shown, held)
+    return Part("gain", Status.AMBIGUOUS, f"{shown}{_which_metric([one for one, _ in gains])}", held)
 
 
-def _state(candidate: Candidate) -> str:
+def _tell_apart(candidates: list[Candidate]) -> dict[int, str]:
+    """What to say behind the name of each of some runs, so that two of one receipt are told apart."""
+    counts = Counter(candidate.identity for candidate in candidates)
+    return {id(one): f" on {one.run.track.short}" if counts[one.identity] > 1 else "" for one in candidates}
+
+
+def _which_metric(candidates: list[Candidate]) -> str:
+    """How a claim says which of several metrics of one receipt it means; empty where it could not."""
+    if len({candidate.identity for candidate in candidates}) > 1:
+        return ""
+    return "; say which with " + " or ".join(f'metric = "{one.run.track.short}"' for one in candidates)
+
+
+def _state(candidate: Candidate, refused: str = "") -> str:
     """A run's name, and why it does not count."""
-    return _name(candidate) if candidate.voided in {"", "superseded"} else f"{_name(candidate)} ({candidate.voided})"
+    voided = candidate.voided
+    if not voided and refused:
+        voided = f"unjudged, and refused by the rule in force: {refused}"
+    return _name(candidate) if voided in {"", "superseded"} else f"{_name(candidate)} ({voided})"
 
 
-def _gain_of(candidate: Candidate) -> Fraction | None:
-    run = candidate.run
-    if run.speed is None or run.frontier is None or run.frontier.value <= 0:
-        return None
-    return (run.speed - run.frontier.value) / run.frontier.value
-
-
-def _beats_other_weights(candidate: Candidate) -> bool:
-    """Whether what a run gained is over what other weights had measured, under the same name."""
-    run = candidate.run
-    return candidate.native and run.frontier is not None and run.frontier.weights != run.weights
-
-
-def _credit(claim: Claim, about: list[Candidate]) -> tuple[Part, ...]:
-    """What a run gained, and what the rule of its moment credited it with."""
-    assert claim.gain is not None
-    assert claim.credited is not None
-    if len({candidate.identity for candidate in about}) > 1:
-        said = ", ".join(_name(candidate) for candidate in about)
-        return (Part("run", Status.AMBIGUOUS, f"{len(about)} receipts could be meant: {said}", _evidence(*about)),)
-    if not all(_counts(candidate) for candidate in about):
-        worst = next(candidate for candidate in about if not _counts(candidate))
+def _credit(claim: Claim, about: list[Gain]) -> tuple[Part, ...]:
+    """What a run gained, and what it was credited with."""
+    runs = [one.candidate for one in about]
+    if len({candidate.identity for candidate in runs}) > 1:
+        said = ", ".join(_name(candidate) for candidate in runs)
+        return (Part("run", Status.AMBIGUOUS, f"{len(runs)} receipts could be meant: {said}", _evidence(*runs)),)
+    if not all(_counts(candidate) for candidate in runs):
+        worst = next(candidate for candidate in runs if not _counts(candidate))
         status = Status.AMBIGUOUS if worst.voided == CONTESTED else Status.CONTRADICTED
         return (Part("run", status, f"{_state(worst)} counts for nothing", _evidence(worst)),)
-    rows = rescore(about, IN_FORCE).rows
-    row = next((row for row in rows if isinstance(row.result, Verdict)), rows[0])
-    if not isinstance(row.result, Verdict):
-        return (Part("run", Status.NO_RECEIPT, row.result.message),)
-    pin = next((pin.figure for pin in row.result.pins if pin.slot == row.candidate.run.track.slot("frontier")), None)
-    mine = row.candidate.run.weights
-    if row.candidate.native and pin is not None and pin.source != NO_RUN and pin.weights != mine:
-        why = f"{_name(row.candidate)} of {short_weights(mine)} was held against {short_weights(pin.weights)}"
-        return (Part("weights", Status.AMBIGUOUS, why, _evidence(row.candidate)),)
-    parts = []
-    for name, amount, found in (
-        ("gained", claim.gain, row.result.gain),
-        ("credited", claim.credited, row.result.credit),
-    ):
-        parts.append(_share_part(claim, name, amount, found, row.candidate))
-    return tuple(parts)
+    if refused := next((one for one in about if one.refused), None):
+        why = f"{_state(refused.candidate, refused.refused)} counts for nothing"
+        return (Part("run", Status.CONTRADICTED, why, _evidence(refused.candidate)),)
+    ruled = [one for one in about if one.ruled and not one.why]
+    if not ruled:
+        return (Part("run", Status.NO_RECEIPT, about[0].why or "no rule was in force that credits it"),)
+    decided = [_credited(claim, one) for one in ruled]
+    if len({max(list(Status).index(part.status) for part in parts) for parts in decided}) > 1:
+        which = _which_metric([one.candidate for one in ruled])
+        why = f"{_name(runs[0])} was credited on {len(ruled)} metrics{which}"
+        return (Part("run", Status.AMBIGUOUS, why, _evidence(runs[0])),)
+    return decided[0]
+
+
+def _credited(claim: Claim, one: Gain) -> tuple[Part, ...]:
+    assert claim.gain is not None
+    assert claim.credited is not None
+    if one.over is not None:
+        mine, theirs = short_weights(one.candidate.run.weights), short_weights(one.over.weights)
+        why = f"{_name(one.candidate)} of {mine} was held against {theirs}"
+        return (Part("weights", Status.AMBIGUOUS, why, _evidence(one.candidate)),)
+    return (
+        _share_part(claim, "gained", claim.gain, one.gain, one.candidate),
+        _share_part(claim, "credited", claim.credited, one.credit, one.candidate),
+    )
 
 
 def _share_part(claim: Claim, name: str, amount: Amount, found: Fraction | None, candidate: Candidate) -> Part:
@@ -201,22 +228,24 @@ def _every(claim: Claim, material: Material) -> Part:
     ]
     if not runs:
         return Part("every", Status.NO_RECEIPT, "there is no run to say it of")
-    against, unknown = [], 0
+    total = len({candidate.identity for candidate in runs})
+    against, unknown = [], set()
     for candidate in runs:
         found = _property(claim, candidate)
         if found is None:
-            unknown += 1
+            unknown.add(candidate.identity)
         elif isinstance(found, str):
             against += [(candidate, found)] if found != claim.word else []
         elif (claim.least is not None and found < claim.least) or (claim.most is not None and found > claim.most):
             against.append((candidate, format_exact(found)))
     if against:
         candidate, value = against[0]
-        why = f"not so for {len(against)} of {len(runs)} runs: {_name(candidate)} has {value}"
+        named = len({one.identity for one, _ in against})
+        why = f"not so for {named} of {total} runs: {_name(candidate)} has {value}"
         return Part("every", Status.CONTRADICTED, why, _evidence(candidate))
     if unknown:
-        return Part("every", Status.NO_RECEIPT, f"{unknown} of {len(runs)} runs do not record it")
-    return Part("every", Status.SUPPORTED, f"so for all {len(runs)} runs", _evidence(*runs))
+        return Part("every", Status.NO_RECEIPT, f"{len(unknown)} of {total} runs do not record it")
+    return Part("every", Status.SUPPORTED, f"so for all {total} runs", _evidence(*runs))
 
 
 def _property(claim: Claim, candidate: Candidate) -> Fraction | str | None:
@@ -250,6 +279,11 @@ def _rescored(claim: Claim, material: Material) -> Part:
     report = rescore(material.candidates, find_rule(claim.rule), pins=claim.pins)
     found = [row.candidate.label for row in report.rows if row.change == claim.change]
     shown = f"{claim.rule} leaves {len(found)} runs {claim.change}, with {claim.pins} pins"
+    unscored = report.count("not-scorable")
+    if unscored:
+        shown = f"{shown}; {unscored} of {len(report.rows)} measurements are not scorable"
+    if unscored == len(report.rows):
+        return Part("count", Status.NO_RECEIPT, f"{claim.rule} scores nothing here: {shown}")
     if len(found) == claim.count:
         return Part("count", Status.SUPPORTED, shown)
     return Part("count", Status.CONTRADICTED, f"{shown}: {', '.join(found)}" if len(found) <= 20 else shown)

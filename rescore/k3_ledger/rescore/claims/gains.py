@@ -1,0 +1,126 @@
+"""What a run gained and was credited: as its sealed verdict states it, else as the rule in force computes it.
+
+One run has one gain. Its published verdict says which, where there is one. Else the rule that was in force computes it,
+over the frontier that this rule holds the run against and from as much of the claim as the rule counts; what that rule
+does not score gained nothing that anybody knows, and what it refuses supports nothing. Where a ledger had published no
+rule for what a run measured, its gain is what the newest house rule computes, and it was credited nothing. An imported
+run of which no rule says anything gained what its own record says, over the frontier that it names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from k3_ledger.rescore.rescore import IN_FORCE, NO_RUN, rescore
+from k3_ledger.rescore.rules.parameters import Scope
+from k3_ledger.rescore.rules.registry import RULES
+from k3_ledger.rescore.rules.verdict import NONE, REJECT, NotScorable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from fractions import Fraction
+
+    from k3_ledger.rescore.inputs import Figure
+    from k3_ledger.rescore.material import Candidate, Judged, Material
+    from k3_ledger.rescore.rules.parameters import Rule
+    from k3_ledger.rescore.rules.verdict import Scored
+    from k3_ledger.rescore.slots import Track
+
+_NO_TIERS: Final = frozenset({NONE, REJECT})
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """What one run gained on one track.
+
+    Attributes:
+        gain: share of the frontier that it was held against; None where nothing is known, or there was no frontier.
+        credit: what it was credited with; None where that is nothing, as it is without a tier.
+        why: why no gain is known; empty where one is, or where there was no frontier.
+        over: the frontier of other weights that it is over; None where it is of the run's own.
+        ruled: whether a verdict or a rule in force says so.
+        refused: which gates of the rule in force refuse a run that nobody judged, in words; empty where none does.
+        mixed: whether it is not known because what the run was held against is of other weights.
+    """
+
+    candidate: Candidate
+    gain: Fraction | None
+    credit: Fraction | None = None
+    why: str = ""
+    over: Figure | None = None
+    ruled: bool = True
+    refused: str = ""
+    mixed: bool = False
+
+
+def read_gains(material: Material, about: Sequence[Candidate]) -> list[Gain]:
+    """The gain of each of some runs of a history, in order."""
+    in_force: dict[int, Scored] = {}
+    if any(candidate.decided is None for candidate in about):
+        # Runs of other tracks move no frontier that these are held against.
+        tracks = {candidate.run.track for candidate in about}
+        alike = [candidate for candidate in material.candidates if candidate.run.track in tracks]
+        in_force = {id(row.candidate): row.result for row in rescore(alike, IN_FORCE).rows}
+    return [
+        _computed(material, candidate, in_force[id(candidate)])
+        if candidate.decided is None
+        else _sealed(candidate, candidate.decided)
+        for candidate in about
+    ]
+
+
+def _sealed(candidate: Candidate, verdict: Judged) -> Gain:
+    """What the published verdict of a run states."""
+    over = candidate.run.frontier
+    return Gain(
+        candidate,
+        verdict.step("gain"),
+        None if verdict.tier in _NO_TIERS else verdict.step("credit"),
+        over=over if over is not None and over.weights != candidate.run.weights else None,
+    )
+
+
+def _computed(material: Material, candidate: Candidate, result: Scored) -> Gain:
+    """What a rule computes of a run that nobody judged."""
+    ruled = True
+    if isinstance(result, NotScorable) and not candidate.native:
+        return _recorded(candidate, result)
+    if isinstance(result, NotScorable) and result.field == "rule":
+        ruled, result = False, _by_house(material, candidate)
+    if isinstance(result, NotScorable):
+        return Gain(candidate, None, why=result.message, ruled=ruled, mixed=result.reason == "weights")
+    slot = candidate.run.track.slot("frontier")
+    held = next((pin.figure for pin in result.pins if pin.slot == slot and pin.figure.source != NO_RUN), None)
+    other = candidate.native and held is not None and held.weights != candidate.run.weights
+    return Gain(
+        candidate,
+        result.gain,
+        result.credit if ruled and result.tier not in _NO_TIERS else None,
+        over=held if other else None,
+        ruled=ruled,
+        refused=", ".join(result.refused_by) if ruled and result.tier == REJECT else "",
+    )
+
+
+def _recorded(candidate: Candidate, result: NotScorable) -> Gain:
+    """What the record of an imported run says that it gained."""
+    run = candidate.run
+    if run.speed is None or run.frontier is None or run.frontier.value <= 0:
+        return Gain(candidate, None, why=result.message, ruled=False)
+    gain = (run.speed - run.frontier.value) / run.frontier.value
+    return Gain(candidate, gain, why=result.message, ruled=False)
+
+
+def _by_house(material: Material, candidate: Candidate) -> Scored:
+    """What the newest house rule says of a run, whatever context it measured."""
+    track = candidate.run.track
+    alike = [one for one in material.candidates if one.run.track == track]
+    rows = rescore(alike, house_rule_for(track)).rows
+    return next(row.result for row in rows if row.candidate is candidate)
+
+
+def house_rule_for(track: Track) -> Rule:
+    """The newest house rule, as it would be for a metric and a context."""
+    newest = RULES["house-6.prefill" if track.metric == "prefill" else "house-6.decode"]
+    return replace(newest, scope=Scope(track.metric, track.context))
