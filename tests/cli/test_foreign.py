@@ -429,3 +429,11 @@ def test_the_public_log_is_imported_once(test_data: Callable[..., Path], ledger:
     assert import_(log, ledger).stdout == "58 entries added, 0 were there already; 232 new artifacts\n"
     assert import_(log, ledger).stdout.startswith("nothing to add: all 58 entries")
     assert sum(entry.entry.kind == "import" for entry in verify_log(DirectorySource(ledger))) == 58
+
+
+def test_a_ledger_is_named_by_the_option_that_every_command_has_and_by_the_older_one(log: Path, ledger: Path) -> None:
+    key = ledger.parent / "log.pem"
+    first = k3("import", "polaris", log, "--ledger", ledger, "--key", key)
+    assert first.exit_code == 0, first.output
+    again = k3("import", "polaris", log, "--into", ledger, "--key", key)
+    assert (again.exit_code, "nothing to add" in again.output) == (0, True)

@@ -103,6 +103,28 @@ def test_two_rules_are_compared(command: Callable[..., Done], real: Path, pins: 
     assert len(document["runs"]) == 51
 
 
+@pytest.mark.parametrize("rule", ["in-force", "v0.2.1", "v0.2.2"])
+def test_a_rule_is_compared_with_the_one_in_force(command: Callable[..., Done], real: Path, rule: str) -> None:
+    """The 51 published tiers are those of the rule in force, so that either comparison comes to the same."""
+    counts, before = {}, {}
+    for against in ("published", "in-force"):
+        document = command("rescore", real, "--rule", rule, "--against", against, "--json").json
+        counts[against] = document["counts"]
+        before[against] = [(run["run"], run["before"]) for run in document["runs"]]
+        assert document["against"] == against
+    assert counts["in-force"] == counts["published"]
+    assert before["in-force"] == before["published"]
+
+
+def test_a_run_of_a_ledger_is_compared_with_the_rule_that_it_had_published(
+    command: Callable[..., Done], book: Path
+) -> None:
+    alone = command("rescore", book, "--rule", "house-1.decode", "--against", "in-force", "--metric", "decode").out
+    assert alone.startswith("1 runs of a verified ledger: 0 unchanged, 0 lower, 0 higher, 1 judged for the first time")
+    misspelt = command("rescore", book, "--rule", "house-1.decode", "--against", "in-forc")
+    assert "did you mean in-force?" in misspelt.err
+
+
 def test_one_run_that_would_not_have_been_admitted(command: Callable[..., Done], real: Path) -> None:
     done = command("rescore", real, "--rule", "v0.2.0", "--pr", "127", "--all")
     assert (

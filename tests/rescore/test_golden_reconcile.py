@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from datetime import datetime, timedelta
 from fractions import Fraction
@@ -14,6 +15,7 @@ from k3_ledger.rescore.history.pins import DECODE_64, DECODE_128K, PREFILL_32K
 from k3_ledger.rescore.pins import Merge, PinRecord
 from k3_ledger.rescore.reconcile import Measurement, compare, reconcile_lock
 from k3_ledger.schemas.findings import Code
+from tests.support import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,3 +120,21 @@ def test_the_overshoots_show_at_five_percent(pairs: list[dict[str, Any]]) -> Non
 def test_one_alarm(pairs: list[dict[str, Any]]) -> None:
     alarms = [row for row in pairs if compare(pin_of(row), number(row["measured"])).decision == "alarm"]
     assert [(row["pin"], row["measured"]) for row in alarms] == [("21.24", "11.61")]
+
+
+def test_the_history_that_the_documents_reconcile_is_the_golden_one(
+    pairs: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """docs/reconcile.md gets 14, 3 and 2 from the command; these are the figures that it is run on."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs/examples"))
+    rows = importlib.import_module("pin_history").rows()
+    pinned = [row for row in pairs if pin_of(row) is not None]
+    slots = {"128": "64"}
+    for (when, slot, pin, measured, won), golden in zip(rows, pinned, strict=True):
+        assert f"2026-{when}Z" == golden["when_utc"]
+        assert slot == slots.get(golden["slot"], golden["slot"])
+        assert (number(pin), number(measured)) == (pin_of(golden), number(golden["measured"]))
+        winner = winner_of(golden)
+        assert (won == "-") == (winner is None)
+        if winner is not None:
+            assert (number(won.removeprefix("~")), not won.startswith("~")) == (winner.value, winner.sealed)

@@ -309,6 +309,25 @@ def test_the_file_behind_a_link_is_written_and_keeps_its_mode(command: Callable[
     assert sorted(path.name for path in drifted.parent.glob("*real*")) == ["real.toml"]
 
 
+@pytest.mark.parametrize("mode", [0o444, 0o400, 0o555])
+@pytest.mark.parametrize("link", [False, True])
+def test_a_file_that_nobody_may_write_stays_as_it_is(
+    command: Callable[..., Done], drifted: Path, mode: int, link: bool
+) -> None:
+    real, before = drifted, drifted.read_bytes()
+    if link:
+        real = drifted.rename(drifted.with_name("real.toml"))
+        drifted.symlink_to(real.name)
+    real.chmod(mode)
+    done = command("reconcile", ".", "--pins", "pins.toml", "--write")
+    assert (done.code, done.out) == (3, "")
+    assert "K3L-ACCESS-DENIED" in done.err
+    assert (real.read_bytes(), stat.S_IMODE(real.stat().st_mode)) == (before, mode)
+    assert not list(drifted.parent.glob(".*toml*"))
+    real.chmod(0o200 | mode)
+    assert "raised" in command("reconcile", ".", "--pins", "pins.toml", "--write").out
+
+
 def test_an_inline_pin_is_raised_when_it_is_said_to_be(command: Callable[..., Done], drifted: Path) -> None:
     fields = ", ".join(drifted.read_text().splitlines()[1:])
     drifted.write_text(f"pin = [{{{fields}}}]\n")

@@ -57,7 +57,9 @@ def writing(path: Path, hint: str | None = None) -> Iterator[None]:
 def replace_file(path: Path, data: bytes, *, hint: str | None = None) -> None:
     """Put a file in the place of the one at ``path``, in one step; through a link where it is one.
 
-    The file keeps the old one's mode. It is on stable storage when this returns.
+    The file keeps the old one's mode. It is on stable storage when this returns. One that nobody may write stays as it
+    is, although its folder would let it be replaced, and whoever asks: its owner took the right away, and an editor
+    asks before it goes past that.
 
     Raises:
         StoreError: it cannot be written, or what stands there is no regular file; nothing is left behind.
@@ -73,6 +75,8 @@ def replace_file(path: Path, data: bytes, *, hint: str | None = None) -> None:
                 hint="nothing is written in the place of a device, a named pipe or a folder: give another name",
             )
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
+        if not mode & 0o222 or (target.exists() and not os.access(target, os.W_OK)):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         aside = Path(name)
         with os.fdopen(handle, "wb") as stream:

@@ -47,7 +47,9 @@ def register(app: typer.Typer) -> None:
 
 def polaris(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The log's directory.", show_default=False)],
-    into: Annotated[Path, typer.Option(help="Ledger directory to import into.", show_default=False)],
+    ledger: Annotated[
+        Path, typer.Option("--ledger", "--into", help="Ledger directory to import into.", show_default=False)
+    ],
     key: KeyOption,
     passphrase_file: PassphraseOption = None,
     wait: WaitOption = 30.0,
@@ -60,13 +62,13 @@ def polaris(
     from k3_ledger.verify.polaris import AuditOptions, audit, parse_log, to_import
 
     files = ForeignDirectory(directory)
-    ledger = Ledger.open(into)
-    with ledger.writer(load_key(key, passphrase_file), lock_timeout_s=wait) as writer:
+    book = Ledger.open(ledger)
+    with book.writer(load_key(key, passphrase_file), lock_timeout_s=wait) as writer:
         writer.check_may_sign("import")
         report = audit(files, AuditOptions(closed=files.closed))
         log = parse_log(files)
         items = list(to_import(log, files, report))
-        made = add_items(ledger, writer, items)
+        made = add_items(book, writer, items)
     if made.differing:
         _say_differing([*_unreadable_listings(log)], made.differing)
     unread = [finding for finding in report.findings if finding.code is Code.FOREIGN_NOT_READ]

@@ -55,7 +55,7 @@ def rescore(
     rule: Annotated[str, typer.Option(help="Release tag, interim id, rule file, or in-force.", show_default=False)],
     pins: Annotated[str, typer.Option(metavar="own|tag|FILE", help="Whose pins the runs are held against.")] = "own",
     against: Annotated[
-        str, typer.Option(metavar="published|RULE", help="What the new tiers are compared with.")
+        str, typer.Option(metavar="published|in-force|RULE", help="What the new tiers are compared with.")
     ] = "published",
     since: Annotated[str | None, typer.Option(help="Only runs from this moment on (2026-08-04T14:51:24Z).")] = None,
     until: Annotated[str | None, typer.Option(help="Only runs up to this moment.")] = None,
@@ -83,7 +83,7 @@ def rescore(
     from k3_ledger.rescore.rescore import IN_FORCE, Selection, unused_pins
 
     chosen = IN_FORCE if rule == IN_FORCE else load_rule(rule, (IN_FORCE,))
-    other = "published" if against == "published" else load_rule(against, ("published",))
+    other = against if against in {"published", IN_FORCE} else load_rule(against, ("published", IN_FORCE))
     if counts:
         other_asked = (pins, against, since, until, pr, metric, seal) != (
             "own",
@@ -135,7 +135,7 @@ class _Asked:
     """What is to be judged, and by what."""
 
     rule: Rule | Literal["in-force"]
-    against: Rule | Literal["published"]
+    against: Rule | Literal["published", "in-force"]
     pins: Pins
     selection: Selection
     sealing: bool

@@ -116,7 +116,7 @@ def rescore(
     rule: Rule | Literal["in-force"],
     *,
     pins: Pins = "own",
-    against: Rule | Literal["published"] = "published",
+    against: Rule | Literal["published", "in-force"] = "published",
     selection: Selection | None = None,
 ) -> RescoreReport:
     """Judge runs under a rule and compare with what was published, or with another rule.
@@ -128,7 +128,7 @@ def rescore(
         candidates: from :mod:`k3_ledger.rescore.replay`, in order.
         rule: a rule, or ``in-force`` for the one of each run's own moment.
         pins: whose pins the runs are held against, under both rules.
-        against: what to compare with.
+        against: what to compare with: what was published, or the same runs under a rule or the one of their moment.
         selection: which runs to judge. Runs that are not selected still carry the frontier forward.
     """
     judge = Judge(rule, pins)

@@ -37,6 +37,12 @@ _MANY_DIGITS: Final = re.compile(r"[0-9_]{4000,}")
 """More digits than the interpreter turns into a number."""
 
 
+MOST_NESTED: Final = 100
+"""Lists and tables inside one another."""
+_ASIDE: Final = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|#.*")
+"""Texts and comments, whose brackets open nothing."""
+
+
 class _Number(str):
     """Text of a TOML float, told apart from a TOML string."""
 
@@ -183,11 +189,16 @@ def read_document(
         where = Position(source=source, byte_offset=error.start)
         raise RescoreError(Code.TOML_SYNTAX, "not UTF-8", position=where) from error
     try:
-        return text, tomllib.loads(text, parse_float=_Number)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        document = tomllib.loads(text, parse_float=_Number)
+    except tomllib.TOMLDecodeError as error:
         raise _syntax(error, source, first_line) from error
+    except RecursionError as error:
+        raise _syntax(_too_deep(text), source, first_line) from error
     except ValueError as error:
         raise _syntax(_unusable(text) or error, source, first_line) from error
+    if _depth(document) > MOST_NESTED:
+        raise _syntax(_too_deep(text), source, first_line)
+    return text, document
 
 
 def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
@@ -237,6 +248,30 @@ def _unusable(text: str) -> Exception | None:
         if digits := _MANY_DIGITS.search(line):
             return ValueError(f"a number of {len(digits[0])} digits (at line {number}, column {digits.start() + 1})")
     return None
+
+
+def _depth(document: dict[str, Any]) -> int:
+    """How many lists and tables stand inside one another, at the deepest place."""
+    level: list[Any] = [document]
+    depth = -1
+    while level:
+        depth += 1
+        inside = (item for held in level for item in (held.values() if isinstance(held, dict) else held))
+        level = [item for item in inside if isinstance(item, dict | list)]
+    return depth
+
+
+def _too_deep(text: str) -> Exception:
+    """What to say of lists or tables that are nested too deep, as a parser says it, with the line that goes too far."""
+    depth, at = 0, 1
+    for number, line in enumerate(text.split("\n"), start=1):
+        bare = _ASIDE.sub("", line)
+        depth += sum(map(bare.count, "[{"))
+        if depth + bare.partition("=")[0].count(".") > MOST_NESTED:
+            at = number
+            break
+        depth -= sum(map(bare.count, "]}"))
+    return ValueError(f"nested more than {MOST_NESTED} deep (at line {at}, column 1)")
 
 
 def _line_of(text: str, key: str, first_line: int) -> int | None:
