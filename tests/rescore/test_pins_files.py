@@ -100,7 +100,7 @@ def test_a_typo_is_answered_with_the_nearest_field() -> None:
         (b"[[pin]]\nslot = ", Code.TOML_SYNTAX, "not TOML", None),
         (b"\n[[pin]]\nvalue = " + b"9" * 5000, Code.TOML_SYNTAX, "not TOML: a number of 5000 digits", 3),
         (b"\xff\xfe", Code.TOML_SYNTAX, "not UTF-8", None),
-        (b"a = " + b"[" * 5000, Code.TOML_SYNTAX, "not TOML", None),
+        (b"a = " + b"[" * 5000, Code.TOML_SYNTAX, "not TOML: nested more than 100 deep", 1),
         (b"#" * (MAX_BYTES + 1), Code.TOML_SYNTAX, "longer than", None),
         (b"\n[[pins]]\n", Code.TOML_FIELD, r"only \[\[pin\]\] tables", 2),
         (b"threshold = 1\n", Code.TOML_FIELD, r"only \[\[pin\]\] tables", 1),
