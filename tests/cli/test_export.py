@@ -158,6 +158,30 @@ def test_what_was_disowned_is_not_vouched_for(tmp_path: Path) -> None:
     assert "entry 6 was taken back by a revocation" in result.output
 
 
+def test_what_was_superseded_says_so(tmp_path: Path) -> None:
+    ledger = small_ledger(3)
+    target = hashlib.sha256(ledger.lines[5][9:-99]).hexdigest()
+    for reason in ("wrong", "wrong again"):
+        ledger.add("supersede", {"target": target, "replacement": None, "reason": reason}, JUDGE)
+    folder = lay_out(tmp_path / "ledger", ledger_files(ledger))
+    marks = [open_envelope(line, EXPORTER.public)["predicate"]["superseded_by"] for line in exported(folder)]
+    first = len(ledger.lines) - 2
+    assert marks == [first if index == 5 else None for index in range(len(ledger.lines))]
+    (alone,) = exported(folder, "--entries", "5")
+    assert open_envelope(alone, EXPORTER.public)["predicate"]["superseded_by"] == first
+
+
+def test_a_supersession_that_was_taken_back_marks_nothing(tmp_path: Path) -> None:
+    ledger = small_ledger(3)
+    target = hashlib.sha256(ledger.lines[5][9:-99]).hexdigest()
+    ledger.add("supersede", {"target": target, "replacement": None, "reason": "by a thief"}, JUDGE)
+    at = len(ledger.lines) - 1
+    ledger.add("key", key_body(JUDGE, "judge", "revoke", revoked_from=at, reason="stolen"), ROOT)
+    folder = lay_out(tmp_path / "ledger", ledger_files(ledger))
+    marks = {open_envelope(line, EXPORTER.public)["predicate"]["superseded_by"] for line in exported(folder)}
+    assert marks == {None}
+
+
 def test_the_output_is_written_whole_or_not_at_all(folder: Path, tmp_path: Path) -> None:
     key = key_file(tmp_path, EXPORTER)
     result = k3("export", folder, "--dsse", "--key", key, "--out", tmp_path / "none" / "out")

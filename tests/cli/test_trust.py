@@ -110,6 +110,8 @@ def test_show_prints_the_policy_and_its_id(run, tmp_path):
     assert "cosignatures by 1 of 1 witnesses" in done.out
     assert "witness    w.example, operated by W Inc" in done.out
     shown = run("trust", "show", "-t", "t.toml", "--json").json
+    assert run("trust", "show", "t.toml", "--json").json == shown
+    assert run("trust", "show", "t.toml", "-t", "t.toml").code == 2
     assert shown["policy"]["witnesses"] == [{"key": WITNESS, "operator": "W Inc"}]
     assert shown["policy_sha256"] == policy(tmp_path / "t.toml").digest
     assert f"policy id  {shown['policy_sha256']}\n" in done.out

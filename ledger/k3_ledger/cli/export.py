@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 EXPORT_HELP = """Export entries as in-toto statements in DSSE envelopes, one a line, for the ecosystem's verifiers.
 
-A statement names the digests of the entry, of its bundle and of its artifacts, and holds the entry, its line and the
-proof that the newest signed head commits to it. Envelopes are signed with --key: a key of your own that is not one of
-the ledger's, which sign entries and heads and nothing else. Only a ledger that verifies is exported.
+A statement names the digests of the entry, of its bundle and of its artifacts, and holds the entry, its line, the proof
+that the newest signed head commits to it, and which entry superseded it. Envelopes are signed with --key: a key of your
+own that is not one of the ledger's, which sign entries and heads and nothing else. Only a ledger that verifies is
+exported.
 """
 
 
@@ -95,12 +96,14 @@ def _refuse_key_of_the_ledger(signer: Signer, log: VerifiedLog) -> None:
 
 def _envelopes(source: LogSource, log: VerifiedLog, wanted: tuple[int, ...] | None, signer: Signer) -> Iterator[bytes]:
     """Envelopes of the wanted entries, in log order. Keeps the tree's hashes in memory: 32 bytes an entry."""
-    from k3_ledger.ledger.core.chain import leaf_hash
+    from k3_ledger.ledger.core.chain import entry_identity, leaf_hash
     from k3_ledger.ledger.core.checkpoint import parse_checkpoint
     from k3_ledger.ledger.core.dsse import format_envelope, format_statement
+    from k3_ledger.ledger.core.framing import parse_line
     from k3_ledger.ledger.core.note import parse_note
     from k3_ledger.ledger.core.tiles import ENTRIES, Tile, TileWalk
     from k3_ledger.ledger.core.tiletree import TileTree
+    from k3_ledger.rescore.standing import read_standing
     from k3_ledger.schemas.errors import ProofError
     from k3_ledger.schemas.findings import Code
 
@@ -124,7 +127,9 @@ def _envelopes(source: LogSource, log: VerifiedLog, wanted: tuple[int, ...] | No
     tiles |= dict(walk.rest())
     tree = TileTree(size, walk.root(), lambda tile: [tiles[tile]] if tile in tiles else [])
     chosen = None if wanted is None else frozenset(wanted)
+    since = read_standing(log).since
     for index, line in log.lines():
         if index < size and index not in log.disowned and (chosen is None or index in chosen):
-            statement = format_statement(index, line, tree.inclusion(index), note)
+            gone = since.get(entry_identity(parse_line(line).entry).hex())
+            statement = format_statement(index, line, tree.inclusion(index), note, gone)
             yield format_envelope(statement, signer.key_id, signer.sign)

@@ -105,10 +105,17 @@ def init(
         )
 
 
-def show(trust: FileOption = Path("trust.toml"), as_json: JsonOption = False) -> None:
+def show(
+    file: Annotated[Path | None, typer.Argument(help="Policy file, in place of --trust.", show_default=False)] = None,
+    trust: FileOption = Path("trust.toml"),
+    as_json: JsonOption = False,
+) -> None:
     """Print a policy."""
     from k3_ledger.cli.trust import read_policy
 
+    if file is not None and trust != Path("trust.toml"):
+        raise typer.BadParameter("two policies are named: give one", param_hint="--trust")
+    trust = trust if file is None else file
     _print(trust, read_policy(trust), None, as_json=as_json)
 
 

@@ -9,10 +9,12 @@ head, and the inclusion proof between them, for who wants to check that instead.
 Statement, as JSON::
 
     {"_type":"https://in-toto.io/Statement/v1","predicate":{"checkpoint":"<signed note>","entry":{…},"identity":"<hex>",
-     "inclusion":["<hex>",…],"index":3,"line":"<line>"},"predicateType":"urn:k3-ledger:predicate:entry:1",
+     "inclusion":["<hex>",…],"index":3,"line":"<line>","superseded_by":null},"predicateType":"urn:k3-ledger:predicate:entry:1",
      "subject":[{"digest":{"sha256":"<hex>"},"name":"entry-3"},…]}
 
-The first subject is the entry itself, by its identity; then the bundle, and every artifact that the entry names.
+An entry that the ledger superseded has the index of the entry that did so as ``superseded_by``: it was said, and it
+does not stand. The first subject is the entry itself, by its identity; then the bundle, and every artifact that the
+entry names.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ PREDICATE_TYPE: Final = "urn:k3-ledger:predicate:entry:1"
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 
 
-def format_statement(index: int, line: bytes, inclusion: Sequence[bytes], checkpoint: bytes) -> bytes:
+def format_statement(
+    index: int, line: bytes, inclusion: Sequence[bytes], checkpoint: bytes, superseded_by: int | None = None
+) -> bytes:
     """The statement about one entry of a verified ledger.
 
     Args:
@@ -40,6 +44,7 @@ def format_statement(index: int, line: bytes, inclusion: Sequence[bytes], checkp
         line: the raw line without its LF.
         inclusion: hashes of its inclusion proof in the checkpoint's tree, from the leaf up.
         checkpoint: the signed note.
+        superseded_by: index of the entry by which this one no longer stands.
     """
     data = parse_line(line).entry
     entry: dict[str, Any] = json.loads(data)
@@ -61,6 +66,7 @@ def format_statement(index: int, line: bytes, inclusion: Sequence[bytes], checkp
                 "line": line.decode(),
                 "inclusion": [digest.hex() for digest in inclusion],
                 "checkpoint": checkpoint.decode(),
+                "superseded_by": superseded_by,
             },
         }
     )
