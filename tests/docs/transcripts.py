@@ -38,6 +38,7 @@ KINDS: Final = (
 )
 ELSEWHERE: Final = {
     "make test": "the build that runs this test",
+    "make demo-engine": "the stage of that build which is called so",
 }
 """Commands that are not run from here, and who runs them."""
 REPLACED: Final = {"make demo": f"{shlex.quote(sys.executable)} docs/examples/demo.py"}

@@ -135,6 +135,21 @@ def test_parity_prints_a_record_and_holds_a_bound(run: Callable[..., Any], synth
     assert isinstance(tight.exception, ParityError)
 
 
+def test_parity_without_a_bound_says_that_it_judges_nothing(
+    run: Callable[..., Any], synthetic: Callable[..., Path]
+) -> None:
+    """Exit code 0 alone would pass for a verdict."""
+    words = ("model", "parity", synthetic("tiny"), "--own", "--depth", 2)
+    open_ended = run(*words)
+    assert open_ended.exit_code == 0, open_ended.output
+    (said,) = [line for line in open_ended.stderr.splitlines() if line.startswith("not judged: no --bound was given")]
+    worst = json.loads(open_ended.stdout)["depths"][0]
+    assert f"{float(worst['max_abs_logprob_difference']):.3g} nats" in said
+    assert f"KL {float(worst['kl_max']):.3g} nats at depth 2" in said
+    assert "not judged" not in run(*words, "--bound", "2e-3").stderr
+    assert "not judged" not in run(*words, "--bound", "1e-12").stderr
+
+
 def test_generate_streams_the_same_text_again(run: Callable[..., Any], synthetic: Callable[..., Path]) -> None:
     greedy = [run("generate", synthetic("tiny"), "The ledger", "--tokens", 8).stdout for _ in range(2)]
     assert greedy[0] == greedy[1]

@@ -278,6 +278,7 @@ def parity(
     """Grade the engine against llama.cpp on a file: KL and top-1 over nested depths, as a receipt records them.
 
     The record is printed as JSON. Graded against our own float64 it is marked and can never earn a tier.
+    Without --bound nothing is judged: exit code 0 says that the rows were compared, and not that they agree.
     """
     from k3_ledger.cli.given import MODEL, given
     from k3_ledger.engine.grading import grade_file
@@ -288,5 +289,11 @@ def parity(
     typer.echo(graded.record.model_dump_json(indent=2))
     for finding in graded.findings:
         typer.echo(f"{finding.severity}: {finding.message} [{finding.code.id}]", err=True)
-    if bound is not None:
-        graded.require(bound)
+    if bound is None:
+        typer.echo(
+            f"not judged: no --bound was given; the largest difference is {graded.max_difference:.3g} nats, "
+            f"the largest KL {float(graded.worst.kl_max):.3g} nats at depth {graded.worst.depth}",
+            err=True,
+        )
+        return
+    graded.require(bound)

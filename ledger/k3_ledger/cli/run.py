@@ -107,7 +107,10 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    out: OutOption,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the bundle; must not exist.", show_default="bundle- and the time, in this one"),
+    ] = None,
     model: Annotated[str, typer.Option(help="A GGUF file, or synth:PRESET.", callback=no_stream)] = "synth:tiny",
     engine: Annotated[Engine, typer.Option(help="Which engine.")] = Engine.K3,
     program: Annotated[
@@ -181,8 +184,11 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Measure, write the bundle, print rates; exit 1 when the run is refused."""
-    _check_new(out)
     import tempfile
+    import time
+
+    out = Path(time.strftime("bundle-%Y%m%dT%H%M%SZ", time.gmtime())) if out is None else out
+    _check_new(out)
 
     from k3_ledger.cli.given import MODEL, given
     from k3_ledger.engine.runner.measure import Plan

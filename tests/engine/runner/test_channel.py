@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from k3_ledger.engine.runner import channel as channel_module
 from k3_ledger.engine.runner.channel import KEPT_ENVIRONMENT, Channel
 from k3_ledger.engine.runner.session import Session, Task
 from k3_ledger.schemas.errors import RunError
@@ -37,6 +38,25 @@ def test_what_an_engine_started_ends_with_it(tmp_path: Path) -> None:
 def ended(process: int, seconds: float) -> bool:
     """Whether a process has ended, or does so while this waits; the file descriptor can be read once it has."""
     return bool(select.select([process], [], [], seconds)[0])
+
+
+@pytest.mark.parametrize("error", [PermissionError(1, "Operation not permitted"), OSError(22, "Invalid argument")])
+def test_an_engine_whose_files_cannot_be_limited_is_ended(
+    error: OSError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would go on beside whatever is measured next, and nobody would know of it."""
+    started: list[int] = []
+
+    def refuse(process: int, *_: object) -> None:
+        started.append(os.pidfd_open(process))
+        raise error
+
+    monkeypatch.setattr(channel_module.resource, "prlimit", refuse)
+    with pytest.raises(RunError, match=f"cannot be limited: {error.strerror}") as caught:
+        Channel(["sleep", "600"], tmp_path)
+    assert caught.value.code is Code.RUN_ENGINE_FAILED
+    assert ended(started[0], 60)
+    os.close(started[0])
 
 
 def test_an_engine_gets_nothing_of_the_environment_that_is_not_recorded(

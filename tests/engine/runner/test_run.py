@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -435,6 +436,18 @@ def test_a_driver_tool_that_fails_is_noted_and_costs_no_run(
     )
     if why:
         assert why in kept["accelerators-before.txt"].decode()
+
+
+def test_a_run_that_is_told_no_place_makes_one_of_its_own_and_names_it(
+    invoke: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(runner.Session, "measure", lambda *_: [Finding(Code.RUN_TIMEOUT, "the end")])
+    result = invoke("run", "--engine", "k3", "--model", "synth:tiny")
+    (made,) = tmp_path.iterdir()
+    assert re.fullmatch(r"bundle-[0-9]{8}T[0-9]{6}Z", made.name)
+    assert (result.exit_code, result.stdout.split()[-1]) == (1, made.name), result.output
+    assert parse_bundle((made / "bundle.json").read_bytes()).kind == "failed"
 
 
 def test_of_two_runs_with_one_place_the_second_measures_nothing(

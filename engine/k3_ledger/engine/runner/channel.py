@@ -103,8 +103,17 @@ class Channel:
                 hint="give a program that is there and may be executed: its path, or a name on PATH",
             ) from None
         self._kin.started(self._process.pid)
-        resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (MAX_FILE, MAX_FILE))
         self._pending = b""
+        try:
+            resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (MAX_FILE, MAX_FILE))
+        except OSError as error:  # it runs as another user, or the system knows no such limit
+            self.close()
+            raise RunError(
+                Code.RUN_ENGINE_FAILED,
+                f"the engine was ended: its files cannot be limited: {error.strerror or error}",
+                found=self.command[0],
+                hint="give a program that runs as the user who measures",
+            ) from None
 
     def __enter__(self) -> Self:
         return self
