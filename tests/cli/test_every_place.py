@@ -98,6 +98,32 @@ def test_a_place_that_lists_nothing_is_said_to_be_one(run, tmp_path, shape) -> N
     assert steps["timestamps"]["detail"] == "no timestamps"
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_kept_head_at_a_place_that_lists_nothing_is_found_by_its_name(run, tmp_path, shape) -> None:
+    ledger = small_ledger()
+    with serve({**SHAPES[shape](ledger), OLD: sign_head(ledger.lines[:7])}) as host:
+        to = ("--ledger", host.address, "--out", "p", "--replace")
+        assert run("prove", "3", "--head", "7", *to).code == 0
+        assert run("verify", "p").code == 0
+        assert run("prove", "--consistency", "7", len(ledger.lines), *to).code == 0
+        assert run("verify", "p").code == 0
+        done = run("prove", "3", "--head", "6", *to)
+    assert (done.code, "this place does not list those it has" in done.err) == (2, True)
+
+
+def test_a_witness_is_told_where_no_kept_heads_were_looked_for(run, keys, ledger, tmp_path) -> None:
+    assert run("checkpoint", "-k", "log.pem", "-l", "ledger").code == 0
+    assert run("witness", "init", "w", "--name", "witness.example/w", "-k", "spare.pem").code == 0
+    assert run("witness", "add-log", "example.org/bench", "log.pub.pem", "--state", "w").code == 0
+    files = {str(path.relative_to(ledger)): path.read_bytes() for path in ledger.rglob("*") if path.is_file()}
+    words = ("--state", "w", "-k", "spare.pem")
+    with serve(files) as host:
+        done = run("witness", "cosign", host.address, *words)
+        assert (done.code, f"kept heads {SAID}" in done.err) == (0, True)
+    done = run("witness", "cosign", "ledger", *words)
+    assert (done.code, done.err) == (0, "")
+
+
 def test_a_store_that_keeps_its_list_to_itself_lists_nothing(run, tmp_path, monkeypatch) -> None:
     from fsspec.implementations.memory import MemoryFileSystem
 

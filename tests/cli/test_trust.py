@@ -89,7 +89,7 @@ def test_init_overwrites_nothing_unless_told_and_then_says_what(run, speed, tmp_
     done = run("trust", "init", "speed", "--replace", "--json")
     assert done.json["replaced_sha256"] == done.json["policy_sha256"]
     (tmp_path / "trust.toml").write_text("origin = ")
-    assert run("trust", "init", "speed", "--replace").code == 2
+    assert run("trust", "init", "speed", "--replace").code == 3
     assert (tmp_path / "trust.toml").read_text() == "origin = ", "what is no policy is not taken for an old one"
 
 

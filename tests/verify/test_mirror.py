@@ -52,6 +52,9 @@ class Files:
     def lists(self, folder: str) -> bool:
         return folder not in self.unlisted
 
+    def kept_checkpoint(self, size: int) -> bytes | None:
+        return self.files.get(f"checkpoints/{size:012}.note")
+
     def open_artifact(self, sha256: str) -> BinaryIO | None:
         data = self.files.get(f"blobs/sha256/{sha256[:2]}/{sha256}")
         return None if data is None else io.BytesIO(data)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from k3_ledger.ledger.core.tiles import tile_path
-from k3_ledger.schemas.errors import LedgerError, StoreError
+from k3_ledger.schemas.errors import LedgerError, ProofError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.verify.log import Options, check_log
 from k3_ledger.verify.mirror import TileSource
 from k3_ledger.verify.partial import check_partial
 from k3_ledger.verify.policy import TrustPolicy
+from k3_ledger.verify.prove import prove_entry, prove_heads
 from k3_ledger.verify.source import NOT_LOOKED_FOR, InTurn, MemorySource, each
 from k3_ledger.verify.timestamps import Token
 from tests.ledgers import LOG, ROOT, RUNNER, Builder, Key, run_body, sign_head, small_ledger
@@ -335,3 +336,35 @@ def test_where_nothing_is_listed_it_is_said_that_nothing_was_looked_for(ledger: 
     asked = TrustPolicy(timestamp_roots=(b"root",), require=frozenset({"timestamps"}))
     assert check_log(source, asked, Options(read_token=reader)).exit_code == 4
     assert plain.steps[13].detail == "no timestamps"
+
+
+class Unlisted(MemorySource):
+    """A place that lists no heads."""
+
+    def kept_checkpoints(self) -> Iterator[tuple[str, bytes]]:
+        return iter(())
+
+    def lists(self, folder: str) -> bool:
+        return folder != "checkpoints"
+
+
+def test_a_kept_head_is_asked_for_by_its_name_where_none_is_listed() -> None:
+    made = small_ledger()
+    older = sign_head(made.lines[:7])
+    kept = [("checkpoints/000000000007.note", older), ("checkpoints/000000000005.note", older)]
+    source = Unlisted(made.data, checkpoint=made.head(), kept=kept)
+    assert prove_entry(source, 3, head_size=7).checkpoint == older
+    assert prove_heads(source, 7, len(made.lines)).old == older
+    for size in (5, 6):  # under the one name stands another head, and under the other none
+        with pytest.raises(ProofError, match="this place does not list those it has") as caught:
+            prove_entry(source, 3, head_size=size)
+        assert caught.value.code is Code.NO_SUCH_HEAD
+    listed = MemorySource(made.data, checkpoint=made.head(), kept=kept)
+    with pytest.raises(ProofError, match="the ledger keeps no signed head of 6 entries"):
+        prove_entry(listed, 3, head_size=6)
+
+
+def test_a_mirror_hands_the_question_on() -> None:
+    source = mirror(mirror_files(small_ledger()) | {"checkpoints/000000000007.note": b"head"})
+    assert source.kept_checkpoint(7) == b"head"
+    assert source.kept_checkpoint(8) is None

@@ -511,3 +511,13 @@ def test_a_damaged_line_of_the_log_is_the_logs_fault(full):
     with open_index(full) as db, pytest.raises(MalformedError) as caught:
         find_entry(full, db, "3")
     assert caught.value.code is Code.LINE_HEAD
+
+
+def test_an_index_whose_last_line_was_damaged_since_is_not_gone_on_from(full):
+    refresh_index(full)
+    data = full.log_path.read_bytes()
+    at = data.rindex(b"\n", 0, -1) + 1
+    full.log_path.write_bytes(data[:at] + b"[" + data[at + 1 :])
+    with pytest.raises(MalformedError) as caught:
+        refresh_index(full)
+    assert caught.value.code is Code.LINE_HEAD

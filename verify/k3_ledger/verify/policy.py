@@ -172,7 +172,8 @@ def parse_policy(data: bytes, name: str = "trust.toml") -> TrustPolicy:
     :func:`k3_ledger.verify.attestation.read_table`).
 
     Raises:
-        PolicyError: not TOML, an unknown key, or a value of the wrong form; the position names the key.
+        PolicyError: not TOML (which ends a command with exit code 3), an unknown key, or a value of the wrong form; the
+            position names the key.
     """
     try:
         table = tomllib.loads(data.decode())
@@ -182,11 +183,13 @@ def parse_policy(data: bytes, name: str = "trust.toml") -> TrustPolicy:
             said, _, place = str(error).rpartition(" (at ")
             found = _LINE.match(place)
             why, line = said[:1].lower() + said[1:], int(found[1]) if found else None
-        raise PolicyError(
+        wrong = PolicyError(
             Code.POLICY_MALFORMED,
             f"the trust policy is not TOML: {why}"[:300],
             position=Position(source=name, line=line),
-        ) from None
+        )
+        wrong.handed_in = True  # as any other file that cannot be read; a policy that asks wrongly is wrong use
+        raise wrong from None
     for key in table:
         if key not in _KEYS:
             raise _wrong(name, key, "one of " + ", ".join(sorted(_KEYS)), f"the key {_shown(key)}")

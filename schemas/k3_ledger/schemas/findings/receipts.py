@@ -89,7 +89,7 @@ ROWS: Final = {
     ),
     "POLICY_MALFORMED": CodeInfo(
         Area.POLICY, E, "trust policy cannot be read",
-        "The trust policy is not TOML, has an unknown key, or a value of the wrong form.",
+        "The trust policy is not TOML (then the exit code is 3), has an unknown key, or a value of the wrong form.",
         "see docs/verify.md for its keys",
         ExitCode.USAGE,
     ),
