@@ -19,6 +19,8 @@ CLOSING = re.compile(
     rb"=* ?((?:\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|deselected|warnings?)(?:, )?)+ in .*?) ?=*$"
 )
 """The line that pytest closes with."""
+NOT_SHOWN = b"note: golden tables and foreign vectors were not held against anything"
+"""How the line begins that pytest closes with where tests were skipped for want of test data (tests/support.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,8 @@ class Result:
     seconds: float
     closing: tuple[str, ...]
     """pytest's closing lines, as many as it ran."""
+    not_shown: tuple[str, ...] = ()
+    """What it says of tests that were skipped for want of test data."""
 
 
 def run(stage: Stage, number: int, total: int) -> Result:
@@ -96,7 +100,8 @@ def run(stage: Stage, number: int, total: int) -> Result:
             sys.stdout.buffer.flush()
             output += chunk
     closing = tuple(match[1].decode() for line in output.splitlines() if (match := CLOSING.match(line)))
-    return Result(stage, process.returncode == 0, time.monotonic() - started, closing)
+    not_shown = tuple(line.decode() for line in output.splitlines() if line.startswith(NOT_SHOWN))
+    return Result(stage, process.returncode == 0, time.monotonic() - started, closing, not_shown)
 
 
 def main() -> int:
@@ -114,6 +119,9 @@ def main() -> int:
     for result in failed:
         print(f"error: {result.stage.target}: {result.stage.means}")
         print(f"hint: `make {result.stage.target}` repeats this stage alone")
+    for result in results:
+        for line in result.not_shown:
+            print(f"{result.stage.target}: {line}")
     for result in results:
         for line in result.closing:
             print(f"===== {line} =====")

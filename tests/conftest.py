@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from tests.support import DATA_VARIABLE, MISSING_DATA, ROOT, data_path
+from tests.support import DATA_VARIABLE, MISSING_DATA, NOT_SHOWN, ROOT, data_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -54,6 +54,13 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid}: {report.longrepr[2]}, yet {DATA_VARIABLE} promises it"
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say at the end what was not shown: a count of skips tells nobody that golden tables were among them."""
+    wants = [report for report in terminalreporter.stats.get("skipped", []) if MISSING_DATA in str(report.longrepr)]
+    if wants:
+        terminalreporter.write_line(f"{NOT_SHOWN}: {len(wants)} tests, {MISSING_DATA}")
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 DATA_VARIABLE: Final = "K3_LEDGER_TEST_DATA"
 MISSING_DATA: Final = f"test data missing (set {DATA_VARIABLE}; CONTRIBUTING.md, Test data, says where it comes from)"
 """First words of every skip for missing test data; tests/conftest.py makes it a failure where the variable is set."""
+NOT_SHOWN: Final = "note: golden tables and foreign vectors were not held against anything"
+"""How a run closes in which tests were skipped for want of test data; `make test` says it again."""
 
 
 def data_path(*parts: str) -> Path | None:

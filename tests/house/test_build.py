@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support import ROOT, plain_environment
+from tests.support import NOT_SHOWN, ROOT, plain_environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,12 +77,13 @@ $(TARGETS):
 lint:
 	@echo a line too long; false
 unit:
+	@echo '@NOT_SHOWN@: 1 tests, missing'
 	@echo '===== 3 failed, 12 passed, 1 skipped in 4.20s ====='; false
 """
 
 
 def test_every_stage_runs_and_the_summary_says_what_failed_and_why(checkout: Path) -> None:
-    (checkout / "Makefile").write_text(MAKEFILE, encoding="utf-8")
+    (checkout / "Makefile").write_text(MAKEFILE.replace("@NOT_SHOWN@", NOT_SHOWN), encoding="utf-8")
     done = run(checkout, sys.executable, ".ci/stages.py")
     assert done.returncode == 1
     assert "make lint\na line too long\n" in done.stdout
@@ -91,6 +92,7 @@ def test_every_stage_runs_and_the_summary_says_what_failed_and_why(checkout: Pat
     assert summary.count(" FAILED ") == 2
     assert "error: lint: ruff found something" in summary
     assert "hint: `make unit` repeats this stage alone" in summary
+    assert f"\nunit: {NOT_SHOWN}: 1 tests, missing\n" in summary
     assert summary.endswith("===== 3 failed, 12 passed, 1 skipped in 4.20s =====\n")
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support import DATA_VARIABLE, MISSING_DATA, ROOT, data_path
+from tests.support import DATA_VARIABLE, MISSING_DATA, NOT_SHOWN, ROOT, data_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +34,13 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
 def test_missing_data_skips_where_none_was_promised(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(DATA_VARIABLE, raising=False)
     suite.runpytest_subprocess("-rs").stdout.fnmatch_lines([f"*{MISSING_DATA}: no-such-folder*", "*2 skipped*"])
+
+
+def test_a_run_closes_with_what_was_not_shown(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(DATA_VARIABLE, raising=False)
+    suite.runpytest_subprocess().stdout.fnmatch_lines([f"{NOT_SHOWN}: 1 tests, {MISSING_DATA}"])
+    suite.makepyfile("def test_needs_nothing():\n    pass\n")
+    assert NOT_SHOWN not in suite.runpytest_subprocess().stdout.str()
 
 
 def test_missing_data_fails_where_it_was_promised(
