@@ -163,3 +163,31 @@ def test_a_bar_that_everything_passes_is_no_bar_to_divide_by(tiers: dict[str, An
     """What such a bar leaves of a ceiling is a quotient by zero."""
     rule = find_rule("v0.2.1")
     assert fault in {finding.fault for finding in lint(replace(rule, tiers=replace(rule.tiers, **tiers))).findings}
+
+
+@given(
+    st.fractions(min_value=F(51, 100), max_value=F(11, 10), max_denominator=1000),
+    st.fractions(min_value=0, max_value=F(1, 2), max_denominator=1000),
+    st.fractions(min_value=F(9, 10), max_value=F(11, 10), max_denominator=1000) | st.just(F("1.01")),
+)
+def test_a_guard_that_gives_more_than_a_tier_asks_for_was_reported(
+    least: Fraction, significance: Fraction, past: Fraction
+) -> None:
+    """The guarded metric is as fast as its clock says, whatever it claims: what it lost is held against the gain."""
+    rule = changed(
+        guard={"least": least}, tiers={"significance": significance, "steps": ()}, ceiling={"multiple": F(9)}
+    )
+    claimed = 100 * least
+    seen = claimed / past
+    made = timed(
+        100 * (1 + significance) + 1, 100, guarded=claimed, guard_pin=Figure(F(100), "pin"),
+        guarded_clock=clock(2048, str(2048 / seen), "0"),
+    )  # fmt: skip
+    result = apply_arithmetic(rule, made)
+    assert isinstance(result, Verdict)
+    lost = 1 - seen / 100
+    if result.tier == rule.tiers.floor and lost > significance:
+        assert Fault.GUARD_ADMITS_TRADE in lint(rule).faults
+    # Never without cause: the most that may be lost is lost where the claim is 1.01 times its clock.
+    if Fault.GUARD_ADMITS_TRADE in lint(rule).faults:
+        assert 1 - least / F("1.01") > significance
