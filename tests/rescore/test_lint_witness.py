@@ -167,13 +167,14 @@ def test_a_bar_that_everything_passes_is_no_bar_to_divide_by(tiers: dict[str, An
 
 @given(
     st.fractions(min_value=F(51, 100), max_value=F(11, 10), max_denominator=1000),
-    st.fractions(min_value=0, max_value=F(1, 2), max_denominator=1000),
+    st.fractions(min_value=F(-1, 50), max_value=F(1, 50), max_denominator=1000),
     st.fractions(min_value=F(9, 10), max_value=F(11, 10), max_denominator=1000) | st.just(F("1.01")),
 )
 def test_a_guard_that_gives_more_than_a_tier_asks_for_was_reported(
-    least: Fraction, significance: Fraction, past: Fraction
+    least: Fraction, beside: Fraction, past: Fraction
 ) -> None:
     """The guarded metric is as fast as its clock says, whatever it claims: what it lost is held against the gain."""
+    significance = max(1 - least + beside, F(0))
     rule = changed(
         guard={"least": least}, tiers={"significance": significance, "steps": ()}, ceiling={"multiple": F(9)}
     )
