@@ -94,6 +94,13 @@ def swap(log: list[str], old: str, new: str) -> list[str]:
     return [line.replace(old, new) for line in log]
 
 
+def of_one_round(*runs: make_log.RunDraft) -> None:
+    """Let every run be scored against the frontier of the first one's round."""
+    for run in runs:
+        assert run.result is not None
+        run.result["frontier_commit"] = make_log.commit(runs[0].number + 100)
+
+
 # -- digests ----------------------------------------------------------------------------------------------------------
 
 
@@ -311,7 +318,7 @@ def share_of_the_reference_that_does_not_follow(log: Draft) -> None:
     log.runs[0].result["pct_of_llama"] = 50.0
 
 
-@before("FOREIGN_DERIVED")
+@before("FOREIGN_DERIVED", "FOREIGN_CONTRADICTION")
 def worst_depth_that_is_not_the_worst(log: Draft) -> None:
     run = log.runs[0]
     assert run.result is not None
@@ -498,6 +505,7 @@ def one_log_for_two_runs(log: Draft) -> None:
     both = [line.replace("{id", "{id1") for line in first.log[:-1]]
     both += [line.replace("{id", "{id2") for line in second.log[4:-1]]
     first.log = second.log = [*both, "done — 2 evaluated, 2 sealed to the log"]
+    of_one_round(first, second)
     log.runs[1:] = [second, make_log.run_draft(3, 13, 13.0, 12.6, "XS", 10.0)]
 
 
@@ -680,6 +688,7 @@ def scorer_other_than_that_of_the_round(log: Draft) -> None:
         assert run.log is not None
         both += [line.replace("{id", f"{{id{run.number}") for line in run.log[4 if both else 0 : -1]]
     log.runs = [log.runs[0], second, third]
+    of_one_round(*log.runs)
     for run in log.runs:
         run.log = [*both, "done — 3 evaluated, 3 sealed to the log"]
     third.attestation["code"]["scoring_scripts_commit"] = make_log.commit(1001)
@@ -695,6 +704,7 @@ def two_scorers_in_a_round_of_two_do_not_tell_which_is_wrong(log: Draft) -> None
     log.runs[0].log = second.log = [*both, "done — 2 evaluated, 2 sealed to the log"]
     second.attestation["code"]["scoring_scripts_commit"] = make_log.commit(1001)
     log.runs = [log.runs[0], second]
+    of_one_round(*log.runs)
 
 
 @after("FOREIGN_CONTRADICTION")

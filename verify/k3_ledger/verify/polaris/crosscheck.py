@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from k3_ledger.verify.polaris.hashes import Record, RunHashes
     from k3_ledger.verify.polaris.parse import Run
 
-CODES: Final = {"commit": Code.FOREIGN_COMMIT}
+CODES: Final = {"commit": Code.FOREIGN_COMMIT, "frontier_commit": Code.FOREIGN_COMMIT}
 """Code of a disagreement about a fact; all others are contradictions."""
 SHOWN: Final = 120
 """Longest value that a message shows, in characters."""

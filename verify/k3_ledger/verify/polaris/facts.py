@@ -85,6 +85,7 @@ ALIASES: Final = {
 
 KINDS: Final = {
     "commit": Kind.PREFIX,
+    "frontier_commit": Kind.PREFIX,
     "label": Kind.TIER,
     "pr": Kind.REFERENCE,
     "llamacpp_commit": Kind.PREFIX,
@@ -117,10 +118,17 @@ LOG_FIGURES: Final = (
 )
 """Kind of log line, figure in it, fact."""
 
+LONE_FIGURES: Final = (("clock", "tps", "clock_tps"), ("reference", "tps", "tier_anchor_ref"))
+"""The same, of lines that count where an evaluation has one of them: of two, the text does not say which is meant.
+
+Imports copy :data:`LOG_FIGURES` and not these, nor what the log says of main as of a run: what is imported of the same
+bytes has to stay the same.
+"""
+
 MAX_REPEATED: Final = 16
 """How many rows of one listing, or log lines of one kind, are compared for one run; any more are only reported."""
 
-_TEXT_FIGURES: Final = frozenset({"commit", "node", "run_id", "label"})
+_TEXT_FIGURES: Final = frozenset({"commit", "frontier_commit", "node", "run_id", "label"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +263,14 @@ def _log_statements(run: Run) -> Iterator[tuple[str, Statement]]:
         for figure in ("kl", "top1"):
             fact = f"kl_depths.{event.figures['depth']}.{figure}"
             yield fact, _figure(f"{event.figures['depth']} {figure}", event.figures[figure], event.position, fact)
+    for kind, figure, fact in LONE_FIGURES:
+        events = evaluation.all(kind)
+        if len(events) == 1:
+            yield fact, _figure(f"{kind} {figure}", events[0].figures[figure], events[0].position, fact)
+    measured = run.log.main.all("frontier") or run.log.main.all("measuring")
+    for event in measured[-1:]:
+        fact = "frontier_commit"
+        yield fact, _figure(f"{event.kind} commit", event.figures["commit"], event.position, fact)
     yield from _rebased(run.log, evaluation.pr, evaluation.events[0].position.line or 0)
 
 

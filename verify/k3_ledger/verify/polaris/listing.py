@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -213,7 +214,10 @@ def _places(before: dict[int, int | None]) -> tuple[dict[int, int], list[int]]:
 
 
 def _advances(log: RunLog, by_id: dict[str, RunFacts]) -> Iterator[Finding]:
-    """Each advance of the frontier against the one it starts from and against the run it names as proof."""
+    """Each advance of the frontier against the one it starts from and against the run it names as proof.
+
+    Its commit is not the run's: what advanced the frontier is the commit of the merge.
+    """
     reached: list[str] = []
     for row in log.advances:
         start = row.leaves.get("prev_frontier")
@@ -227,6 +231,7 @@ def _advances(log: RunLog, by_id: dict[str, RunFacts]) -> Iterator[Finding]:
             message = f"{run_id or 'nothing'}: named as proof in line {row.position.line}, and not in this log"
             yield Finding(Code.FOREIGN_ROW_WITHOUT_RUN, message, row.at("proof"))
             continue
+        yield from _advance_date(row, proof, run_id)
         for name, fact in _ADVANCE:
             leaf, stated = row.leaves.get(name), proof.first(fact)
             if leaf is not None and stated is not None:
@@ -236,3 +241,17 @@ def _advances(log: RunLog, by_id: dict[str, RunFacts]) -> Iterator[Finding]:
                     message += f"{show(stated.leaf.value)} in {stated.where}"
                     expected, found = show(stated.leaf.value), show(leaf.value)
                     yield Finding(Code.FOREIGN_CONTRADICTION, message, leaf.position, expected, found)
+
+
+def _advance_date(row: Document, proof: RunFacts, run_id: str) -> Iterator[Finding]:
+    """No advance is older than its proof. It may be later: what it dates is the merge."""
+    day = proof.text("date")
+    slack = timedelta(days=0 if day else 1)  # a moment in UTC may be another day where the advance was dated
+    dated, measured = (
+        instant(f"{text[:10]}T00:00:00Z") for text in (row.text("date") or "", day or proof.text("timestamp_utc"))
+    )
+    if dated is not None and measured is not None and dated < measured - slack:
+        found = row.text("date")
+        message = f"{run_id}: the advance is dated {found}, its proof {measured:%Y-%m-%d}"
+        at = row.at("date")
+        yield Finding(Code.FOREIGN_CONTRADICTION, message, at, expected=f"{measured:%Y-%m-%d} or later", found=found)

@@ -39,6 +39,7 @@ LINES: Final[dict[str, re.Pattern[str]]] = {
         rf"— the pin was stale by (?P<pct>{_N})%",
         "pin-alarm": rf"!! main measured (?P<frontier>{_N}) tok/s but (?P<slot>\w+) pins (?P<pin>{_N}) "
         rf"— main is (?P<pct>{_N})% slower",
+        "lock": rf">> \S+ updated on main — \S+ will re-derive against (?P<frontier>{_N})",
         "main-failed": r"frontier measurement failed(?P<reason>.*)",
         "claimed": rf"{_PR}: skip — claimed \w+ (?P<claim>{_N}) does not beat the pinned (?P<pin>{_N}) frontier "
         rf"\((?P<pct>{_N})%\)",

@@ -61,6 +61,8 @@ def check_provenance(facts: RunFacts) -> Iterator[Finding]:
         yield from _empty(run.run_id, published)
     yield from _bars(facts)
     yield from _basis(facts)
+    yield from _gates(facts)
+    yield from _speeds(facts)
     missing = missing_for_rescore(facts)
     if missing and facts.run.files:
         message = f"{run.run_id}: no record has {', '.join(missing)}"
@@ -148,6 +150,36 @@ def _bars(facts: RunFacts) -> Iterator[Finding]:
             message = f"{run.run_id}: the enclave judged {name} by {sealed.text}, the result states {published.text}"
             at = run.sealed.at("reason")
             yield Finding(Code.FOREIGN_SEALED_BARS, message, at, published.text, sealed.text)
+
+
+def _gates(facts: RunFacts) -> Iterator[Finding]:
+    """A run that passes is not beyond the bars that it states."""
+    if facts.text("pass") != "true":
+        return
+    for name, sign in (("kl", 1), ("top1", -1)):
+        value, bar = facts.number(name), facts.number(f"{name}_bar")
+        if value is None or bar is None or value.value is None or bar.value is None:
+            continue
+        if sign * (value.value - bar.value) > 0:
+            message = f"{facts.run.run_id}: pass is true, {name} is {value.text} and its bar {bar.text}"
+            yield Finding(Code.FOREIGN_CONTRADICTION, message, facts.at(f"{name}_bar"), "false", "true")
+
+
+def _speeds(facts: RunFacts) -> Iterator[Finding]:
+    """The speed under the name of what it is said to be: that of decode, or the reading of the clock."""
+    same = {
+        "decode_tps": facts.text("scored_metric") == "decode",
+        "clock_tps": facts.text("speed_source") == "wall_clock_differential",
+    }
+    for name, reason in (("decode_tps", "scored_metric"), ("clock_tps", "speed_source")):
+        speed, other = facts.number("tps"), facts.number(name)
+        if not same[name] or speed is None or other is None:
+            continue
+        if compare_numbers(speed, other) is Agreement.DIFFER:
+            message = (
+                f"{facts.run.run_id}: {reason} is {facts.text(reason)}, tps is {speed.text} and {name} {other.text}"
+            )
+            yield Finding(Code.FOREIGN_CONTRADICTION, message, facts.at(name), speed.text, other.text)
 
 
 def _basis(facts: RunFacts) -> Iterator[Finding]:

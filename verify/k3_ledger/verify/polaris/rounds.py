@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from k3_ledger.schemas.findings import Code, Finding
-from k3_ledger.verify.polaris.compare import SHORTEST_PREFIX, Agreement, compare_numbers, is_rounding
+from k3_ledger.verify.polaris.compare import SHORTEST_PREFIX, Agreement, compare, compare_numbers, is_rounding
 from k3_ledger.verify.polaris.foreign_json import Number
 from k3_ledger.verify.polaris.identity import group
 from k3_ledger.verify.polaris.spelling import plain
@@ -33,8 +33,10 @@ def check_rounds(log: RunLog, facts: list[RunFacts]) -> Iterator[Finding]:
         yield from _failures(text)
         yield from _frontier(text)
         yield from _refused(text, by_commit)
+        yield from _worst(text, text.main, "main-parity")
         for evaluation in text.evaluations:
-            yield from _feigned(evaluation)
+            yield from _worst(text, evaluation, "parity")
+            yield from _feigned(evaluation, text.main)
     for folder, text in log.rounds.items():
         for event in text.all("measuring"):
             if not folder.startswith(event.figures["commit"]) and not event.figures["commit"].startswith(folder):
@@ -47,11 +49,16 @@ def check_rounds(log: RunLog, facts: list[RunFacts]) -> Iterator[Finding]:
 
 
 def _count(text: LogText) -> Iterator[Finding]:
-    published = len(text.all("published"))
+    newest = {evaluation.pr: evaluation for evaluation in text.evaluations}.values()
+    shown = {
+        "sealed": len(text.all("published")),
+        "evaluated": sum(evaluation.first("failed") is None for evaluation in newest),
+    }
     for event in text.all("done"):
-        if int(event.figures["sealed"]) != published:
-            message = f"{text.source}: the log counts {event.figures['sealed']} sealed runs and shows {published}"
-            yield Finding(Code.FOREIGN_LOG_COUNT, message, event.position, str(published), event.figures["sealed"])
+        for name, count in shown.items():
+            if int(event.figures[name]) != count:
+                message = f"{text.source}: the log counts {event.figures[name]} {name} runs and shows {count}"
+                yield Finding(Code.FOREIGN_LOG_COUNT, message, event.position, str(count), event.figures[name])
 
 
 def _failures(text: LogText) -> Iterator[Finding]:
@@ -73,14 +80,32 @@ def _refused(text: LogText, by_commit: dict[str, list[RunFacts]]) -> Iterator[Fi
             yield Finding(Code.FOREIGN_REFUSED_THEN_PUBLISHED, message, failed.position)
 
 
+PARTNERS: Final = {
+    ("frontier", "commit"): ("measuring", "commit"),
+    ("pin-moved", "commit"): ("frontier", "commit"),
+    ("pin-kept", "frontier"): ("frontier", "frontier"),
+    ("pin-moved", "frontier"): ("frontier", "frontier"),
+    ("pin-stale", "frontier"): ("frontier", "frontier"),
+    ("pin-alarm", "frontier"): ("frontier", "frontier"),
+    ("pin-moved", "pin"): ("pin-stale", "pin"),
+    ("lock", "frontier"): ("pin-moved", "frontier"),
+}
+"""Figures of lines about main, by kind and name, and the figure of an earlier line that they repeat."""
+
+
 def _frontier(text: LogText) -> Iterator[Finding]:
-    """The frontier that was measured, the one that the pin line repeats, and the one that runs were scored against."""
-    measured = text.main.first("frontier")
+    """What lines about main repeat of one another, and the frontier that runs were scored against."""
+    newest: dict[str, Event] = {}
     used: Number | None = None
-    for pin in (*text.main.all("pin-kept"), *text.main.all("pin-moved")):
-        if measured is not None:
-            yield from _same(text, "the measured frontier", measured.figures["frontier"], pin, "frontier")
-        used = Number(pin.figures["pin" if pin.kind == "pin-kept" else "frontier"])
+    for event in text.main.events:
+        if event.kind == "measuring":
+            newest.clear()
+        for (kind, figure), (other, its) in PARTNERS.items():
+            if kind == event.kind and other in newest:
+                yield from _same(text, f"{its} ({other})", newest[other].figures[its], event, figure)
+        newest[event.kind] = event
+        if event.kind in ("pin-kept", "pin-moved"):
+            used = Number(event.figures["pin" if event.kind == "pin-kept" else "frontier"])
     for evaluation in text.evaluations:
         start = evaluation.events[0]
         if used is not None and "frontier" in start.figures:
@@ -89,26 +114,51 @@ def _frontier(text: LogText) -> Iterator[Finding]:
 
 def _same(text: LogText, what: str, expected: str, event: Event, figure: str) -> Iterator[Finding]:
     found = event.figures[figure]
-    if compare_numbers(Number(expected), Number(found)) is Agreement.DIFFER:
+    values = (expected, found) if figure == "commit" else (Number(expected), Number(found))
+    if compare(figure, *values) is Agreement.DIFFER:
+        code = Code.FOREIGN_COMMIT if figure == "commit" else Code.FOREIGN_CONTRADICTION
         message = f"{text.source}: {what} is {expected} in one line and {found} in another"
-        yield Finding(Code.FOREIGN_CONTRADICTION, message, event.position, expected, found)
+        yield Finding(code, message, event.position, expected, found)
 
 
-def _feigned(evaluation: Evaluation) -> Iterator[Finding]:
-    """The value in a ratio line, against the value measured in the same evaluation."""
-    ratio, parity = evaluation.first("ratio"), evaluation.first("parity")
-    if ratio is None or parity is None:
+def _worst(text: LogText, measured: Evaluation, kind: str) -> Iterator[Finding]:
+    """A parity line says how many depths there are, and the worst figures of them."""
+    parity = next(reversed(measured.all(kind)), None)
+    depths = {event.figures["depth"]: event for event in measured.all("depth")}
+    if parity is None or not depths:
         return
-    depth = ratio.figures.get("depth")
+    expected = {"depths": Number(str(len(depths)))}
+    for name, worst in (("kl", max), ("top1", min)):
+        figures = [Number(event.figures[name]) for event in depths.values()]
+        expected[name] = worst(figures, key=lambda number: number.value or 0)
+    for name, number in expected.items():
+        if name in parity.figures:
+            yield from _same(text, f"{measured.pr}: {name} of the depths", number.text, parity, name)
+
+
+def _feigned(evaluation: Evaluation, main: Evaluation) -> Iterator[Finding]:
+    """The values in a ratio line, against the values measured in the same evaluation and on main."""
+    ratio = evaluation.first("ratio")
+    if ratio is None:
+        return
+    depth, pr = ratio.figures.get("depth"), f"pull request {evaluation.pr}"
+    parity, before = evaluation.first("parity"), next(reversed(main.all("main-parity")), None)
     if depth is not None:
         parity = next((e for e in evaluation.all("depth") if e.figures["depth"] == depth), parity)
-    shown, measured = Number(ratio.figures["kl"]), Number(parity.figures["kl"])
+        before = next((e for e in reversed(main.all("depth")) if e.figures["depth"] == depth), None)
+    if parity is not None:
+        yield from _compared(ratio, "kl", parity, f"{pr}: {{}} is compared with main, {{}} was measured")
+    if before is not None:
+        yield from _compared(ratio, "main", before, f"{pr}: it is compared with {{}}, on main {{}} was measured")
+
+
+def _compared(ratio: Event, figure: str, measurement: Event, message: str) -> Iterator[Finding]:
+    shown, measured = Number(ratio.figures[figure]), Number(measurement.figures["kl"])
     if shown.value is None or measured.value is None or is_rounding(shown, measured, shown.printed_decimals):
         return
     kind = compare_numbers(shown, measured)
     code = Code.FOREIGN_PRECISION_FEIGNED if kind is Agreement.ROUNDED else Code.FOREIGN_CONTRADICTION
-    message = f"pull request {evaluation.pr}: {shown.text} is compared with main, {measured.text} was measured"
-    yield Finding(code, message, ratio.position, measured.text, shown.text)
+    yield Finding(code, message.format(shown.text, measured.text), ratio.position, measured.text, shown.text)
 
 
 def _published(run: RunFacts) -> Iterator[Finding]:
