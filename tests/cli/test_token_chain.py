@@ -14,7 +14,7 @@ from k3_ledger.cli.token_sets import names_certificate
 from k3_ledger.cli.tokens import read_token
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
-from tests.reference.naive_tsa import DAY, NOW, Holder, Reply, Wanted, authority, issue
+from tests.reference.naive_tsa import DAY, NOW, TST_INFO, Holder, Reply, Wanted, authority, issue
 
 STAMPS = (Purpose.TIME_STAMPING,)
 HOUR = DAY / 24
@@ -166,6 +166,20 @@ def test_openssl_sees_only_the_certificates_of_the_way_that_was_judged(
     assert read_token(data, [root.bytes])
     monkeypatch.setattr(token_chain, "ways", lambda leaf, *_: iter([(leaf,)]))
     assert refused(data, root)[0] is Code.TIMESTAMP_BAD
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [(), (("1.2.840.113549.1.7.1",),), ((TST_INFO,), (TST_INFO,)), ((TST_INFO, TST_INFO),), ((),)],
+    ids=["nothing", "plain data", "twice", "two values", "no value"],
+)
+def test_a_signature_that_does_not_say_that_it_is_of_a_timestamp_is_none(
+    root: Holder, kinds: tuple[tuple[str, ...], ...]
+) -> None:
+    """RFC 5652, section 5.3: else the same signature is one of content of another kind."""
+    signer = issue(Wanted(), root)
+    assert read_token(Reply(signer).bytes(), [root.bytes])
+    assert refused(Reply(signer, kinds=kinds).bytes(), root)[0] is Code.TIMESTAMP_BAD
 
 
 def test_authorities_that_vouch_for_one_another_cost_no_more_than_a_bound(

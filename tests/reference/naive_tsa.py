@@ -135,6 +135,8 @@ class Reply:
     named_again: Holder | None = None
     naming: str = "v2"
     signers: int = 1
+    kinds: tuple[tuple[str, ...], ...] = ((TST_INFO,),)
+    """Values of each attribute that says what is signed."""
 
     def _names_of_certificate(self) -> list[bytes]:
         old = der(4, sha1((self.named or self.signer).bytes).digest())
@@ -162,7 +164,7 @@ class Reply:
         attributes = b"".join(
             sorted(
                 [
-                    der(0x30, oid(CONTENT_TYPE), der(0x31, oid(TST_INFO))),
+                    *(der(0x30, oid(CONTENT_TYPE), der(0x31, *map(oid, values))) for values in self.kinds),
                     der(0x30, oid(MESSAGE_DIGEST), der(0x31, der(4, sha256(content).digest()))),
                     *self._names_of_certificate(),
                 ]

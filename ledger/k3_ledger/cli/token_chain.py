@@ -9,7 +9,8 @@ It leaves open, and this module looks at:
 2. the purposes of the authorities between: one that is restricted to others, such as web servers, vouches for no clock;
 3. that the signer is no authority over certificates itself;
 4. that the signed attributes name the signer's certificate (RFC 3161, section 2.4.2), so that another one for the same
-   key, of another period or purpose, cannot take its place.
+   key, of another period or purpose, cannot take its place;
+5. that they say what is signed, a timestamp (RFC 5652, section 5.3).
 
 Revocation is not looked at. ``cryptography.x509.verification`` is not asked: it judges by the rules of the web (no
 curve but NIST's, no certificate of version 1), which authorities for timestamps do not follow.
@@ -26,7 +27,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from k3_ledger.cli.token_sets import names_certificate
+from k3_ledger.cli.token_sets import check_content, names_certificate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,6 +84,7 @@ def check_way(way: Way, data: bytes) -> None:
         if purposes is not None and not purposes & _PURPOSES:
             name = one.subject.rfc4514_string()[:100]
             raise ValueError(f"the authority {name} vouches for other purposes than timestamps")
+    check_content(data)
     if not names_certificate(data, signer.public_bytes(Encoding.DER)):
         raise ValueError("its signed part names another certificate than the one that it carries")
 

@@ -1,5 +1,5 @@
 """Puts the certificates of a timestamp token into the order that DER asks for, in a copy that is only for parsing; and
-finds which certificate the signed part of a token names.
+finds which certificate the signed part of a token names, and of what it says that it is the signature.
 
 A token's certificates and revocation lists are sets, and DER (X.690, section 11.6) orders the members of a set. OpenSSL
 writes them in whatever order it has them, and a strict parser refuses that. No signature covers the sets (RFC 5652,
@@ -21,6 +21,9 @@ _CERTIFICATES, _LISTS = 0xA0, 0xA1
 _SIGNING_CERTIFICATE: Final = bytes.fromhex("2a864886f70d010910020c")
 _SIGNING_CERTIFICATE_V2: Final = bytes.fromhex("2a864886f70d010910022f")
 """Attributes that name the signer's certificate: RFC 2634, section 5.4, and RFC 5035, section 3."""
+_CONTENT_TYPE: Final = bytes.fromhex("2a864886f70d010903")
+_OF_A_TIMESTAMP: Final = bytes.fromhex("060b2a864886f70d0109100104")
+"""The attribute that says what is signed (RFC 5652, section 11.1), and its value here: an identifier, whole."""
 _DIGESTS: Final[dict[bytes, Callable[[bytes], bytes]]] = {
     bytes.fromhex("608648016503040201"): lambda data: sha256(data).digest(),
     bytes.fromhex("608648016503040202"): lambda data: sha384(data).digest(),
@@ -80,22 +83,40 @@ def names_certificate(data: bytes, certificate: bytes) -> bool:
     Raises:
         ValueError: it names none, or in a way that cannot be read.
     """
-    signers = list(_elements(data, *_inside(_signed_data(data)[-1], 0x31)))
-    if len(signers) != 1:
-        raise ValueError(f"it has {len(signers)} signers, not one")
-    signed = (one for one in _elements(data, *_inside(signers[0], _SEQUENCE)) if one.tag == 0xA0)
     found = []
-    for attribute in (one for attributes in signed for one in _elements(data, attributes.start, attributes.end)):
-        kind, values = _elements(data, *_inside(attribute, _SEQUENCE))
-        name = data[kind.start : kind.end]
+    for name, values in _signed_attributes(data):
         if name in (_SIGNING_CERTIFICATE, _SIGNING_CERTIFICATE_V2):
-            (value,) = _elements(data, *_inside(values, 0x31))
+            (value,) = values
             identifiers = _first(data, *_inside(value, _SEQUENCE))
             first = _first(data, *_inside(identifiers, _SEQUENCE))
             found.append(_is_named(data, first, name, certificate))
     if not found:
         raise ValueError("it does not say which certificate is its signer's")
     return all(found)
+
+
+def check_content(data: bytes) -> None:
+    """The signed part of a token says, once, that it signs a timestamp: RFC 5652, section 5.3, demands it.
+
+    Without it the same bytes could have been signed as content of another kind.
+
+    Raises:
+        ValueError: it does not, or cannot be read.
+    """
+    said = [values for name, values in _signed_attributes(data) if name == _CONTENT_TYPE]
+    if [[data[one.head : one.end] for one in values] for values in said] != [[_OF_A_TIMESTAMP]]:
+        raise ValueError("its signed part does not say that it is one of a timestamp")
+
+
+def _signed_attributes(data: bytes) -> Iterator[tuple[bytes, list[_Element]]]:
+    """Names and values of what the one signer of a token signed beside its content."""
+    signers = list(_elements(data, *_inside(_signed_data(data)[-1], 0x31)))
+    if len(signers) != 1:
+        raise ValueError(f"it has {len(signers)} signers, not one")
+    signed = (one for one in _elements(data, *_inside(signers[0], _SEQUENCE)) if one.tag == 0xA0)
+    for attribute in (one for attributes in signed for one in _elements(data, attributes.start, attributes.end)):
+        kind, values = _elements(data, *_inside(attribute, _SEQUENCE))
+        yield data[kind.start : kind.end], list(_elements(data, *_inside(values, 0x31)))
 
 
 def _is_named(data: bytes, identifier: _Element, kind: bytes, certificate: bytes) -> bool:
