@@ -58,20 +58,32 @@ def load_with_log(path: Path, processes: int = 1) -> tuple[Material, VerifiedLog
         log = parse_log(files)
         material = gather_foreign(to_import(log, files, report))
         closed = [finding for finding in report.findings if finding.code is Code.FOREIGN_NOT_READ]
-        material.unread = [*closed, *_broken(log), *(_placed(finding, log) for finding in material.unread)]
+        broken = [*closed, *_broken(log)]
+        named = {finding.position.source for finding in broken}
+        gone = [one for run in log.runs if f"{run.place.source}/receipt.json" not in named for one in _unreceived(run)]
+        material.unread = [*broken, *gone, *(_placed(finding, log) for finding in material.unread)]
         return material, None
     verified = open_verified(path, processes)
     return gather(verified), verified
 
 
 def _broken(log: RunLog) -> list[Finding]:
-    """Records that judging reads and that could not be read at all; what is merely odd is the audit's to say."""
+    """Records that judging reads and that could not be read, or say two things; what is merely odd is the audit's."""
     from k3_ledger.schemas.findings import Code
 
-    odd = {Code.JSON_BYTE_ORDER_MARK, Code.JSON_DUPLICATE_KEY, Code.JSON_NOT_A_NUMBER, Code.FOREIGN_NUMBER}
+    odd = {Code.JSON_BYTE_ORDER_MARK, Code.JSON_NOT_A_NUMBER, Code.FOREIGN_NUMBER}
     broken = [finding for finding in log.problems if finding.code not in odd]
     broken = [finding for finding in broken if not (finding.position.source or "").endswith("/attestation.json")]
-    return [*broken, *(finding for run in log.runs for finding in _compound(run))]
+    return [*broken, *(finding for run in log.runs for finding in _no_figures(run))]
+
+
+def _unreceived(run: Run) -> Iterator[Finding]:
+    """A folder of a run in which no file is its receipt: it is gone, a folder, or a link, which nobody follows."""
+    from k3_ledger.schemas.findings import Code, Finding
+
+    if run.files and not any(path.endswith("/receipt.json") for path in run.files):
+        message = "no file receipt.json in it: the other records of the run are figures that no receipt holds"
+        yield Finding(Code.FOREIGN_FILE_MISSING, message, run.place)
 
 
 def _documents(run: Run) -> Iterator[tuple[str, Document]]:
@@ -82,11 +94,15 @@ def _documents(run: Run) -> Iterator[tuple[str, Document]]:
     yield from ((name, one) for name, rows in listed.items() for one in rows)
 
 
-def _compound(run: Run) -> Iterator[Finding]:
-    """Lists and objects where a figure belongs: an import does not copy them, so that nothing would say so."""
+def _no_figures(run: Run) -> Iterator[Finding]:
+    """What an import does not copy where a figure belongs: lists, objects, and text without end.
+
+    Nothing else would say so: of what is not copied nothing is read.
+    """
     from k3_ledger.rescore.imported import FIGURES
     from k3_ledger.schemas.findings import Code, Finding
-    from k3_ledger.verify.polaris.foreign_json import Compound
+    from k3_ledger.verify.polaris.foreign_json import Compound, show
+    from k3_ledger.verify.polaris.to_import import MAX_TEXT
 
     for name, one in _documents(run):
         for field in sorted(figure.partition(".")[2] for figure in FIGURES if figure.startswith(f"{name}.")):
@@ -94,6 +110,9 @@ def _compound(run: Run) -> Iterator[Finding]:
             if inner or (field in one.leaves and isinstance(one.leaves[field].value, Compound)):
                 place = one.at(inner[0] if inner else field)
                 yield Finding(Code.NUMBER, f"{name}.{field}: a list or an object is not a number", place)
+            elif field in one.leaves and len(show(one.leaves[field].value)) > MAX_TEXT:
+                length = len(show(one.leaves[field].value))
+                yield Finding(Code.NUMBER, f"{name}.{field}: {length} characters are not a number", one.at(field))
 
 
 def _placed(finding: Finding, log: RunLog) -> Finding:

@@ -186,6 +186,7 @@ def read_import(foreign_id: str, fields: Mapping[str, str]) -> RunInputs | None:
         pull_request=int(pull_request[0]) if pull_request and pull_request[0].isdecimal() else None,
         published=published[0] if published and not contested else None,
         contested=contested,
+        received=any(name.startswith(("receipt.", "sealed.")) for name in fields),
         inferred=inferred,
     )
 

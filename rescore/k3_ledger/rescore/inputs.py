@@ -186,6 +186,7 @@ class RunInputs:
         pull_request: number of the pull request, if known.
         published: tier that was published for it; None also where its records disagree.
         contested: what these say of it then, in words; empty where they do not disagree.
+        received: False of an imported run of which no receipt could be read: what is left are records beside it.
         inferred: names of fields among ``metric`` and ``context`` that no record carries.
         weights: digest of its weights; None when no record says.
         mixed: what it would be held against and is not of those weights; None where all is, or nobody asks.
@@ -212,6 +213,7 @@ class RunInputs:
     pull_request: int | None = None
     published: str | None = None
     contested: str = ""
+    received: bool = True
     inferred: tuple[str, ...] = ()
     weights: str | None = None
     mixed: Mixed | None = None

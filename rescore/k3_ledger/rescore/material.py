@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 CONTESTED: Final = "its records disagree about its tier"
 """Why an imported run supports nothing and is not refused either."""
+UNRECEIVED: Final = "no receipt of it can be read"
+"""Why an imported run supports nothing: other records of it are figures that no receipt holds."""
 REGISTERED: Final = MappingProxyType({rule.sha256: rule.scope for rule in RULES.values()})
 """What the rules that are shipped score, by digest."""
 
@@ -162,6 +164,8 @@ class Candidate:
         """
         if self.superseded:
             return "superseded"
+        if not self.run.received:
+            return UNRECEIVED
         if self.run.contested:
             return CONTESTED
         if self.published == REJECT:

@@ -156,6 +156,13 @@ def of_run(candidate: Candidate, speed: Fraction, number: int = 0) -> Evidence:
         number: its place in the source's order, for a log that was never imported.
     """
     run = candidate.run
+    if not run.received:
+        says = f"a record of {candidate.label}, of which no receipt can be read,"
+        moment = Moment(number if candidate.index is None else candidate.index, run.at)
+        return Evidence(
+            run.track, "subject", speed, run.at, None, None, not candidate.superseded, says, run.pull_request,
+            run=run.run, moment=moment, weights=run.weights,
+        )  # fmt: skip
     pull_request = "" if run.pull_request is None else f" of #{run.pull_request}"
     voided = candidate.voided
     state = f" ({voided})" if voided else ""

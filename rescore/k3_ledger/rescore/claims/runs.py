@@ -33,6 +33,7 @@ def decide_about_runs(claim: Claim, material: Material) -> tuple[Part, ...]:
         return (_rescored(claim, material),)
     about = [candidate for candidate in material.candidates if _is_about(claim, candidate)]
     named = claim.receipt[:8] if claim.receipt else f"#{claim.pull_request}"
+    about = [candidate for candidate in about if candidate.run.received]
     if not about:
         return (Part("run", Status.NO_RECEIPT, f"no receipt of {named}"),)
     if claim.kind == "accepted":
