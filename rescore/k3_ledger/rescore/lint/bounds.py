@@ -221,8 +221,8 @@ def _recorded(context: Context) -> Iterator[LintFinding]:
         finer = [bar for bar in bars if quantize(bar, places) != bar]
         if finer:
             message = (
-                f"precision.{name} is {places} decimals, and {format_exact(finer[0])} is a bar: it says how a figure "
-                "is recorded and changes no verdict"
+                f"precision.{name} is {places}, and a bar of {format_exact(finer[0])} has more decimals: it says how a "
+                "figure is recorded and changes no verdict"
             )
             region = Region("gain" if name == "percent" else "kl", unit=unit)
             yield LintFinding(Fault.RECORD_COARSE, Reach.LIVE, region, message, note=True)
