@@ -26,7 +26,8 @@ def again(bundle: str, run: str) -> str:
 HOUSE = (
     "for metric in decode prefill; do k3-ledger rules show house-6.$metric --toml |"
     """ sed -e '/^name/s/house-6/demo/' -e '/^scope.context/s/".*"/"64"/' -e '/^guard.context/s/".*"/"64"/'"""
-    """ -e '/^correctness.depths/s/".*"/"4, 64"/' >$metric.toml; k3-ledger rules show $metric.toml --json |"""
+    """ -e '/^correctness.depths/s/".*"/"4, 64"/'"""
+    """ -e '/^guard.least/s/".*"/"0.5"/' >$metric.toml; k3-ledger rules show $metric.toml --json |"""
     " python $EXAMPLES/bodies.py rule | k3-ledger append rule --body - --ledger speed --key judge.pem; done"
 )
 PINS = (
@@ -55,10 +56,14 @@ STEPS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
         (0,),
     ),
     ("", "k3-ledger seal main --ledger speed --key runner.pem", (0,)),
-    ("The rules of this project, for a context of 64 tokens.", HOUSE, (0,)),
+    (
+        "The rules of this project, for 64 tokens, with a guard that the noise of a busy machine does not trip.",
+        HOUSE,
+        (0,),
+    ),
     ("What was measured becomes what others are held against.", PINS, (0,)),
     (
-        "A change: the path that is not bit-identical.",
+        "A change: the path that is not bit-identical, whose prefill is a multiple of the other's.",
         again("change", f"{RUN} --out change --flag deterministic=0"),
         (0,),
     ),
