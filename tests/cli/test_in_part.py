@@ -224,7 +224,7 @@ def test_a_policy_that_is_no_toml_is_told_with_its_line(run, ledger, tmp_path):
     ):
         (tmp_path / "trust.toml").write_text(text)
         done = run("verify", ledger, "--trust", "trust.toml")
-        assert (done.code, where in done.err, "(at " in done.err) == (2, True, False), done.err
+        assert (done.code, where in done.err, "(at " in done.err) == (3, True, False), done.err
 
 
 @pytest.mark.parametrize(
