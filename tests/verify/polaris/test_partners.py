@@ -309,9 +309,12 @@ def test_of_two_clocks_in_one_evaluation_neither_is_taken_for_the_record() -> No
     assert told(make_log.build(log)) == set()
 
 
-def test_main_that_moves_while_it_is_measured_is_measured_anew() -> None:
+@pytest.mark.parametrize("said", [True, False])
+def test_main_that_moves_while_it_is_measured_is_measured_anew(said: bool) -> None:
     log = make_log.draft()
     assert log.runs[1].log is not None
+    if not said:
+        log.runs[1].log = [line for line in log.runs[1].log if not line.startswith("main: frontier")]
     old = make_log.commit(4711)[:8]
     log.runs[1].log[0:0] = [
         f"main: measuring the frontier at {old} on made-up-node …",

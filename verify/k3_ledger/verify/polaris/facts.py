@@ -267,7 +267,7 @@ def _log_statements(run: Run) -> Iterator[tuple[str, Statement]]:
         events = evaluation.all(kind)
         if len(events) == 1:
             yield fact, _figure(f"{kind} {figure}", events[0].figures[figure], events[0].position, fact)
-    measured = run.log.main.all("frontier") or run.log.main.all("measuring")
+    measured = [event for event in run.log.main.events if event.kind in ("measuring", "frontier")]
     for event in measured[-1:]:
         fact = "frontier_commit"
         yield fact, _figure(f"{event.kind} commit", event.figures["commit"], event.position, fact)
