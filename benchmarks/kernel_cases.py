@@ -349,7 +349,7 @@ PREFILL = [
 EXPERTS = [{}, {"by_load": True}, {"by_load": True, "GROUP": 1 << 20}]
 EXPERTS_MANY = [
     *EXPERTS,
-    *({"by_load": True, "GROUP": group} for group in (4, 8, 32)),
+    *({"by_load": True, "FEW": group} for group in (2, 8, 16, 32)),
     {"by_load": True, "BULK": False},
     *(
         {**row("DOWN", f"ROWS COLUMNS INNER {LAUNCH}", *sizes), "by_load": True}

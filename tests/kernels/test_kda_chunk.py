@@ -212,9 +212,9 @@ def test_halves_see_what_comes_a_token_late(name, device):
 
 @pytest.mark.parametrize("way", ["naive", "triton"])
 @pytest.mark.parametrize("gate", [20.0, 88.0, 700.0, 709.0, 710.0, 1e4, 1e30])
-def test_no_finite_gate_overflows_in_either_form(way, gate):
+def test_no_finite_gate_overflows_in_either_form(way, gate, device):
     """The softplus of a large number is that number: its exponential is infinite from 710 on in float64."""
-    inputs = kda_inputs("cpu", torch.float32, lower_bound=None, tokens=20, width=16, values=16)
+    inputs = kda_inputs(device, torch.float32, lower_bound=None, tokens=20, width=16, values=16)
     inputs["f"].fill_(gate)
     expected, state = walked(inputs)
     assert log_decay(inputs["f"], inputs["a"], inputs["dt_bias"], None).isfinite().all()

@@ -2,8 +2,7 @@
 
 *Deterministic*: every token is a matrix-vector product of its own, the same call that decoding makes, so a token's
 bits do not depend on which tokens share its chunk. *Fast*: one matrix product a chunk; the library picks its tiles
-from the number of tokens, so results agree within a tolerance only. One token by itself is the same call on both: as a
-matrix product of one row it takes the library twice as long.
+from the number of tokens, so results agree within a tolerance only.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ class Matrix:
     def __call__(self, x: Tensor) -> Tensor:
         """``[T, in]`` to ``[T, out]``, float32."""
         x = self.rounded(x).to(self.weight.dtype)
-        if not self.numerics.deterministic and len(x) > 1:
+        if not self.numerics.deterministic:
             return torch.nn.functional.linear(x, self.weight).float()
         # A fresh, aligned copy of each row: the library's kernels may look at the address.
         return torch.stack([torch.mv(self.weight, row.clone()) for row in x]).float()
@@ -86,6 +85,6 @@ class Matrix:
     def per_head(self, x: Tensor) -> Tensor:
         """``[T, heads, in]`` to ``[T, heads, out]`` for a weight ``[heads, out, in]``, float32."""
         x = self.rounded(x).to(self.weight.dtype)
-        if not self.numerics.deterministic and len(x) > 1:
+        if not self.numerics.deterministic:
             return torch.einsum("hoi,thi->tho", self.weight, x).float()
         return torch.stack([torch.bmm(self.weight, row.clone()[:, :, None])[:, :, 0] for row in x]).float()
