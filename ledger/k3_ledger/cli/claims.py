@@ -76,7 +76,7 @@ def check(
     code = 1 if loose else int(report.exit_code)
     with found(code):
         if as_json:
-            print_json([_decision(decision, proved) for decision in report.decisions])
+            print_json([_decision(decision, proved, material.audit_errors) for decision in report.decisions])
         else:
             _print(report, against, proved if proofs is not None else None)
     raise typer.Exit(note_unread(material, code))
@@ -124,12 +124,13 @@ def _print(report: ClaimsReport, against: Path, proved: dict[int, Path] | None) 
     say(f"{len(report.decisions)} claims: {', '.join(f'{count} {status}' for status, count in counts.items())}")
 
 
-def _decision(decision: Decision, proved: dict[int, Path]) -> dict[str, Any]:
+def _decision(decision: Decision, proved: dict[int, Path], audit_errors: int | None) -> dict[str, Any]:
     return {
         "claim": decision.claim.id,
         "says": decision.claim.says,
         "status": str(decision.status),
         "tolerance": decision.claim.allowed,
+        "audit_errors": audit_errors,
         "proofs": [str(proved[index]) for index in _indices(decision) if index in proved],
         "parts": [
             {

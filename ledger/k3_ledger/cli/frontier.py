@@ -54,7 +54,7 @@ def frontier(
         raise typer.BadParameter(f"nothing measures {metric}; {there}", param_hint="--metric")
     climbs = derive_climbs(material, metric=metric)
     if as_json:
-        print_json([_document(climb) for climb in climbs])
+        print_json([{**_document(climb), "audit_errors": material.audit_errors} for climb in climbs])
     elif not climbs:
         say("no receipt measures anything" if metric is None else f"no receipt measures {metric}")
     else:

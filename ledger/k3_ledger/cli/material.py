@@ -51,6 +51,7 @@ def load_with_log(path: Path, processes: int = 1) -> tuple[Material, VerifiedLog
     if is_foreign(path):
         from k3_ledger.cli.foreign import ForeignDirectory
         from k3_ledger.schemas.findings import Code
+        from k3_ledger.schemas.outcomes import Severity
         from k3_ledger.verify.polaris import AuditOptions, audit, parse_log, to_import
 
         files = ForeignDirectory(path)
@@ -58,6 +59,7 @@ def load_with_log(path: Path, processes: int = 1) -> tuple[Material, VerifiedLog
         log = parse_log(files)
         material = gather_foreign(to_import(log, files, report))
         closed = [finding for finding in report.findings if finding.code is Code.FOREIGN_NOT_READ]
+        material.audit_errors = sum(finding.severity is Severity.ERROR for finding in report.findings)
         broken = [*closed, *_broken(log)]
         named = {finding.position.source for finding in broken}
         gone = [one for run in log.runs if f"{run.place.source}/receipt.json" not in named for one in _unreceived(run)]
@@ -150,10 +152,15 @@ def read_share(text: str, option: str, *, below: int) -> Fraction:
 
 
 def note_unread(material: Material, code: int) -> int:
-    """Name on standard error what judging could not read; the exit code that this makes of ``code``.
+    """Name on standard error what judging could not read, after how many errors the audit found.
+
+    Returns the exit code that this makes of ``code``: what the audit finds is for it to decide.
 
     A false claim or a stale pin weighs more (1); everything else that was said rests on less than the log holds (3).
     """
+    if material.audit_errors:
+        errors = f"{material.audit_errors} error{'s' if material.audit_errors != 1 else ''}"
+        say(f"note: the audit of this log finds {errors}: `k3-ledger audit polaris` names what disagrees", err=True)
     for finding in material.unread:
         say(f"not read: {finding.position}: {finding.message} [{finding.code.id}]", err=True)
     return 3 if material.unread and code != 1 else code

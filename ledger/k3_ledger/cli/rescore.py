@@ -276,6 +276,8 @@ def _print(report: RescoreReport, material: Material, left_out: Sequence[LeftOut
         )
         if any(row.candidate.superseded for row in shown):
             say("* superseded: what it would be if it stood; it is judged, and counts for nothing")
+        if any(_counted(row) for row in shown):
+            say("(…) behind a speed: how much of it counts, for its clock bears out no more")
         say()
     counts = [
         f"{report.count(change)} {words}"  # type: ignore[arg-type]
@@ -313,6 +315,18 @@ def _origin(figure: Figure) -> str:
     return f"{figure.origin} {entry}".rstrip()
 
 
+def _counted(row: Rescored) -> str:
+    """How much of its claim a run's rule counts, where that is less; else empty."""
+    from k3_ledger.rescore.exact import format_rounded
+    from k3_ledger.rescore.rules.judging import count_claims
+
+    run = row.candidate.run
+    if row.rule is None or run.speed is None:
+        return ""
+    counted = count_claims(row.rule, run).speed
+    return "" if counted is None or counted == run.speed else f" ({format_rounded(counted, 2)})"
+
+
 def _cells(row: Rescored) -> tuple[str, ...]:
     from k3_ledger.rescore.exact import format_percent, format_rounded
     from k3_ledger.rescore.rules.verdict import Verdict
@@ -325,7 +339,7 @@ def _cells(row: Rescored) -> tuple[str, ...]:
         row.candidate.label + ("*" if row.candidate.superseded else ""),
         "-" if run.pull_request is None else f"#{run.pull_request}",
         run.track.short,
-        "-" if run.speed is None else format_rounded(run.speed if run.exact is None else run.exact, 2),
+        "-" if run.speed is None else format_rounded(run.exact or run.speed, 2) + _counted(row),
         "-" if frontier is None else format_rounded(frontier.value, 2),
         "-" if frontier is None else _origin(frontier),
         "-" if verdict is None or verdict.gain is None else format_percent(verdict.gain, 2),
@@ -356,6 +370,7 @@ def _document(
         "left_out": [
             {"run": one.identity, "index": one.index, "metric": one.metric, "reason": one.reason} for one in left_out
         ],
+        "audit_errors": material.audit_errors,
         "not_read": [finding.as_dict() for finding in material.unread],
         "runs": [
             {

@@ -236,6 +236,7 @@ class Material:
         left_out: metrics of candidates that are no measurement, in order.
         unread: what could not be read of imported runs: a record that is none, or a copy of a figure that is none.
         weights: digest of the weights that runs measured, by identity; None of one that names none.
+        audit_errors: how many findings of severity error the audit of a foreign log has; None for a ledger.
         sources: identities that ``pin`` entries name as their source, also of those that no longer stand.
     """
 
@@ -256,3 +257,4 @@ class Material:
     unread: list[Finding] = field(default_factory=list)
     weights: dict[str, str | None] = field(default_factory=dict)
     sources: set[str] = field(default_factory=set)
+    audit_errors: int | None = None
