@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from k3_ledger.rescore.rules.registry import find_rule
+from k3_ledger.rescore.sealing import rule_body
 from tests.ledgers import JUDGE, LOG, RUNNER, small_ledger
 from tests.rescore.receipts import DECODE, PREFILL, house_ledger, pin_body, receipt
 from tests.support import ROOT
@@ -117,8 +119,17 @@ def test_a_rule_is_compared_with_the_one_in_force(command: Callable[..., Done], 
 
 
 def test_a_run_of_a_ledger_is_compared_with_the_rule_that_it_had_published(
-    command: Callable[..., Done], book: Path
+    command: Callable[..., Done], book: Path, tmp_path: Path
 ) -> None:
+    builder, _ = house_ledger()
+    builder.add("rule", rule_body(find_rule("house-1.decode")), JUDGE)
+    builder.add("run", receipt(66.0, 500.0), RUNNER)
+    (tmp_path / "ruled").mkdir()
+    ruled = builder.write(tmp_path / "ruled")
+    asked = ("rescore", ruled, "--rule", "v0.2.1", "--metric", "decode", "--json", "--against")
+    first = [run["before"] for run in command(*asked, "in-force").json["runs"]]
+    assert first == [None, "XL"]  # the rule was published between the two, and no verdict was
+    assert [run["before"] for run in command(*asked, "published").json["runs"]] == [None, None]
     alone = command("rescore", book, "--rule", "house-1.decode", "--against", "in-force", "--metric", "decode").out
     assert alone.startswith("1 runs of a verified ledger: 0 unchanged, 0 lower, 0 higher, 1 judged for the first time")
     misspelt = command("rescore", book, "--rule", "house-1.decode", "--against", "in-forc")

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from tests.commands import Done
 
-ASIDE = "# [[[[\nname = \"[[[[ {{ # [\"\nother = '[[['\nfigures = [1.5, 2.5]\n"
+ASIDE = "# " + "[" * 150 + '\nname = "' + "[" * 150 + " # " + "{" * 150 + '"\n'
+ASIDE += "other = '[[['\nfigures = [1.5, 2.5]\n"
 DEEP = {
     "a list": lambda many: f"{ASIDE}x = {'[' * many}{']' * many}\n",
     "a table": lambda many: f"{ASIDE}x = {'{a = ' * many}1{'}' * many}\n",
