@@ -135,3 +135,20 @@ def test_a_contested_run_that_was_superseded_is_superseded() -> None:
 def test_a_run_whose_tier_nobody_knows_is_judged_and_compared_with_nothing() -> None:
     (row,) = rescore(gathered(Item("aaaa", labels("result.label", "REJECT")), sealed=False).candidates, IN_FORCE).rows
     assert (row.before, row.change) == (None, "not-comparable")
+
+
+@pytest.mark.parametrize("spelled", ["reject", "Reject", "rEJECT"])
+@both
+def test_a_tier_in_other_letters_is_that_tier(spelled: str, sealed: bool) -> None:
+    """The audit takes it for the same: it neither refuses a run less, nor disagrees with what rules spell."""
+    for refused in (dict.fromkeys(COPIES, spelled), dict.fromkeys(COPIES, "REJECT") | {COPIES[0]: spelled}):
+        material = gathered(Item("aaaa", refused), sealed=sealed)
+        assert (material.candidates[0].published, material.unread) == ("REJECT", [])
+        assert decide(claim("accepted", 'receipt = "aaaa"\n'), material).status is Status.CONTRADICTED
+        held = speed("41.39").replace("decode@131072/k3-slice/bf16/node", TRACK)
+        assert decide(held, material).status is Status.CONTRADICTED
+        assert derive_climbs(material) == []
+    accepted = gathered(Item("bbbb", labels() | {"result.label": "xl"}), sealed=sealed)
+    assert (accepted.candidates[0].published, accepted.unread) == ("XL", [])
+    untold = gathered(Item("cccc", dict.fromkeys(COPIES, "None")), sealed=sealed)
+    assert decide(claim("accepted", 'receipt = "cccc"\n'), untold).status is Status.CONTRADICTED, "none is no tier"

@@ -5,7 +5,8 @@ file, then the run's log, then the receipt's body, then the public line. What no
 shipped history and marked inferred, and only for the project whose history it is; everything else stays absent.
 
 No record binds the tier that was published, and one word decides what it supports. So all copies of it are compared:
-where they disagree nothing was published, as far as anybody knows, and that is a finding.
+where they disagree nothing was published, as far as anybody knows, and that is a finding. In whatever letters a copy
+is written, it is the tier that rules spell, as the audit takes it too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 from k3_ledger.rescore.exact import format_percent, parse_number, quantize
 from k3_ledger.rescore.history.pins import DECODE_64, DECODE_128K, MODEL, NODE, PREFILL_32K, QUANT, pin_at
 from k3_ledger.rescore.inputs import Depth, Figure, Parity, RunInputs
-from k3_ledger.rescore.rules.registry import in_force
+from k3_ledger.rescore.rules.registry import RULES, in_force
+from k3_ledger.rescore.rules.verdict import NONE, REJECT
 from k3_ledger.rescore.slots import ABSENT, Track
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code, Finding
@@ -59,6 +61,12 @@ _PLACES: Final[dict[str, tuple[str, ...]]] = {
 """Fields that state each figure, strongest first; of a tier none is the stronger, and what is sealed is not the one
 that was published."""
 
+_TIERS: Final = {
+    name.casefold(): name
+    for rule in RULES.values()
+    for name in (REJECT, NONE, rule.tiers.floor, *(step for step, _ in rule.tiers.steps))
+}
+"""Tiers as rules spell them."""
 _NUMBERS: Final = ("speed", "frontier", "reference", "kl", "top1", "guarded")
 _WHOLE: Final = ("context",)
 FIGURES: Final = frozenset(name for fact in (*_NUMBERS, *_WHOLE) for name in _PLACES[fact])
@@ -117,7 +125,7 @@ class _Fields:
 def _contested(given: _Fields) -> str:
     """What the records of a run say of its tier, where they disagree; empty where they do not."""
     copies = given.copies("published")
-    if len(set(copies.values())) < 2:
+    if len({tier.casefold() for tier in copies.values()}) < 2:
         return ""
     said: dict[str, list[str]] = {}
     for name, tier in copies.items():
@@ -184,7 +192,7 @@ def read_import(foreign_id: str, fields: Mapping[str, str]) -> RunInputs | None:
         at=at,
         commit=main[0] if main else None,
         pull_request=int(pull_request[0]) if pull_request and pull_request[0].isdecimal() else None,
-        published=published[0] if published and not contested else None,
+        published=_TIERS.get(published[0].casefold(), published[0]) if published and not contested else None,
         contested=contested,
         received=any(name.startswith(("receipt.", "sealed.")) for name in fields),
         inferred=inferred,

@@ -494,6 +494,7 @@ def test_a_bundle_whose_place_is_lost_during_the_run_is_kept_and_named(
     assert f"in {tmp_path / 'moved' / 'b'}" in result.output
     if kind != "interrupted":
         assert "K3L-RUN-KEPT-ELSEWHERE" in result.output
+    assert Code.RUN_KEPT_ELSEWHERE.info.exit == 3, "the page of findings says what the command does"
     assert parse_bundle((tmp_path / "moved" / "b" / "bundle.json").read_bytes()).kind == "failed"
 
 

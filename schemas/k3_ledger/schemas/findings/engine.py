@@ -284,7 +284,7 @@ ROWS: Final = {
         Area.RUN, W, "bundle kept elsewhere",
         "The folder that was asked for was moved, filled, taken or shut during the run, so the bundle was put into "
         "another one, which is named.",
-        "move the folder to where it belongs, whole; `seal` takes it from anywhere",
+        "move the folder to where it belongs, whole; `seal` takes it from anywhere", ExitCode.UNREADABLE,
     ),
 }
 # fmt: on
