@@ -117,6 +117,16 @@ def test_links_that_lead_back_are_found(form: str, links: dict[int, int], circle
     assert all("lead back to this one" in finding.message for finding in broken)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_a_blank_link_leads_to_no_receipt_that_has_no_id(form: str) -> None:
+    files = made(form)
+    for number in (1, 2, 3):
+        chain(files, number, prev_receipt_hash="", chain_index=0)
+        receipt(files, number, lambda body: body.pop("receipt_id", None))
+    assert [kind for kind, _, _ in told(files, "CHAIN_BROKEN", "CHAIN_INDEX")] == ["CHAIN_BROKEN"] * 3
+    assert all("lead back" not in finding.message for finding in found(files, "CHAIN_BROKEN"))
+
+
 def test_a_long_chain_is_walked_once() -> None:
     files: Files = {"ledger.jsonl": b'{"run_id": "0"}'}
     for number in range(3000):

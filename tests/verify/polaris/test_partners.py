@@ -227,6 +227,18 @@ def test_an_advance_may_have_the_day_of_another_place(date: str, wrong: bool) ->
     assert all("its proof 2026-08-02" in message for message in added)
 
 
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+def test_an_advance_is_held_against_the_first_and_the_last_day_there_is(moment: str) -> None:
+    log = make_log.sibling_draft()
+    for run in log.runs:
+        for record in (run.result, run.index):
+            assert record is not None
+            del record["date"]
+        run.attestation["timestamp_utc"] = moment
+    found = {message for _, message in told(make_log.build(log))}
+    assert any("the advance is dated" in message for message in found) is moment.startswith("9999")
+
+
 # -- a run against itself ---------------------------------------------------------------------------------------------
 
 HONEST = "no finding"

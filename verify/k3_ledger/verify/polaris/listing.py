@@ -136,8 +136,9 @@ def _chain(log: RunLog) -> Iterator[Finding]:
     known: dict[str, int] = {}
     for at, (_, receipt) in enumerate(receipts):
         signed = rounded_json(receipt.object.get("attestation")) or b""
-        for name in (receipt.text("receipt_id") or "", sha256_hex(receipt.raw), sha256_hex(signed)):
-            known.setdefault(plain(name), at)
+        for name in (receipt.text("receipt_id"), sha256_hex(receipt.raw), sha256_hex(signed)):
+            if name:  # a blank link leads nowhere, and to no receipt without a name
+                known.setdefault(plain(name), at)
     links = [receipt.leaves.get(_PREVIOUS) for _, receipt in receipts]
     firsts = [at for at, link in enumerate(links) if link is not None and link.value is None]
     for run, receipt in (receipts[at] for at in firsts) if len(firsts) > 1 else ():
@@ -178,7 +179,7 @@ def _chain_places(receipts: list[tuple[Run, Document]], before: dict[int, int | 
         elif place is not None and number != place:
             message = f"{run.run_id}: chain_index is {found}, by the links it is {place}"
             yield Finding(Code.FOREIGN_CHAIN_INDEX, message, leaf.position, expected=str(place), found=found)
-        elif number == 0 and link is not None and link.value is not None:
+        elif number == 0 and link is not None and link.value not in (None, ""):
             message = f"{run.run_id}: chain_index is 0, and the receipt names one before it"
             yield Finding(Code.FOREIGN_CHAIN_INDEX, message, leaf.position, expected="a number from 1", found=found)
 
@@ -250,7 +251,7 @@ def _advance_date(row: Document, proof: RunFacts, run_id: str) -> Iterator[Findi
     dated, measured = (
         instant(f"{text[:10]}T00:00:00Z") for text in (row.text("date") or "", day or proof.text("timestamp_utc"))
     )
-    if dated is not None and measured is not None and dated < measured - slack:
+    if dated is not None and measured is not None and measured - dated > slack:
         found = row.text("date")
         message = f"{run_id}: the advance is dated {found}, its proof {measured:%Y-%m-%d}"
         at = row.at("date")
