@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from k3_ledger.engine.runner.flags import FLAGS, FlagSpec, resolve_flags
+from k3_ledger.engine.runner.flags import FLAGS, FlagSpec, check_together, resolve_flags
 from k3_ledger.schemas.errors import RunError
 from k3_ledger.schemas.findings import Code
 
@@ -92,3 +92,12 @@ def test_a_child_process_resolves_to_the_same_values() -> None:
     resolved = resolve_flags({"dtype": "bfloat16"}, {"K3_CHUNK": "16"})
     again = resolve_flags(dict(word.split("=", 1) for word in resolved.arguments()), {})
     assert again.values == resolved.values
+
+
+@pytest.mark.parametrize("other", [{}, {"device": "cuda", "packed": "1"}, {"device": "cuda", "emulate": "1"}])
+def test_a_step_that_cannot_be_recorded_is_refused_before_anything_is_started(other: dict[str, str]) -> None:
+    with pytest.raises(RunError, match="a step cannot be recorded there") as caught:
+        check_together(resolve_flags({"graph": "1", **other}, {}).values)
+    assert caught.value.code is Code.RUN_FLAG
+    check_together(resolve_flags({"graph": "1", "device": "cuda"}, {}).values)
+    check_together(resolve_flags(other, {}).values)

@@ -545,7 +545,13 @@ def test_what_cannot_run_leaves_nothing(
     ):
         result = invoke("run", *(("--model", model) if "--model" not in words else ()), *words)
         assert result.exit_code == 2, words
-    for given, environment in ((("--flag", "chunks=1"), None), (("--flag", "chunk=0"), None), ((), "garbage")):
+    wrong = (
+        (("--flag", "chunks=1"), None),
+        (("--flag", "chunk=0"), None),
+        (("--flag", "graph=1"), None),
+        ((), "garbage"),
+    )
+    for given, environment in wrong:
         if environment:
             monkeypatch.setenv("K3_CHUNK", environment)
         result = invoke("run", "--model", model, "--out", out, *given)

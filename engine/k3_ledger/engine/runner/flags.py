@@ -153,5 +153,23 @@ def resolve_flags(given: Mapping[str, str], environment: Mapping[str, str]) -> R
     return Resolved(values, tuple(record))
 
 
+def check_together(values: Mapping[str, Any]) -> None:
+    """What the engine would refuse once it is started.
+
+    Raises:
+        RunError: RUN_FLAG, for values that each flag takes and that do not go together.
+    """
+    against = {"device": "cuda", "packed": False, "emulate": False}
+    if values["graph"] and (other := [name for name, value in against.items() if values[name] != value]):
+        found = ", ".join(f"{name}={_text(values[name])}" for name in other)
+        raise _wrong(
+            "flag graph", "a step cannot be recorded there", "graph with device=cuda, packed=0, emulate=0", found
+        )
+
+
+def _text(value: object) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
 def _wrong(place: str, message: str, expected: str, found: str) -> RunError:
     return RunError(Code.RUN_FLAG, message, position=Position(field=place), expected=expected, found=found)

@@ -24,7 +24,7 @@ from k3_ledger.engine.parity.apart import ANSWER_SECONDS
 from k3_ledger.engine.parity.rows import ids_text
 from k3_ledger.engine.places import Places
 from k3_ledger.engine.runner.channel import python_command
-from k3_ledger.engine.runner.flags import resolve_flags
+from k3_ledger.engine.runner.flags import check_together, resolve_flags
 from k3_ledger.engine.runner.folder import working_folder
 from k3_ledger.engine.runner.measure import Plan
 from k3_ledger.engine.runner.outputs import CEILING, COARSE, LOOKED
@@ -135,6 +135,7 @@ def run(
     if request.engine and request.flags:
         raise ValueError("flags are those of this project's engine; an external engine has its command")
     resolved = resolve_flags(request.flags, {} if request.engine else os.environ)
+    check_together(resolved.values)
     with Reserved(request.out) as place, open_weights(request.model) as weights:
         check_context(weights.config, max(*request.depths, request.plan.context + request.plan.decode_tokens))
         started = _Started(request, resolved, weights, place, progress)
