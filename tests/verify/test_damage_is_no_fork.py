@@ -124,10 +124,20 @@ def test_damage_behind_what_was_seen_hides_no_fork(spoil: Callable[[Builder], No
 
 def test_damage_hides_no_fork_in_front_of_it() -> None:
     other = fork(5)
+    head = other.head()
     other.lines[7] = other.lines[7].replace(b'"count":10', b'"count":11')
-    report = check(other.data, 6, SIZE, checkpoint=other.head())
+    report = check(other.data, 6, SIZE, checkpoint=head)
     assert report.counts[Code.FORK] == 1
     assert memory(report) == (1, 1, 1)
+
+
+def test_a_signed_head_of_damaged_lines_is_the_logs_own_word_for_them() -> None:
+    other = fork(5)
+    other.lines[5] = other.lines[5].replace(b'"count":10', b'"count":11')
+    report = check(other.data, SIZE, checkpoint=other.head())
+    assert (report.counts[Code.FORK], memory(report)) == (1, (1, 1, 0))
+    for signer in (JUDGE, Key("stranger")):
+        assert Code.FORK not in check(other.data, SIZE, checkpoint=other.head(key=signer)).counts
 
 
 @pytest.mark.parametrize("kept", [False, True])

@@ -23,6 +23,7 @@ from tests.verify.test_witnesses import DAY, HEAD, NOON, SIZE, W1, W2, W3, cosig
 
 if TYPE_CHECKING:
     from k3_ledger.verify.report import Report, StepResult
+    from tests.reference.naive_note import NoteKey
 
 LIMIT = 7 * DAY
 ALONE = TrustPolicy(ROOT.public, maximum_head_age_seconds=LIMIT)
@@ -168,6 +169,17 @@ def test_a_word_from_the_future_keeps_no_head_fresh_and_accuses_none(ahead: int)
     assert frozen(check(witnessed(1), Clock(NOON), cosigned(HEAD, old)))
     both = cosigned(HEAD, old, (W3, NOON - LIMIT - 2), (W2, NOON + ahead))
     assert frozen(check(witnessed(2), Clock(NOON), both)), "it takes a quorum to say so, and only one is ahead"
+
+
+@pytest.mark.parametrize("ahead", [301, FOR_EVER])
+@pytest.mark.parametrize("before", [(), ((W1, NOON - LIMIT - 1),)])
+def test_a_quorum_that_would_be_in_time_with_one_word_from_the_future_is_not_called_anything(
+    before: tuple[tuple[NoteKey, int], ...], ahead: int
+) -> None:
+    note = cosigned(HEAD, *before, (W1, NOON + ahead), (W3, NOON - 100))
+    report = check(witnessed(2), Clock(NOON), note)
+    assert (report.exit_code, set(report.counts)) == (4, {Code.REQUIRED_NOT_CHECKED})
+    assert W1.name in str(report.findings[-1].found)
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 300])

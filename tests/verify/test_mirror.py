@@ -214,6 +214,37 @@ def test_a_remembered_head_is_compared_with_a_partial_mirror(ledger: Builder) ->
     assert (report.exit_code, Code.FORK in codes(report)) == (1, True)
 
 
+def test_a_mirror_hides_no_fork_by_what_it_lacks() -> None:
+    late = Key("late")
+    ledger = small_ledger(300)
+    ledger.add("key", key_body(late, "runner"), ROOT)
+    ledger.runs(220)
+    ledger.add("run", run_body(5), late)
+    seen = (("memory", Builder(list(ledger.lines)).runs(20).head()),)
+    other = Builder(list(ledger.lines))
+    for _ in range(40):
+        other.add("run", run_body(77), RUNNER)
+    for lost in ((), ("tile/entries/001",)):
+        report = partial(source(other, *lost), expected_heads=seen)
+        assert (report.exit_code, Code.FORK in codes(report), step(report, "memory")) == (1, True, ("fail", 1, 1, 0))
+
+
+def test_a_remembered_head_by_a_key_that_was_enrolled_in_a_gap_is_of_no_other_log() -> None:
+    ledger, log2 = small_ledger(300), Key("log2")
+    ledger.add("key", key_body(log2, "log"), ROOT)
+    seen = (("memory", sign_head(ledger.runs(300).lines, log2)),)
+    files = mirror_files(ledger.runs(10))
+    assert partial(TileSource(Files(dict(files))), expected_heads=seen).counts.keys() == {Code.MIRROR_INCOMPLETE}
+    del files["tile/entries/001"]
+    report = partial(TileSource(Files(files)), expected_heads=seen)
+    assert (report.exit_code, codes(report)) == (4, [Code.MIRROR_INCOMPLETE])
+    assert step(report, "memory") == ("not-checked", 0, 0, 1)
+    report = partial(TileSource(Files(files)), TrustPolicy(minimum_size=10_000), expected_heads=seen)
+    assert Code.HEAD_TOO_SMALL in codes(report), "of the log's own heads none is open"
+    foreign = (("memory", sign_head(ledger.lines, origin="example.org/other")),)
+    assert Code.MEMORY_FOREIGN in codes(partial(TileSource(Files(files)), expected_heads=foreign))
+
+
 def test_references_and_artifacts_of_a_partial_mirror_are_not_called_wrong(ledger: Builder) -> None:
     made = Builder(ledger.lines[:])
     artifact = {"name": "raw", "sha256": "ab" * 32, "size": 3, "media_type": "text/plain"}

@@ -117,7 +117,9 @@ def _last_sign_of_life(scan: Scan, policy: TrustPolicy, clock: Clock, limit: int
     seen, told = _newest_words(past, policy.quorum), _newest_words(given, policy.quorum)
     if told is not None:
         fresh = seen is not None and clock.now - seen[0] <= limit
-        return seen if fresh or told[0] <= clock.now + MAX_AHEAD_S else told
+        if fresh or clock.now - told[0] > limit:
+            return seen
+        return min((time, one.witness.name) for time, one in given if time > clock.now + MAX_AHEAD_S)
     if clock.unmoved_size is None:
         return None
     moved = scan.newest_size is not None and scan.newest_size > clock.unmoved_size

@@ -432,20 +432,23 @@ def _is_damaged_below(scan: Scan, head: SignedHead, heads: Heads) -> bool:
     """Whether it is damage, and no other history, that a remembered head differs from.
 
     A line that is damaged has another hash, and so has the tree from there on; where it lost its LF, it is one with
-    the next. That accuses nobody: it takes entries that verify and differ, or another head of that size that the log
-    signed.
+    the next. That accuses nobody: it takes entries that verify and differ, or the log's own signature under what
+    differs: another head of that size, or a larger one of these very lines.
     """
     size, root = head.checkpoint.size, head.checkpoint.root
     glued = sum(scan.findings.counts.get(code, 0) for code in (Code.GLUED_LINES, Code.TAIL_DAMAGED))
     first = scan.lines if scan.unsound is None else scan.unsound
     if not first < size <= scan.lines + glued or scan.roots.get(size) == root:
         return False
-    return not any(
-        (other.step, other.checkpoint.size) == ("checkpoint", size)
-        and other.checkpoint.root != root
-        and not list(head_faults(scan, other))
-        for other in heads.heads
-    )
+    return not any(_contradicts(scan, other, head.checkpoint) for other in heads.heads)
+
+
+def _contradicts(scan: Scan, other: SignedHead, seen: Checkpoint) -> bool:
+    """Whether the log signed a head that one that differs from these lines cannot stand beside, whatever is damaged."""
+    said = other.checkpoint
+    of_these_lines = said.size >= seen.size and scan.roots.get(said.size) == said.root
+    differs = of_these_lines or (said.size == seen.size and said.root != seen.root)
+    return other.step == "checkpoint" and differs and not list(head_faults(scan, other))
 
 
 def _root_faults(scan: Scan, head: SignedHead) -> Iterator[Finding]:

@@ -43,6 +43,7 @@ GAPS_NAMED = 5
 """Gaps that the report spells out; the rest are counted."""
 _PER_ENTRY = ("framing", "schema", "chain", "signatures", "keys")
 """Steps that look at every entry, and so could not look at those that are missing."""
+_UNSIGNED = frozenset({Code.CHECKPOINT_SIGNATURE, Code.MEMORY_FOREIGN})
 
 
 class _Joiner(Joiner):
@@ -71,7 +72,8 @@ def check_partial(source: TileSource, policy: TrustPolicy | None, options: Optio
         _count_missing(scan, gaps, unreadable)
         check_keys(scan, policy if scan.genesis is not None else None)
         settled = _settled(scan, heads)
-        judged = policy if settled.heads == heads.heads else _without_heads(policy)
+        open_heads = [head for head in heads.heads if head.step == "checkpoint" and head not in settled.heads]
+        judged = _without_heads(policy) if open_heads else policy
         check_heads(scan, settled, judged, options.clock)
         count_witness_entries(scan)
         check_artifacts(scan, source if options.artifacts else None)
@@ -196,7 +198,8 @@ def _settled(scan: Scan, heads: Heads) -> Heads:
     for head in heads.heads:
         size = head.checkpoint.size
         open_root = size <= scan.lines and size not in scan.roots
-        unsigned = any(finding.code is Code.CHECKPOINT_SIGNATURE for finding in head_faults(scan, head))
+        own = scan.genesis is None or head.checkpoint.origin == scan.genesis.origin
+        unsigned = own and any(finding.code in _UNSIGNED for finding in head_faults(scan, head))
         if open_root or unsigned:
             scan.tallies[head.step].not_checked += 1
         else:
