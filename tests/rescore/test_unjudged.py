@@ -14,6 +14,7 @@ from k3_ledger.rescore.claims.evidence import list_evidence
 from k3_ledger.rescore.claims.status import Status
 from k3_ledger.rescore.doubt import DIVERGED, NEWEST, UNGRADED
 from k3_ledger.rescore.frontier import derive_climbs
+from k3_ledger.rescore.judgements import settle_judgements
 from k3_ledger.rescore.replay import gather
 from k3_ledger.rescore.rescore import rescore
 from k3_ledger.rescore.rules.registry import find_rule
@@ -162,6 +163,16 @@ def test_of_a_claim_beyond_its_clock_counts_what_the_clock_bears_out(rule: Rule 
     assert leads(builder) == Fraction("60.6")
     builder.add("run", receipt(71.0, 450.0, round_="r3"), RUNNER)
     assert said in _shown(builder, "72.0")[1], "the one that claims it is named, not the nearest"
+
+
+def test_a_rule_that_is_published_behind_its_verdict_counts_no_more_of_a_claim() -> None:
+    builder, _ = house_ledger()
+    builder.add("run", claims_more(72.0, 60.0, round_="r2"), RUNNER)
+    seal(builder, THREE)
+    assert leads(builder) == Fraction("60.6"), "nobody knows the rule of the verdict, so nothing is published"
+    builder.add("rule", rule_of(THREE), JUDGE)
+    assert settle_judgements(verified(builder)).findings == ()
+    assert leads(builder) == Fraction("60.6")
 
 
 def test_where_a_rule_counts_the_whole_claim_its_verdict_decides() -> None:

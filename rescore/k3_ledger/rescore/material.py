@@ -31,6 +31,8 @@ UNRECEIVED: Final = "no receipt of it can be read"
 """Why an imported run supports nothing: other records of it are figures that no receipt holds."""
 REGISTERED: Final = MappingProxyType({rule.sha256: rule.scope for rule in RULES.values()})
 """What the rules that are shipped score, by digest."""
+SHIPPED: Final = MappingProxyType({rule.sha256: rule for rule in RULES.values()})
+"""These rules themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,6 @@ class Judged:
         unproved: whether it gave no tier for want of a clock that bears the number out.
         bound_by: what decided it.
         steps: (name, exact text) of its intermediate values.
-        by: its rule, where that is known.
         supposed: whether a pin that it states was taken from a file, so that it publishes nothing.
     """
 
@@ -55,7 +56,6 @@ class Judged:
     supposed: bool = False
     bound_by: str | None = None
     steps: tuple[tuple[str, str], ...] = ()
-    by: Rule | None = None
 
     def step(self, name: str) -> Fraction | None:
         """One of its intermediate values; None where it states none of that name."""
@@ -83,7 +83,8 @@ class Candidate:
         clocks: readings of the wall clock for every other metric of the same build.
         index: position of its entry; None for a log that was never imported.
         known: what the rules whose verdicts count score, by digest: those that are registered, and those of the ledger
-            itself.
+            itself, wherever in it they stand.
+        by_digest: these rules themselves.
     """
 
     identity: str
@@ -102,6 +103,7 @@ class Candidate:
     clocks: Mapping[Track, ClockReading] = field(default_factory=dict)
     index: int | None = None
     known: Mapping[str, Scope] = field(default_factory=lambda: REGISTERED)
+    by_digest: Mapping[str, Rule] = field(default_factory=lambda: SHIPPED)
 
     @property
     def label(self) -> str:
@@ -150,7 +152,7 @@ class Candidate:
         if not self.native:
             return speed
         found = self.decided
-        rule = NEWEST if found is None else found.by
+        rule = NEWEST if found is None else self.by_digest.get(found.rule_sha256)
         counted = None if rule is None else count_claims(rule, replace(self.run, speed=speed)).speed
         return speed if counted is None else counted
 

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 from k3_ledger.rescore.doubt import is_refuted
 from k3_ledger.rescore.imported import list_unreadable, read_frontier, read_import
 from k3_ledger.rescore.inputs import Figure, RunInputs
-from k3_ledger.rescore.material import Candidate, Fact, Judged, LeftOut, Material
+from k3_ledger.rescore.material import SHIPPED, Candidate, Fact, Judged, LeftOut, Material
 from k3_ledger.rescore.native import list_left_out, read_actors, read_commit, read_parity, read_run, read_weights
 from k3_ledger.rescore.pins import Merge, PinRecord, check_pin, check_unit, check_winner
 from k3_ledger.rescore.reconcile import Measurement
 from k3_ledger.rescore.rules.reading import parse_parameters
-from k3_ledger.rescore.rules.registry import RULES
 from k3_ledger.rescore.rules.verdict import NONE, REJECT
 from k3_ledger.rescore.slots import parse_slot
 from k3_ledger.rescore.standing import is_supposed, read_standing
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from k3_ledger.verify.polaris import ImportItem
 
 
-_REGISTERED: Final = {rule.sha256: rule for rule in RULES.values()}
 PIN_FIELDS: Final = ("slot", "value", "source", "entry", "inferred")
 """Fields of a pin that a verdict states."""
 
@@ -162,7 +160,7 @@ class Gathering:
         self.gone = gone
         self.void = gone
         self.vouched = 0
-        self.by_digest: dict[str, Rule] = dict(_REGISTERED)
+        self.by_digest: dict[str, Rule] = dict(SHIPPED)
         self.by_identity: dict[str, list[Candidate]] = {}
         self.references: dict[Track, Figure] = {}
         self.frontiers: dict[Track, Figure] = {}
@@ -213,7 +211,6 @@ class Gathering:
                 is_supposed(body),
                 body.bound_by,
                 tuple((step.name, step.value) for step in body.steps),
-                self.by_digest.get(body.rule_sha256),
             )
             for candidate in self.by_identity.get(body.target, []):
                 if candidate.run.track.metric == body.metric and candidate.run.track.scorable:
@@ -321,6 +318,7 @@ class Gathering:
                     clocks=clocks,
                     index=index,
                     known=self.material.known,
+                    by_digest=self.by_digest,
                 )
             )
         self.by_identity[identity] = found
