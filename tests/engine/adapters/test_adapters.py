@@ -501,11 +501,20 @@ def test_a_served_run_whose_latencies_contradict_it_is_refused(changes: Json, wh
         {"itls": [[], [], []], "mean_itl_ms": 0.0, "median_itl_ms": 0, "max_itl_ms": 0.0},
         {"std_ttft_ms": 1e9, "goodput": "none", "p99_other_ms": -1, "p_ttft_ms": -1},
         {"mean_e2el_ms": 299.0},
+        {"model_id": None, "model": "n" * 1001},
+        {"model_id": 7, "model": ["toy"]},
     ],
 )
 def test_a_served_run_that_holds_together_is_taken(changes: Json, tool: str) -> None:
     """The control: to 1 %, with what is not there left out, and whatever is not known not looked at."""
     assert len(read(tool, {**DETAILED, **changes}).series) == 3
+
+
+@pytest.mark.parametrize(("name", "unit"), [("ttfts", "seconds"), ("mean_ttft_ms", "milliseconds")])
+def test_a_duration_is_asked_for_in_the_unit_of_its_field(name: str, unit: str) -> None:
+    with pytest.raises(RunError) as caught:
+        read("vllm", {**DETAILED, name: [-1, 0, 0] if name == "ttfts" else -1})
+    assert caught.value.finding.expected == f"{unit}, 0 or above"
 
 
 def test_a_file_that_names_another_model_than_is_given_is_refused(

@@ -43,8 +43,9 @@ def read_vllm(data: bytes, told: Told) -> Reading:
 
 def named_model(fields: Fields) -> Named | None:
     """The model file that a result names; None where it names none, or one by the name that it was served under."""
+    stated = fields.rest(frozenset())
     for name in ("model_id", "model"):
-        if name in fields and fields.text(name).endswith(".gguf"):
+        if str(stated.get(name)).endswith(".gguf"):
             return Named(f"{fields.where}.{name}", fields.text(name))
     return None
 
@@ -143,7 +144,7 @@ def _check_latencies(fields: Fields, duration: int, completed: int) -> None:
         if match is None or value is None:
             continue
         where, (what, kind) = f"{fields.where}.{name}", match.groups()
-        stated.setdefault(kind, {})[what] = taken = _milliseconds(value, where)
+        stated.setdefault(kind, {})[what] = taken = _duration(value, where)
         if 100 * taken > 101 * Decimal(duration) / 10**6:
             raise refuse(where, "longer than the whole run", f"at most {duration / 10**6:g} ms", value)
         if listed.get(kind):
@@ -212,14 +213,14 @@ def _check_pair(where: str, kind: str, stated: dict[str, Decimal], low: str, hig
         )
 
 
-def _milliseconds(value: object, where: str) -> Decimal:
+def _duration(value: object, where: str, unit: str = "milliseconds") -> Decimal:
     if type(value) not in {int, Decimal} or not 0 <= value < 10**9:  # type: ignore[operator]
-        raise refuse(where, "not a duration", "milliseconds, 0 or above", value)
+        raise refuse(where, "not a duration", f"{unit}, 0 or above", value)
     return Decimal(value)  # type: ignore[arg-type]
 
 
 def _nanoseconds(value: object, where: str) -> int:
-    return int(_milliseconds(value, where) * 10**9)
+    return int(_duration(value, where, "seconds") * 10**9)
 
 
 _SHAPES: Final = {"latencies": _latency, "total_num_tokens": _throughput, "total_output_tokens": served}
