@@ -207,6 +207,24 @@ def test_heads_inside_a_gap_are_judged_by_its_hashes_or_not_at_all(ledger: Build
     assert (report.exit_code, step(report, "checkpoint")) == (4, ("not-checked", 1, 0, 1))
 
 
+def test_what_takes_a_thiefs_head_back_may_be_in_a_gap() -> None:
+    ledger, log2 = small_ledger(100), Key("log2")
+    ledger.add("key", key_body(log2, "log"), ROOT)
+    thief = Builder(ledger.lines[:60])
+    thief.add("run", run_body(99), RUNNER)
+    kept = [("checkpoints/000000000061.note", thief.head())]
+    ledger.runs(200)
+    ledger.add("key", key_body(LOG, "log", "revoke", revoked_from=9), ROOT)
+    files = mirror_files(ledger.runs(300)) | {"checkpoint": sign_head(ledger.lines, log2)}
+    assert codes(check_log(TileSource(Files(dict(files), kept)), POLICY)) == [Code.CHECKPOINT_DISOWNED]
+    del files["tile/entries/001"]
+    report = partial(TileSource(Files(files, kept)))
+    assert (report.exit_code, codes(report)) == (4, [Code.MIRROR_INCOMPLETE])
+    assert step(report, "checkpoint") == ("not-checked", 1, 0, 1)
+    files["checkpoint"] = ledger.head()
+    assert Code.CHECKPOINT_ROOT in codes(partial(TileSource(Files(files, kept)))), "its key stands"
+
+
 def test_a_remembered_head_is_compared_with_a_partial_mirror(ledger: Builder) -> None:
     other = Builder(ledger.lines[:600])
     other.add("run", run_body(1), RUNNER)

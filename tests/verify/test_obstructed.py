@@ -17,7 +17,7 @@ from k3_ledger.verify.policy import TrustPolicy
 from k3_ledger.verify.prove import prove_entry, prove_heads
 from k3_ledger.verify.source import NOT_LOOKED_FOR, InTurn, MemorySource, each
 from k3_ledger.verify.timestamps import Token
-from tests.ledgers import LOG, ROOT, RUNNER, Builder, Key, run_body, sign_head, small_ledger
+from tests.ledgers import LOG, ROOT, RUNNER, Builder, Key, key_body, run_body, sign_head, small_ledger
 from tests.static_host import mirror_files
 from tests.verify.test_mirror import Files
 from tests.verify.test_timestamps import NOON, digest
@@ -201,6 +201,24 @@ def test_heads_within_what_can_be_read_are_compared() -> None:
     assert result(check(interrupted(ledger, 6), expected_heads=memory)) == (3, ["UNREADABLE"])
     source = interrupted(ledger, 6, newest=b"?")
     assert result(check(source)) == (1, ["NOTE-MALFORMED", "UNREADABLE"])
+
+
+def test_what_takes_a_thiefs_head_back_may_be_what_cannot_be_read() -> None:
+    ledger, second = small_ledger(), Key("second")
+    ledger.add("key", key_body(second, "log"), ROOT)
+    ledger.add("key", key_body(LOG, "log", "revoke", revoked_from=5), ROOT)
+    for read, newest, expected in (
+        (11, second, (3, ["UNREADABLE"])),
+        (10, second, (3, ["UNREADABLE"])),
+        (11, LOG, (1, ["CHECKPOINT-ROOT", "UNREADABLE"])),
+    ):
+        source = interrupted(ledger, read, newest=sign_head(ledger.lines, newest))
+        source.heads = [("checkpoints/000000000007.note", contradiction(ledger, 7))]
+        report = check(source)
+        assert result(report) == expected
+        assert report.steps[5].not_checked == (2 if newest is second else 1)
+        source.heads = [("checkpoints/000000000007.note", sign_head(ledger.lines[:6] + ledger.lines[7:8], RUNNER))]
+        assert result(check(source))[0] == 1, "no revocation makes a stranger's head"
 
 
 def test_a_false_timestamp_is_found_beside_a_log_that_cannot_be_read_and_a_good_one_bounds_nothing() -> None:

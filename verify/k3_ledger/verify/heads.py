@@ -146,9 +146,11 @@ def wanted_sizes(heads: Heads) -> frozenset[int]:
 
 def check_heads_within(scan: Scan, heads: Heads) -> None:
     """Compare the heads of a log that could not be read to its end with the tree of what was read; larger ones, which
-    the rest may bear out, are counted as not checked.
+    the rest may bear out, and kept ones, which it may take back, are counted as not checked.
     """
-    within = tuple(head for head in heads.heads if head.checkpoint.size <= scan.lines)
+    within = tuple(
+        head for head in heads.heads if head.checkpoint.size <= scan.lines and not may_be_taken_back(scan, head, heads)
+    )
     for head in heads.heads:
         scan.tallies[head.step].not_checked += head not in within
     _compare(scan, replace(heads, heads=within))
@@ -373,6 +375,18 @@ def _is_passed_over(scan: Scan, head: SignedHead, heads: Heads) -> bool:
     if lost is not None:
         scan.findings.add(lost)
     return lost is not None
+
+
+def may_be_taken_back(scan: Scan, head: SignedHead, heads: Heads) -> bool:
+    """Whether a kept head differs from the lines, and a revocation among those that are missing may take it back: not
+    where its key signed the newest head as well, for that key stands, or the newest head is at fault.
+    """
+    size, root = head.checkpoint.size, head.checkpoint.root
+    if head.step != "checkpoint" or head.newest or scan.genesis is None or scan.roots.get(size) in (None, root):
+        return False
+    signers = [key for key in _standing(scan, head) if _log_lines(scan, head, [key])[0]]
+    newest = (one for one in heads.heads if one.step == "checkpoint" and one.newest)
+    return bool(signers) and not any(_log_lines(scan, one, signers)[0] for one in newest)
 
 
 def foreign_head(scan: Scan, head: SignedHead) -> Finding | None:

@@ -24,7 +24,7 @@ from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.artifacts import check_artifacts
 from k3_ledger.verify.chunks import Chunk
-from k3_ledger.verify.heads import Heads, check_heads, head_faults, read_heads, wanted_sizes
+from k3_ledger.verify.heads import Heads, check_heads, head_faults, may_be_taken_back, read_heads, wanted_sizes
 from k3_ledger.verify.report import FindingLog, Head
 from k3_ledger.verify.scan import Joiner, Scan
 from k3_ledger.verify.settle import check_attested, check_demands, check_keys, count_unchecked, make_report
@@ -193,14 +193,14 @@ def _without_heads(policy: TrustPolicy | None) -> TrustPolicy | None:
 
 
 def _settled(scan: Scan, heads: Heads) -> Heads:
-    """The heads that can be judged: others need a root or a log key's enrolment that is missing."""
+    """The heads that can be judged: others need a root, or a log key's enrolment or revocation, that is missing."""
     kept = []
     for head in heads.heads:
         size = head.checkpoint.size
         open_root = size <= scan.lines and size not in scan.roots
         own = scan.genesis is None or head.checkpoint.origin == scan.genesis.origin
         unsigned = own and any(finding.code in _UNSIGNED for finding in head_faults(scan, head))
-        if open_root or unsigned:
+        if open_root or unsigned or may_be_taken_back(scan, head, heads):
             scan.tallies[head.step].not_checked += 1
         else:
             kept.append(head)
