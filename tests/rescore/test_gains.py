@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import k3_ledger.rescore.claims.gains as computing
+from k3_ledger.rescore.claims.check import check_claims
 from k3_ledger.rescore.claims.reading import read_claims
 from k3_ledger.rescore.claims.status import Status
 from k3_ledger.rescore.exact import format_exact
 from k3_ledger.rescore.replay import gather
-from k3_ledger.rescore.rescore import IN_FORCE, rescore
+from k3_ledger.rescore.rescore import IN_FORCE, RescoreReport, rescore
 from k3_ledger.rescore.rules.registry import find_rule
 from k3_ledger.rescore.rules.verdict import Verdict
 from k3_ledger.rescore.sealing import rule_body
@@ -242,3 +244,22 @@ def test_a_run_of_two_metrics_is_one_of_every_run() -> None:
     assert why(bad).startswith("not so for 2 of 2 runs: ")
     builder.add("run", receipt(63.0, 450.0, parity=None), RUNNER)
     assert why(of(builder, claim("every", 'what = "kl"\nmost = 0.05\n'))) == "1 of 3 runs do not record it"
+
+
+@pytest.mark.parametrize("rules", [(), RULES])
+def test_a_track_is_computed_once_however_many_claims_are_about_it(
+    rules: tuple[Rule, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder, _ = round_(rules=rules)
+    runs = [builder.add("run", receipt(60.0 + number, 450.0), RUNNER) for number in range(4)]
+    more = 'percent = 20\ntolerance = 0.1\nmetric = "decode"\n'
+    text = "".join(claim("gain", f'receipt = "{run}"\n{more}').replace('"a"', f'"a-{run[:8]}"') for run in runs)
+    asked: list[object] = []
+
+    def counting(candidates: Any, rule: Any) -> RescoreReport:
+        asked.append(rule)
+        return rescore(candidates, rule)
+
+    monkeypatch.setattr(computing, "rescore", counting)
+    check_claims(read_claims(text.encode(), source="claims.toml"), gather(verified(builder)))
+    assert len(asked) == (1 if rules else 2)

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.rescore.claims.evidence import Evidence, list_evidence, list_pins
+from k3_ledger.rescore.claims.gains import Gains
 from k3_ledger.rescore.claims.runs import decide_about_runs
 from k3_ledger.rescore.claims.status import Part, Status, near
 from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded
@@ -96,18 +97,18 @@ class ClaimsReport:
 
 def check_claims(claims: Sequence[Claim], material: Material) -> ClaimsReport:
     """Decide each claim against what a history holds."""
-    evidence = list_evidence(material)
-    return ClaimsReport(tuple(Decision(claim, _decide(claim, material, evidence)) for claim in claims))
+    evidence, gains = list_evidence(material), Gains(material)
+    return ClaimsReport(tuple(Decision(claim, _decide(claim, material, evidence, gains)) for claim in claims))
 
 
-def _decide(claim: Claim, material: Material, evidence: list[Evidence]) -> tuple[Part, ...]:
+def _decide(claim: Claim, material: Material, evidence: list[Evidence], gains: Gains) -> tuple[Part, ...]:
     if claim.kind == "speed":
         return _speed(claim, evidence)
     if claim.kind == "ratio":
         return (_multiple(claim, evidence),)
     if claim.kind == "pin":
         return _pin(claim, evidence, list_pins(material))
-    return decide_about_runs(claim, material)
+    return decide_about_runs(claim, material, gains)
 
 
 def _worst(decision: Decision) -> Part:

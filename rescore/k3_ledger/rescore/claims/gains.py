@@ -10,7 +10,7 @@ run of which no rule says anything gained what its own record says, over the fro
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from k3_ledger.rescore.rescore import IN_FORCE, NO_RUN, rescore
 from k3_ledger.rescore.rules.parameters import Scope
@@ -54,20 +54,49 @@ class Gain:
     mixed: bool = False
 
 
-def read_gains(material: Material, about: Sequence[Candidate]) -> list[Gain]:
-    """The gain of each of some runs of a history, in order."""
-    in_force: dict[int, Scored] = {}
-    if any(candidate.decided is None for candidate in about):
-        # Runs of other tracks move no frontier that these are held against.
-        tracks = {candidate.run.track for candidate in about}
-        alike = [candidate for candidate in material.candidates if candidate.run.track in tracks]
-        in_force = {id(row.candidate): row.result for row in rescore(alike, IN_FORCE).rows}
-    return [
-        _computed(material, candidate, in_force[id(candidate)])
-        if candidate.decided is None
-        else _sealed(candidate, candidate.decided)
-        for candidate in about
-    ]
+class Gains:
+    """What runs of a history gained; each track is computed once for each rule, however many claims are about it."""
+
+    def __init__(self, material: Material) -> None:
+        self._material = material
+        self._found: dict[tuple[Track, str], dict[int, Scored]] = {}
+
+    def read(self, about: Sequence[Candidate]) -> list[Gain]:
+        """The gain of each of some runs, in order."""
+        return [
+            self._computed(candidate) if candidate.decided is None else _sealed(candidate, candidate.decided)
+            for candidate in about
+        ]
+
+    def _says(self, rule: Rule | Literal["in-force"], candidate: Candidate) -> Scored:
+        """What a rule says of a run; runs of other tracks move no frontier that it is held against."""
+        track = candidate.run.track
+        key = track, rule if isinstance(rule, str) else rule.sha256
+        if key not in self._found:
+            alike = [one for one in self._material.candidates if one.run.track == track]
+            self._found[key] = {id(row.candidate): row.result for row in rescore(alike, rule).rows}
+        return self._found[key][id(candidate)]
+
+    def _computed(self, candidate: Candidate) -> Gain:
+        """What a rule computes of a run that nobody judged."""
+        ruled, result = True, self._says(IN_FORCE, candidate)
+        if isinstance(result, NotScorable) and not candidate.native:
+            return _recorded(candidate, result)
+        if isinstance(result, NotScorable) and result.field == "rule":
+            ruled, result = False, self._says(house_rule_for(candidate.run.track), candidate)
+        if isinstance(result, NotScorable):
+            return Gain(candidate, None, why=result.message, ruled=ruled, mixed=result.reason == "weights")
+        slot = candidate.run.track.slot("frontier")
+        held = next((pin.figure for pin in result.pins if pin.slot == slot and pin.figure.source != NO_RUN), None)
+        other = candidate.native and held is not None and held.weights != candidate.run.weights
+        return Gain(
+            candidate,
+            result.gain,
+            result.credit if ruled and result.tier not in _NO_TIERS else None,
+            over=held if other else None,
+            ruled=ruled,
+            refused=", ".join(result.refused_by) if ruled and result.tier == REJECT else "",
+        )
 
 
 def _sealed(candidate: Candidate, verdict: Judged) -> Gain:
@@ -81,28 +110,6 @@ def _sealed(candidate: Candidate, verdict: Judged) -> Gain:
     )
 
 
-def _computed(material: Material, candidate: Candidate, result: Scored) -> Gain:
-    """What a rule computes of a run that nobody judged."""
-    ruled = True
-    if isinstance(result, NotScorable) and not candidate.native:
-        return _recorded(candidate, result)
-    if isinstance(result, NotScorable) and result.field == "rule":
-        ruled, result = False, _by_house(material, candidate)
-    if isinstance(result, NotScorable):
-        return Gain(candidate, None, why=result.message, ruled=ruled, mixed=result.reason == "weights")
-    slot = candidate.run.track.slot("frontier")
-    held = next((pin.figure for pin in result.pins if pin.slot == slot and pin.figure.source != NO_RUN), None)
-    other = candidate.native and held is not None and held.weights != candidate.run.weights
-    return Gain(
-        candidate,
-        result.gain,
-        result.credit if ruled and result.tier not in _NO_TIERS else None,
-        over=held if other else None,
-        ruled=ruled,
-        refused=", ".join(result.refused_by) if ruled and result.tier == REJECT else "",
-    )
-
-
 def _recorded(candidate: Candidate, result: NotScorable) -> Gain:
     """What the record of an imported run says that it gained."""
     run = candidate.run
@@ -110,14 +117,6 @@ def _recorded(candidate: Candidate, result: NotScorable) -> Gain:
         return Gain(candidate, None, why=result.message, ruled=False)
     gain = (run.speed - run.frontier.value) / run.frontier.value
     return Gain(candidate, gain, why=result.message, ruled=False)
-
-
-def _by_house(material: Material, candidate: Candidate) -> Scored:
-    """What the newest house rule says of a run, whatever context it measured."""
-    track = candidate.run.track
-    alike = [one for one in material.candidates if one.run.track == track]
-    rows = rescore(alike, house_rule_for(track)).rows
-    return next(row.result for row in rows if row.candidate is candidate)
 
 
 def house_rule_for(track: Track) -> Rule:

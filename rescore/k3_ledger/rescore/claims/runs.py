@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from k3_ledger.rescore.claims.evidence import of_run
-from k3_ledger.rescore.claims.gains import read_gains
 from k3_ledger.rescore.claims.status import Part, Status, near
 from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded
 from k3_ledger.rescore.inputs import short_weights
@@ -19,13 +18,13 @@ from k3_ledger.schemas.errors import RescoreError
 
 if TYPE_CHECKING:
     from k3_ledger.rescore.claims.evidence import Evidence
-    from k3_ledger.rescore.claims.gains import Gain
+    from k3_ledger.rescore.claims.gains import Gain, Gains
     from k3_ledger.rescore.claims.reading import Amount, Claim
     from k3_ledger.rescore.material import Candidate, Material
     from k3_ledger.rescore.rules.parameters import Correctness
 
 
-def decide_about_runs(claim: Claim, material: Material) -> tuple[Part, ...]:
+def decide_about_runs(claim: Claim, material: Material, gains: Gains) -> tuple[Part, ...]:
     """Decide a claim of one of the kinds of this module."""
     if claim.kind == "every":
         return (_every(claim, material),)
@@ -42,8 +41,8 @@ def decide_about_runs(claim: Claim, material: Material) -> tuple[Part, ...]:
         about = [one for one in about if claim.metric in {one.run.track.metric, one.run.track.short}]
     if not about:
         return (Part("run", Status.NO_RECEIPT, f"no receipt of {named} measures {claim.metric}"),)
-    gains = read_gains(material, about)
-    return (_gain(claim, gains),) if claim.kind == "gain" else _credit(claim, gains)
+    read = gains.read(about)
+    return (_gain(claim, read),) if claim.kind == "gain" else _credit(claim, read)
 
 
 def _is_about(claim: Claim, candidate: Candidate) -> bool:
