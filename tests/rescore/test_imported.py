@@ -49,6 +49,22 @@ def without(*names: str, **more: str) -> dict[str, str]:
     return fields | {name.replace("__", "."): text for name, text in more.items()}
 
 
+@pytest.mark.parametrize("number", ["107", "#107"])
+@pytest.mark.parametrize(
+    "moment", ["2026-08-03T18:01:55+00:00", "2026-08-03t18:01:55z", "2026-08-03T20:01:55+02:00", "2026-08-03 18:01:55Z"]
+)
+def test_a_run_is_the_same_in_every_spelling_that_the_audit_takes_for_the_same(number: str, moment: str) -> None:
+    spelled = {"ledger.pr": number, "receipt.attestation.timestamp_utc": moment, "ledger.label": "xl"}
+    assert read_import("x", FIELDS | spelled) == read_import("x", FIELDS)
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "someday"])
+def test_a_moment_that_is_none_in_utc_is_no_moment(moment: str) -> None:
+    run = read_import("x", FIELDS | {"receipt.attestation.timestamp_utc": moment})
+    assert run is not None
+    assert run.at is None
+
+
 def test_a_run_of_the_history_is_read_with_its_sources() -> None:
     run = read_import("70e6a00a", FIELDS)
     assert run is not None

@@ -179,6 +179,7 @@ def read_import(foreign_id: str, fields: Mapping[str, str]) -> RunInputs | None:
     speed, frontier = given.number("speed"), given.number("frontier")
     guarded, pull_request, published = given.number("guarded"), given.text("pull_request"), given.text("published")
     main, contested = given.text("main"), _contested(given)
+    number = pull_request[0].removeprefix("#") if pull_request else ""
     return RunInputs(
         run=foreign_id,
         track=track,
@@ -191,7 +192,7 @@ def read_import(foreign_id: str, fields: Mapping[str, str]) -> RunInputs | None:
         guard_pin=_from_history("guard", DECODE_128K, at) if known and guarded else None,
         at=at,
         commit=main[0] if main else None,
-        pull_request=int(pull_request[0]) if pull_request and pull_request[0].isdecimal() else None,
+        pull_request=int(number) if number.isdecimal() else None,
         published=_TIERS.get(published[0].casefold(), published[0]) if published and not contested else None,
         contested=contested,
         received=any(name.startswith(("receipt.", "sealed.")) for name in fields),
@@ -221,10 +222,10 @@ def _moment(given: _Fields) -> datetime | None:
     if found is None:
         return None
     try:
-        at = datetime.fromisoformat(found[0])
-    except ValueError:
+        at = datetime.fromisoformat(found[0].upper())
+        return at.astimezone(UTC) if at.tzinfo else None
+    except (ValueError, OverflowError):
         return None
-    return at.astimezone(UTC) if at.tzinfo else None
 
 
 def _track(given: _Fields, at: datetime | None) -> tuple[Track, tuple[str, ...]]:
