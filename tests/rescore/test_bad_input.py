@@ -186,6 +186,13 @@ def test_a_value_that_no_claim_can_have_is_refused(old: str, new: str, says: str
     assert finding.code.info.exit == 3
 
 
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_moment_whose_zone_leads_out_of_the_calendar_is_refused(moment: str) -> None:
+    text = '[[claim]]\nid = "a"\nsays = "x"\nkind = "every"\nwhat = "kl"\nmost = 1\nuntil = '
+    with pytest.raises(RescoreError, match="within the years 1 to 9999"):
+        read_claims(f"{text}{moment}\n".encode(), source="claims.toml")
+
+
 def test_a_peer_may_have_any_name_of_its_own() -> None:
     for name in ("vllm", "reference-2", "sglang"):
         assert read_claims(CLAIM.replace('"reference"', f'"{name}"').encode(), source="x")[0].against == name

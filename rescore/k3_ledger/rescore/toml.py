@@ -122,7 +122,10 @@ class Table:
         value = self._take(key)
         if not isinstance(value, datetime) or value.tzinfo is None:
             self.refuse(key, f"{key} must be a date and time with its zone", "2026-08-05T05:32:32Z")
-        return value.astimezone(UTC)
+        try:
+            return value.astimezone(UTC)
+        except OverflowError:  # its zone leads out of the years that there are
+            self.refuse(key, f"{key} must be within the years 1 to 9999 in UTC", "2026-08-05T05:32:32Z")
 
     def only(self, known: Iterable[str]) -> None:
         """Refuse any other key. Asked first, so that a misspelt key is named and not the one that it leaves missing."""
