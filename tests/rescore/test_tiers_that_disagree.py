@@ -150,5 +150,7 @@ def test_a_tier_in_other_letters_is_that_tier(spelled: str, sealed: bool) -> Non
         assert derive_climbs(material) == []
     accepted = gathered(Item("bbbb", labels() | {"result.label": "xl"}), sealed=sealed)
     assert (accepted.candidates[0].published, accepted.unread) == ("XL", [])
+    first = gathered(Item("dddd", dict.fromkeys(COPIES, "baseline")), sealed=sealed)
+    assert first.candidates[0].published == "BASELINE"
     untold = gathered(Item("cccc", dict.fromkeys(COPIES, "None")), sealed=sealed)
     assert decide(claim("accepted", 'receipt = "cccc"\n'), untold).status is Status.CONTRADICTED, "none is no tier"

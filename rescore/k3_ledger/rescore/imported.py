@@ -19,7 +19,7 @@ from k3_ledger.rescore.exact import format_percent, parse_number, quantize
 from k3_ledger.rescore.history.pins import DECODE_64, DECODE_128K, MODEL, NODE, PREFILL_32K, QUANT, pin_at
 from k3_ledger.rescore.inputs import Depth, Figure, Parity, RunInputs
 from k3_ledger.rescore.rules.registry import RULES, in_force
-from k3_ledger.rescore.rules.verdict import NONE, REJECT
+from k3_ledger.rescore.rules.verdict import BASELINE, NONE, REJECT
 from k3_ledger.rescore.slots import ABSENT, Track
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code, Finding
@@ -64,7 +64,7 @@ that was published."""
 _TIERS: Final = {
     name.casefold(): name
     for rule in RULES.values()
-    for name in (REJECT, NONE, rule.tiers.floor, *(step for step, _ in rule.tiers.steps))
+    for name in (REJECT, NONE, BASELINE, rule.tiers.floor, *(step for step, _ in rule.tiers.steps))
 }
 """Tiers as rules spell them."""
 _NUMBERS: Final = ("speed", "frontier", "reference", "kl", "top1", "guarded")
