@@ -40,6 +40,8 @@ LOG_NAMES: Final = ("eval.log", "log.txt")
 RUN_FILES: Final = ("receipt.json", "result.json", "attestation.json", *LOG_NAMES)
 
 
+SHOWN: Final = 80
+"""Most bytes of a row that a finding shows."""
 FOLDERS: Final = ("runs", "rounds")
 """Folders of the folders that hold records."""
 
@@ -103,7 +105,8 @@ class RunLog:
         logs: distinct log texts: of runs in order of time, then of rounds.
         others: paths that were not read.
         problems: what could not be read, or is odd, in any file.
-        listings: which of :data:`LEDGER` and :data:`INDEX` list runs here.
+        listings: which of :data:`LEDGER` and :data:`INDEX` are here to list runs, though they may list none. A ledger
+            of advances alone lists no runs, an index that cannot be read has a problem of its own.
     """
 
     runs: tuple[Run, ...]
@@ -142,8 +145,8 @@ def unread_places(closed: Mapping[str, str], others: Iterable[str]) -> Iterator[
 
 
 def row_id(row: Document) -> str | None:
-    """The run that a ledger line or an index row names."""
-    return row.text("run_id") or row.text("id")
+    """The run that a ledger line or an index row names; None when it names none."""
+    return row.text("run_id") or row.text("id") or None
 
 
 def parse_log(files: Files) -> RunLog:
@@ -154,9 +157,10 @@ def parse_log(files: Files) -> RunLog:
     """
     problems: list[Finding] = []
     rows = _lines(files, problems)
-    ledger = [row for row in rows if row_id(row) is not None]
     advances = [row for row in rows if row_id(row) is None and "new_frontier" in row.object]
-    index = [row for row in _index(files, problems) if row_id(row) is not None]
+    ledger = _named((row for row in rows if row_id(row) is not None or "new_frontier" not in row.object), problems)
+    listed_rows = _index(files, problems)
+    index = _named(listed_rows or [], problems)
     folders: dict[str, list[str]] = {}
     rounds: dict[str, LogText] = {}
     others: list[str] = []
@@ -172,6 +176,7 @@ def parse_log(files: Files) -> RunLog:
             problems.extend(rounds[name].problems)
     if not (folders or ledger or advances or index):
         raise _not_a_run_log(files)
+    listings = {LEDGER: LEDGER in files and (bool(ledger) or not advances), INDEX: listed_rows is not None}
     listed = dict.fromkeys(name for row in (*ledger, *index) if (name := row_id(row) or "") not in folders)
     by_row = (_by_id(ledger), _by_id(index))
     runs = [_run(name, tuple(paths), files, by_row, problems) for name, paths in folders.items()]
@@ -189,7 +194,7 @@ def parse_log(files: Files) -> RunLog:
         logs=tuple(logs.values()),
         others=tuple(others),
         problems=tuple(problems),
-        listings=tuple(name for name, some in ((LEDGER, ledger), (INDEX, index)) if some),
+        listings=tuple(name for name, there in listings.items() if there),
     )
 
 
@@ -229,11 +234,26 @@ def _lines(files: Files, problems: list[Finding]) -> list[Document]:
     return out
 
 
-def _index(files: Files, problems: list[Finding]) -> list[Document]:
+def _index(files: Files, problems: list[Finding]) -> list[Document] | None:
+    """Elements of the index; None when there is none, or none that can be read."""
     if INDEX not in files:
-        return []
+        return None
     whole = read(files[INDEX], INDEX)
-    return list(elements(whole)) if _usable(whole, list, problems) else []
+    return list(elements(whole)) if _usable(whole, list, problems) else None
+
+
+def _named(rows: Iterable[Document], problems: list[Finding]) -> list[Document]:
+    """Rows that name a run. Any other is held against nothing, whatever it says: that is a problem."""
+    out: list[Document] = []
+    for row in rows:
+        if row_id(row) is not None:
+            out.append(row)
+        else:
+            expected = "an object with the id of a run"
+            message = f"{row.source} has a row that names no run"
+            found = row.raw[:SHOWN].decode(errors="replace")
+            problems.append(Finding(Code.FOREIGN_SHAPE, message, row.position, expected, found))
+    return out
 
 
 def _usable(document: Document, kind: type[dict[str, object] | list[object]], problems: list[Finding]) -> bool:
