@@ -80,6 +80,7 @@ def main() -> None:
         with contextlib.suppress(ValueError):  # not the main thread: whoever runs it there has handlers of his own
             if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
                 signal.signal(signal.SIGTERM, _end)
+        _fill_streams()
         with HELD:
             app()
     except LedgerError as error:
@@ -98,6 +99,23 @@ def main() -> None:
         typer.echo(f"error: this command needs {error.name}, which is not installed", err=True)
         typer.echo(f'hint: pip install "k3-ledger[{EXTRAS[error.name]}]"', err=True)
         sys.exit(int(ExitCode.USAGE))
+
+
+def _fill_streams() -> None:
+    """Put something in the place of streams that were closed before the program began, from standard input on.
+
+    Else the next file that is opened takes their number. What is read is at its end, what is said to stderr is lost,
+    and stdout refuses what is written to it, as a full disk does: a report that nobody takes is no verdict.
+    """
+    for number, name, how in ((0, "stdin", os.O_RDONLY), (1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, how)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            mode = "r" if name == "stdin" else "w"
+            stream = open(number, mode, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115 - stays
+            setattr(sys, name, stream)
 
 
 def _end(number: int, _: object) -> None:

@@ -13,9 +13,11 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import typer
+
 from k3_ledger.cli.given import RUN_LOG, given
 from k3_ledger.ledger.regular import read_small, unreadable
-from k3_ledger.schemas.errors import StoreError
+from k3_ledger.schemas.errors import SignatureError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.polaris.parse import is_record
@@ -103,12 +105,16 @@ def signer_key(text: str) -> bytes:
 
     Raises:
         KeyFileError: a file cannot be read or holds no Ed25519 public key.
-        LedgerError: the key is one that no signature should be accepted from.
+        BadParameter: no signature should be accepted from the key; exit code 2.
     """
     from k3_ledger.cli.given import PUBLIC_KEY, given
 
-    with given(text, PUBLIC_KEY):
-        return _signer_key(text)
+    try:
+        with given(text, PUBLIC_KEY):
+            return _signer_key(text)
+    except SignatureError as error:  # the reader's own mistake, and nothing against what he audits
+        said = f"{text[:80]!r}: {error.finding.message}, and no signature is accepted from such a key [{error.code.id}]"
+        raise typer.BadParameter(said, param_hint="--public-key") from None
 
 
 def _signer_key(text: str) -> bytes:

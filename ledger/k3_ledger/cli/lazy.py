@@ -173,6 +173,9 @@ class LazyGroup(TyperGroup):
         super().__init__(**settings)
         self.commands: MutableMapping[str, Any] = _Commands()
 
+    def _main_shell_completion(self, *args: Any, **extra: Any) -> None:
+        """Complete nothing: a variable of the environment must not stand in the place of a verdict."""
+
     def make_context(self, *args: Any, **extra: Any) -> Any:
         """Parse a command line; ``--help`` prints here."""
         with _closed_output():

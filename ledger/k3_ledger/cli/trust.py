@@ -113,7 +113,7 @@ def policy_in(data: bytes, path: Path) -> TrustPolicy:
 def parse_root_key(text: str, option: str = "--root-key") -> bytes:
     """A raw public key from 64 hexadecimal digits or from a PEM file; ``option`` is what gave it."""
     if len(text) == _KEY_DIGITS and set(text) <= _HEX:
-        return bytes.fromhex(text)
+        return check_usable(bytes.fromhex(text), text, option)
     if not set(text) - _HEX_LIKE and (len(text) > 20 or not Path(text).is_file()):
         raise typer.BadParameter(
             f"{text[:80]!r} is not 64 lower-case hexadecimal digits, nor a PEM file", param_hint=option
@@ -135,4 +135,21 @@ def parse_root_key(text: str, option: str = "--root-key") -> bytes:
                 position=Position(source=text),
                 expected="a PEM file that begins with BEGIN PUBLIC KEY",
             )
-    return key.public_bytes(Encoding.Raw, PublicFormat.Raw)
+    return check_usable(key.public_bytes(Encoding.Raw, PublicFormat.Raw), text, option)
+
+
+def check_usable(raw: bytes, text: str, option: str) -> bytes:
+    """A raw public key that the reader gave: one of low order is his mistake, and nothing against what he verifies.
+
+    Raises:
+        BadParameter: exit code 2.
+    """
+    from k3_ledger.ledger.core.ed25519 import check_public_key
+    from k3_ledger.schemas.errors import LedgerError
+
+    try:
+        check_public_key(raw)
+    except LedgerError as error:
+        said = f"{text[:80]!r}: {error.finding.message}, and no signature is accepted from such a key [{error.code.id}]"
+        raise typer.BadParameter(said, param_hint=option) from None
+    return raw
