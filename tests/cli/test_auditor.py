@@ -193,7 +193,8 @@ def test_a_trust_policy_comes_from_a_file_from_flags_or_from_both(tmp_path: Path
     assert f"root key {ROOT.public.hex()}" in k3("verify", folder, "--trust", trust).stdout
     both = k3("verify", folder, "--trust", trust, "--require", "chain")
     assert "required steps: chain" in both.stdout
-    assert code(k3("verify", folder, "--trust", trust, "--root-key", Key("other").public.hex())) is Code.POLICY_MALFORMED
+    other = k3("verify", folder, "--trust", trust, "--root-key", Key("other").public.hex())
+    assert code(other) is Code.POLICY_MALFORMED
     assert k3("verify", folder, "--require", "nothing").exit_code == 2
     assert k3("verify", folder, "--root-key", Key("other").public.hex()).exit_code == 1
 

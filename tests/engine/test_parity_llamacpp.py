@@ -204,10 +204,11 @@ class StridesSwapped(Model):
 class OnePositionForAChunk(Model):
     """Every token of a chunk sees the prefix of its first."""
 
-    def _absorbed(self, prefix: str, q: Tensor, cache: Tensor, start: int) -> Tensor:
+    def _absorbed(self, prefix: str, q: Tensor, cache: Tensor, lengths: Tensor) -> Tensor:
         import torch
 
-        return torch.cat([super(OnePositionForAChunk, self)._absorbed(prefix, row[None], cache, start) for row in q])
+        first = lengths[:, :1]
+        return torch.cat([super(OnePositionForAChunk, self)._absorbed(prefix, row[None], cache, first) for row in q])
 
 
 class WindowLostBetweenChunks(Model):
