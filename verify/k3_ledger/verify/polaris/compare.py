@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from k3_ledger.verify.polaris.facts import KINDS, Kind
+from k3_ledger.verify.polaris.facts import KINDS, Kind, is_blank
 from k3_ledger.verify.polaris.foreign_json import number_of
 from k3_ledger.verify.polaris.spelling import plain
 
@@ -42,8 +42,8 @@ class Agreement(enum.Enum):
 
 def compare(fact: str, a: Scalar, b: Scalar) -> Agreement:
     """Relate two values of a fact."""
-    if _blank(a) or _blank(b):
-        return Agreement.EQUAL if _blank(a) and _blank(b) else Agreement.BLANK
+    if is_blank(a) or is_blank(b):
+        return Agreement.EQUAL if is_blank(a) and is_blank(b) else Agreement.BLANK
     kind = KINDS.get(fact, Kind.VALUE)
     if kind is Kind.REFERENCE:
         a, b = (value.removeprefix("#") if isinstance(value, str) else value for value in (a, b))
@@ -55,10 +55,6 @@ def compare(fact: str, a: Scalar, b: Scalar) -> Agreement:
         return Agreement.EQUAL if type(a) is type(b) and same else Agreement.DIFFER
     same = isinstance(a, str) and isinstance(b, str) and _same_text(kind, a, b)
     return Agreement.EQUAL if same else Agreement.DIFFER
-
-
-def _blank(value: Scalar) -> bool:
-    return value is None or value == ""
 
 
 def compare_numbers(a: Number, b: Number, *, percent: bool = False) -> Agreement:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.verify.polaris.compare import Agreement, compare
-from k3_ledger.verify.polaris.facts import documents
-from k3_ledger.verify.polaris.foreign_json import number_of, show
+from k3_ledger.verify.polaris.facts import FIGURES, documents, is_blank
+from k3_ledger.verify.polaris.foreign_json import Compound, number_of, show
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,10 +88,22 @@ def check_run(facts: RunFacts, hashes: RunHashes | None, out: CrossChecks) -> No
                 key = one.record, one.path, one.leaf.position
                 level = _standing(agreement, one, other, other_bound=is_bound(other.record, other.path))
                 standing[key] = max(standing.get(key, Standing.ALONE), level)
+        if fact in FIGURES and all(isinstance(s.leaf.value, Compound) or is_blank(s.leaf.value) for s in statements):
+            out.findings.extend(_hidden(run, fact, statements))
+            continue
         bound_first = sorted(statements, key=lambda s: not is_bound(s.record, s.path))
         out.findings.extend(_disagreements(run, fact, bound_first))
     for (record, path, _), level in standing.items():
         out.standings.setdefault((record, generic(path)), Counter())[level] += 1
+
+
+def _hidden(run: Run, fact: str, statements: list[Statement]) -> Iterator[Finding]:
+    """Objects and lists under the name of a figure that no record states: nothing else can be held against them."""
+    for statement in statements:
+        if isinstance(statement.leaf.value, Compound):
+            message = f"{run.run_id}: {fact} is no plain value in {statement.where}, nor in any other record"
+            found = statement.leaf.value.text[:SHOWN]
+            yield Finding(Code.FOREIGN_SHAPE, message, statement.leaf.position, expected="a plain value", found=found)
 
 
 def _standing(agreement: Agreement, one: Statement, other: Statement, *, other_bound: bool) -> Standing:

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from k3_ledger.schemas.findings import Code
-from k3_ledger.verify.polaris.foreign_json import Leaf, Number, number_of, show
+from k3_ledger.verify.polaris.foreign_json import Compound, Leaf, Nested, Number, number_of, show
 from k3_ledger.verify.polaris.hashes import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from k3_ledger.schemas.outcomes import Position
-    from k3_ledger.verify.polaris.foreign_json import Document
+    from k3_ledger.verify.polaris.foreign_json import Document, JsonTree, Scalar
     from k3_ledger.verify.polaris.logtext import LogText
     from k3_ledger.verify.polaris.parse import Run, RunLog
 
@@ -125,6 +125,9 @@ Imports copy :data:`LOG_FIGURES` and not these, nor what the log says of main as
 bytes has to stay the same.
 """
 
+FIGURES: Final = frozenset({*KINDS, "pass", *(fact for _, _, fact in (*LOG_FIGURES, *LONE_FIGURES))})
+"""Facts that are one plain value, whatever other records say: an object under such a name hides it."""
+
 MAX_REPEATED: Final = 16
 """How many rows of one listing, or log lines of one kind, are compared for one run; any more are only reported."""
 
@@ -167,7 +170,11 @@ def documents(run: Run) -> Iterator[tuple[Record, Document]]:
 
 
 def facts_of(run: Run) -> dict[str, list[Statement]]:
-    """Every fact that a run's records state, with every statement of it."""
+    """Every fact that a run's records state, with every statement of it.
+
+    An object is a statement as a whole (:class:`Nested`) where another record has a plain value, or where the fact is
+    one of :data:`FIGURES`; everywhere else it is what its fields are.
+    """
     out: dict[str, list[Statement]] = {}
     for record, document in documents(run):
         mirrored = record is Record.ATTESTATION and run.receipt is not None
@@ -178,7 +185,42 @@ def facts_of(run: Run) -> dict[str, list[Statement]]:
                 out.setdefault(fact, []).append(Statement(record, path, leaf, code))
     for name, statement in (*_mirrors(run), *_log_statements(run)):
         out.setdefault(name, []).append(statement)
+    for name, record, document, path, tree in (*_objects(run), *_mirrored_objects(run)):
+        plain = [s for s in out.get(name, ()) if not is_blank(s.leaf.value) and not isinstance(s.leaf.value, Compound)]
+        other_name = path.rpartition(".")[2] != name.rpartition(".")[2]
+        if other_name and any(s.record is record for s in plain):
+            continue  # such as a block ``frontier`` beside the figure ``frontier_tps``
+        if name in FIGURES or plain:
+            out.setdefault(name, []).append(Statement(record, path, document.nested(path, tree)))
     return out
+
+
+def is_blank(value: Scalar) -> bool:
+    """Whether a value states nothing."""
+    return value is None or value == ""
+
+
+_Object: TypeAlias = "tuple[str, Record, Document, str, dict[str, JsonTree]]"
+
+
+def _objects(run: Run) -> Iterator[_Object]:
+    """Objects of a run's records: fact, record, document, path, value. Those that :data:`PLACES` enters are none."""
+    for record, document in documents(run):
+        if record is Record.ATTESTATION and run.receipt is not None:
+            continue
+        entered = {place.prefix for place in PLACES if place.record is record}
+        for path, tree in document.objects():
+            fact = None if f"{path}." in entered else fact_of(record, path)
+            if fact is not None:
+                yield fact, record, document, path, tree
+
+
+def _mirrored_objects(run: Run) -> Iterator[_Object]:
+    """Objects of an attestation and of its copies: which values stand where is the same in all."""
+    for record, document, prefix in _copies(run):
+        for path, tree in document.objects():
+            if path.startswith(prefix):
+                yield f"attestation.{path.removeprefix(prefix)}", record, document, path, tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +232,11 @@ class RunFacts:
 
     def first(self, fact: str) -> Statement | None:
         """The best founded statement of a fact that is not blank: published result, then what stands behind it."""
-        stated = [s for s in self.facts.get(fact, ()) if s.leaf.value not in (None, "") and s.record in PREFERENCE]
+        stated = [
+            s
+            for s in self.facts.get(fact, ())
+            if not is_blank(s.leaf.value) and not isinstance(s.leaf.value, Nested) and s.record in PREFERENCE
+        ]
         return min(stated, key=lambda s: PREFERENCE[s.record], default=None)
 
     def text(self, fact: str) -> str:
@@ -234,17 +280,20 @@ def fact_of(record: Record, path: str) -> str | None:
 
 def _mirrors(run: Run) -> Iterator[tuple[str, Statement]]:
     """An attestation beside the receipt, or printed in the log, should be the receipt's, value for value."""
+    for record, document, prefix in _copies(run):
+        for path, leaf in document.leaves.items():
+            if path.startswith(prefix):
+                yield f"attestation.{path.removeprefix(prefix)}", Statement(record, path, leaf)
+
+
+def _copies(run: Run) -> Iterator[tuple[Record, Document, str]]:
+    """A receipt and the copies of its attestation, each with the prefix of the attestation; nothing without a copy."""
     copies = [] if run.attestation is None else [(Record.ATTESTATION, run.attestation)]
     if run.log is not None and run.log.attestation is not None:
         copies.append((Record.LOG, run.log.attestation))
-    if run.receipt is None or not copies:
-        return
-    for path, leaf in run.receipt.leaves.items():
-        if path.startswith("attestation."):
-            yield path, Statement(Record.RECEIPT, path, leaf)
-    for record, document in copies:
-        for path, leaf in document.leaves.items():
-            yield f"attestation.{path}", Statement(record, path, leaf)
+    if run.receipt is not None and copies:
+        yield Record.RECEIPT, run.receipt, "attestation."
+        yield from ((record, document, "") for record, document in copies)
 
 
 def _log_statements(run: Run) -> Iterator[tuple[str, Statement]]:

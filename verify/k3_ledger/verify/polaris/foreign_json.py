@@ -94,6 +94,11 @@ class Compound:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Nested(Compound):
+    """An object with fields of its own, as one value: what stands where other records have a plain value."""
+
+
 JsonTree: TypeAlias = "bool | str | Number | list[JsonTree] | dict[str, JsonTree] | None"
 Scalar: TypeAlias = "bool | str | Number | Compound | None"
 
@@ -164,6 +169,19 @@ class Document:
         inner = next((leaf for name, leaf in self.leaves.items() if name.startswith(f"{path}.")), None)
         return self.leaves.get(path) or (None if inner is None else Leaf(Compound("an object"), inner.position))
 
+    def objects(self) -> Iterator[tuple[str, dict[str, JsonTree]]]:
+        """Every object below the root that has fields of its own, by path; a list is one value with all in it."""
+        yield from _objects(self.object, "")
+
+    def nested(self, path: str, tree: dict[str, JsonTree]) -> Leaf:
+        """An object of :meth:`objects` as one value, at the place of the first value in it."""
+        inner: JsonTree = tree
+        at = path
+        while isinstance(inner, dict) and inner:
+            key = next(iter(inner))
+            at, inner = join(at, key), inner[key]
+        return Leaf(Nested(compact(tree)), self.at(at))
+
     def at(self, path: str) -> Position:
         """Where the value at ``path`` stands; the document's own place when it is not there."""
         leaf = self.leaves.get(path)
@@ -184,6 +202,14 @@ def compact(tree: JsonTree) -> str:
     if isinstance(tree, list):
         return "[" + ",".join(map(compact, tree)) + "]"
     return tree.text if isinstance(tree, Number) else json.dumps(tree)
+
+
+def _objects(tree: dict[str, JsonTree], path: str) -> Iterator[tuple[str, dict[str, JsonTree]]]:
+    for key, value in tree.items():
+        if isinstance(value, dict) and value:
+            below = join(path, key)
+            yield below, value
+            yield from _objects(value, below)
 
 
 def _leaf_paths(tree: JsonTree, path: str) -> Iterator[str]:

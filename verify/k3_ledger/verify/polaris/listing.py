@@ -139,7 +139,7 @@ def _chain(log: RunLog) -> Iterator[Finding]:
         for name in (receipt.text("receipt_id"), sha256_hex(receipt.raw), sha256_hex(signed)):
             if name:  # a blank link leads nowhere, and to no receipt without a name
                 known.setdefault(plain(name), at)
-    links = [receipt.leaves.get(_PREVIOUS) for _, receipt in receipts]
+    links = [receipt.leaf(_PREVIOUS) for _, receipt in receipts]
     firsts = [at for at, link in enumerate(links) if link is not None and link.value is None]
     for run, receipt in (receipts[at] for at in firsts) if len(firsts) > 1 else ():
         message = f"{run.run_id}: one of {len(firsts)} receipts that call themselves the first of their chain"
@@ -168,7 +168,7 @@ def _chain_places(receipts: list[tuple[Run, Document]], before: dict[int, int | 
     for at, ((run, receipt), leaf) in enumerate(zip(receipts, stated, strict=True)):
         if leaf is None or leaf.value is None:
             continue
-        previous, number, link = before.get(at), numbers[at], receipt.leaves.get(_PREVIOUS)
+        previous, number, link = before.get(at), numbers[at], receipt.leaf(_PREVIOUS)
         place = places.get(at)
         if place is None and previous is not None and (known := numbers[previous]) is not None:
             place = known + 1
@@ -221,11 +221,12 @@ def _advances(log: RunLog, by_id: dict[str, RunFacts]) -> Iterator[Finding]:
     """
     reached: list[str] = []
     for row in log.advances:
-        start = row.leaves.get("prev_frontier")
+        start = row.leaf("prev_frontier")
         if start is not None and reached and show(start.value) not in reached:
             message = f"line {row.position.line} starts from {show(start.value)}, which no earlier line reached"
             yield Finding(Code.FOREIGN_PIN_GAP, message, start.position)
-        reached.append(show(row.leaves["new_frontier"].value) if "new_frontier" in row.leaves else "")
+        end = row.leaf("new_frontier")
+        reached.append("" if end is None else show(end.value))
         run_id = (row.text("proof") or "").rpartition("run=")[2]
         proof = by_id.get(run_id)
         if proof is None:
@@ -234,7 +235,7 @@ def _advances(log: RunLog, by_id: dict[str, RunFacts]) -> Iterator[Finding]:
             continue
         yield from _advance_date(row, proof, run_id)
         for name, fact in _ADVANCE:
-            leaf, stated = row.leaves.get(name), proof.first(fact)
+            leaf, stated = row.leaf(name), proof.first(fact)
             if leaf is not None and stated is not None:
                 agreement = compare(fact, leaf.value, stated.leaf.value)
                 if agreement is Agreement.DIFFER:
@@ -246,6 +247,10 @@ def _advances(log: RunLog, by_id: dict[str, RunFacts]) -> Iterator[Finding]:
 
 def _advance_date(row: Document, proof: RunFacts, run_id: str) -> Iterator[Finding]:
     """No advance is older than its proof. It may be later: what it dates is the merge."""
+    stated = row.leaf("date")
+    if stated is not None and stated.value is not None and row.text("date") is None:
+        message = f"{proof.run.run_id}: the advance has a date that is no text"
+        yield Finding(Code.FOREIGN_SHAPE, message, stated.position, expected="a date", found=show(stated.value)[:40])
     day = proof.text("date")
     slack = timedelta(days=0 if day else 1)  # a moment in UTC may be another day where the advance was dated
     dated, measured = (
