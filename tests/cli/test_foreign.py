@@ -282,6 +282,20 @@ def test_an_edited_log_of_a_known_round_is_no_second_round(log: Path, ledger: Pa
     assert f"rounds/{path.parent.name}: known, but rounds/{path.parent.name}/eval.log differs" in again.stderr
 
 
+def test_two_logs_may_have_measured_one_commit_in_a_round(log: Path, ledger: Path, tmp_path: Path) -> None:
+    import_(log, ledger)
+    path = next((log / "rounds").glob("*/eval.log")).relative_to(log)
+    other = lay_out(tmp_path / "other", make_log.build(make_log.sibling_draft()))
+    (other / path).parent.mkdir(parents=True)
+    (other / path).write_bytes((log / path).read_bytes() + b"elsewhere\n")
+    assert json.loads(import_(other, ledger, "--json").stdout)["added"] == 6
+    for one in (log, other):
+        assert "nothing to add" in import_(one, ledger).stdout
+    (other / path).write_bytes((log / path).read_bytes() + b"edited\n")
+    again = import_(other, ledger)
+    assert (again.exit_code, f"known, but {path} differs" in again.stderr) == (1, True)
+
+
 def test_an_advance_is_known_by_its_proof_wherever_its_line_is(tmp_path: Path, ledger: Path) -> None:
     log = lay_out(tmp_path / "sibling", make_log.build(make_log.sibling_draft()))
     import_(log, ledger)

@@ -188,11 +188,14 @@ def held_against(known: Known, items: list[ImportItem]) -> _Held:
 
     new, differing = [], []
     held = {(item.name, item.body["original_sha256"]) for item in items}
+    other_log = not any(item.name in known for item in items if not item.is_round)
     for item in items:
         entries = known.get(item.name, [])
         alike = [entry for entry in entries if entry[1]["original_sha256"] == item.body["original_sha256"]]
         found = [compare_imported(item, index, body) for index, body in alike or entries]
-        if alike or not all((item.name, body["original_sha256"]) in held for _, body in entries):
+        if not alike and item.is_round and other_log:
+            new.append(item)  # of the same commit, measured by somebody else
+        elif alike or not all((item.name, body["original_sha256"]) in held for _, body in entries):
             differing += found[-1:] if None not in found else []
         else:  # nothing of that name is known, or all that is stands in the log beside it
             new.append(item)

@@ -44,6 +44,8 @@ MAX_CODES: Final = 64
 """Most finding codes of an import body."""
 OMITTED: Final = "import.fields_omitted"
 """Field that counts the fields that did not fit."""
+ROUNDS: Final = "rounds/"
+"""What the foreign id of a round begins with."""
 PROOF: Final = "advance.proof"
 """Field in which an advance of the frontier names its proof."""
 ARTIFACTS_OMITTED: Final = "import.artifacts_omitted"
@@ -101,6 +103,11 @@ class ImportItem:
         """Format and what the item is of: equal for an item of which other evidence is imported."""
         return import_name(self.body)
 
+    @property
+    def is_round(self) -> bool:
+        """Whether it is a round: its id is a commit, which two logs may both have measured."""
+        return bool(self.body["foreign_id"].startswith(ROUNDS))
+
 
 def import_key(body: dict[str, Any]) -> tuple[str, str, str]:
     """The key of any import body, also one that was read back from a ledger."""
@@ -130,7 +137,7 @@ def to_import(log: RunLog, files: Files, report: AuditReport) -> Iterator[Import
         originals += [(row_name(row), row.raw) for row in (*run.ledger, *run.index)]
         yield _item(run.run_id, _attestation(run), list(_run_fields(run)), codes, originals)
     for folder, text in log.rounds.items():
-        yield _item(f"rounds/{folder}", "none", list(_round_fields(text)), [], [(text.source, files[text.source])])
+        yield _item(f"{ROUNDS}{folder}", "none", list(_round_fields(text)), [], [(text.source, files[text.source])])
     for row in log.advances:
         yield _item(row_name(row), "none", list(_record_fields("advance", row, ("",))), [], [(row_name(row), row.raw)])
 
