@@ -184,9 +184,9 @@ ROWS: Final = {
         "the value rests on a single record",
     ),
     "FOREIGN_FIELD_ABSENT": CodeInfo(
-        Area.FOREIGN, W, "row lacks a field",
-        "A row lacks a field that nearly all rows beside it carry.",
-        "ask why this row is different",
+        Area.FOREIGN, W, "record lacks a field",
+        "A row, a receipt or a result lacks a field that nearly all others carry.",
+        "ask why this record is different",
     ),
     "FOREIGN_UNLISTED": CodeInfo(
         Area.FOREIGN, E, "run not listed",
@@ -205,8 +205,8 @@ ROWS: Final = {
     ),
     "FOREIGN_FILE_MISSING": CodeInfo(
         Area.FOREIGN, W, "file missing",
-        "A run lacks a file that most runs of this log have.",
-        "what that file would show could not be checked for this run",
+        "A run lacks a file that most runs of this log have, or most runs lack a receipt or a result.",
+        "what that file would show could not be checked",
     ),
     "FOREIGN_INDEX_ORDER": CodeInfo(
         Area.FOREIGN, E, "index and ledger disagree on the order",

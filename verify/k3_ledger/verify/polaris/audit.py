@@ -306,6 +306,9 @@ def check_receipt(run: Run, public_keys: tuple[bytes, ...], origin: Origin | Non
         out.bound += part.bound
         out.findings += part.findings
         out.quote = part.quote or out.quote
+    if not isinstance(receipt.object.get("attestation"), dict) or not receipt.object["attestation"]:
+        message = f"{run.run_id}: the receipt has no attestation"
+        out.report(Code.FOREIGN_SHAPE, message, receipt.at("attestation"), expected="an object with what is attested")
     if not parts:
         message = f"{run.run_id}: the receipt has neither a quote nor a signature"
         out.report(Code.FOREIGN_SHAPE, message, receipt.position)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.polaris.compare import Agreement, compare, instant
 from k3_ledger.verify.polaris.foreign_json import number_of, show
 from k3_ledger.verify.polaris.parse import INDEX, LEDGER, LOG_NAMES, row_id
@@ -22,6 +23,16 @@ if TYPE_CHECKING:
 
 NEARLY_ALL: Final = 0.9
 """Share of rows that carry a field from which on its absence is worth a word."""
+RECORDS: Final = ("receipt.json", "result.json")
+"""Files that a run is published with: where fewer than half of the runs have one, the log lacks it as a whole."""
+CORE: Final = (
+    *(f"attestation.{name}." for name in ("code", "environment", "measurements", "references", "verdict")),
+    *(f"attestation.{name}" for name in ("code.commit", "timestamp_utc", "verdict.label", "verdict.tps")),
+)
+"""Parts of a receipt on whose absence a word is due where most have them, as :func:`_held` names parts; on all others
+where nearly all have them."""
+PUBLISHED: Final = ("commit", "kl", "label", "pass", "top1", "tps")
+"""Fields of a result that do not depend on the outcome, nor on the version of the scorer."""
 _PREVIOUS: Final = "chain.prev_receipt_hash"
 _PLACE: Final = "chain.chain_index"
 _EDITED: Final = ("superseded_by", "superseded_reason")
@@ -43,6 +54,7 @@ def check_listing(log: RunLog, facts: list[RunFacts]) -> Iterator[Finding]:
     for source, rows in ((LEDGER, log.ledger), (INDEX, log.index)):
         yield from _absent_fields(source, rows)
         yield from _edited(source, rows, by_id)
+    yield from _absent_parts(log)
     yield from _chain(log)
     yield from _advances(log, {f.run.run_id: f for f in facts})
 
@@ -74,6 +86,10 @@ def _files(log: RunLog) -> Iterator[Finding]:
             if kind not in held[run.run_id] and 2 * count >= len(runs):
                 message = f"{run.run_id}: no {kind}, which {count} of {len(runs)} runs have"
                 yield Finding(Code.FOREIGN_FILE_MISSING, message, run.place)
+    for kind in RECORDS:
+        if 2 * counts[kind] < len(runs):
+            message = f"no {kind} in {len(runs) - counts[kind]} of {len(runs)} runs"
+            yield Finding(Code.FOREIGN_FILE_MISSING, message, Position(source="runs"))
 
 
 def _kind(path: str) -> str:
@@ -105,6 +121,37 @@ def _absent_fields(source: str, rows: tuple[Document, ...]) -> Iterator[Finding]
             if key not in row.object:
                 message = f"{row_id(row)}: {source} has no {key}, which {counts[key]} of {len(rows)} rows have"
                 yield Finding(Code.FOREIGN_FIELD_ABSENT, message, row.position)
+
+
+def _absent_parts(log: RunLog) -> Iterator[Finding]:
+    """Parts that a receipt, or a result, lacks and the others have; of a block that is not there, not what is in it."""
+    receipts = [(run, run.receipt) for run in log.runs]
+    results = [(run, run.result) for run in log.runs]
+    for name, pairs in (("receipt", receipts), ("result", results)):
+        records = [(run, record, _held(record)) for run, record in pairs if record is not None]
+        counts = Counter(part for _, _, held in records for part in held)
+        usual = [part for part, count in counts.items() if count > 1 and _is_usual(name, part, count, len(records))]
+        for run, record, held in records:
+            lacking = ["attestation."] if "attestation." not in held else []  # of which check_receipt has said so
+            for part in sorted(usual):
+                inside = any(part.startswith(block) for block in lacking if block.endswith("."))
+                if part in held or f"{part}." in held or inside:
+                    continue
+                lacking.append(part)
+                shown = part.removesuffix(".")
+                message = f"{run.run_id}: the {name} has no {shown}, which {counts[part]} of {len(records)} have"
+                yield Finding(Code.FOREIGN_FIELD_ABSENT, message, record.at(shown))
+
+
+def _held(record: Document) -> set[str]:
+    """Parts of a record by path, those with fields of their own with a point behind it."""
+    return {*record.leaves, *(f"{path}." for path, _ in record.objects())}
+
+
+def _is_usual(name: str, part: str, count: int, of: int) -> bool:
+    if name == "result":
+        return part in PUBLISHED and 2 * count > of
+    return count >= NEARLY_ALL * of or (part in CORE and 2 * count > of)
 
 
 def _edited(source: str, rows: tuple[Document, ...], by_id: dict[str, Run]) -> Iterator[Finding]:
