@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import ExitCode, Outcome, Severity
 from k3_ledger.verify.polaris.compare import Agreement
-from k3_ledger.verify.polaris.crosscheck import CrossChecks, Standing, check_run
+from k3_ledger.verify.polaris.crosscheck import CrossChecks, Standing, check_printed, check_run
 from k3_ledger.verify.polaris.derived import check_derived
 from k3_ledger.verify.polaris.facts import view
 from k3_ledger.verify.polaris.foreign_json import number_of, show
@@ -248,6 +248,7 @@ def audit(files: Files, options: AuditOptions | None = None) -> AuditReport:
         hashes.append(found)
         findings.extend(found.findings)
         check_run(run, found, cross)
+        cross.findings.extend(check_printed(run))
     findings.extend(cross.findings)
     derived = check_derived(log)
     findings.extend(derived.findings)

@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Final, Self
 
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.verify.polaris.compare import Agreement, compare
-from k3_ledger.verify.polaris.facts import FIGURES, documents, is_blank
+from k3_ledger.verify.polaris.facts import FIGURES, documents, fact_of, is_blank
 from k3_ledger.verify.polaris.foreign_json import Compound, number_of, show
+from k3_ledger.verify.polaris.hashes import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from k3_ledger.schemas.outcomes import Position
     from k3_ledger.verify.polaris.facts import RunFacts, Statement
-    from k3_ledger.verify.polaris.hashes import Record, RunHashes
+    from k3_ledger.verify.polaris.hashes import RunHashes
     from k3_ledger.verify.polaris.parse import Run
 
 CODES: Final = {"commit": Code.FOREIGN_COMMIT, "frontier_commit": Code.FOREIGN_COMMIT}
@@ -95,6 +96,32 @@ def check_run(facts: RunFacts, hashes: RunHashes | None, out: CrossChecks) -> No
         out.findings.extend(_disagreements(run, fact, bound_first))
     for (record, path, _), level in standing.items():
         out.standings.setdefault((record, generic(path)), Counter())[level] += 1
+
+
+def check_printed(facts: RunFacts) -> Iterator[Finding]:
+    """Everything else that the enclave printed as JSON, held against what is published.
+
+    Another object with a tier or a verdict is another verdict, as is one with tier and speed inside an object; a figure
+    without a verdict may be one on the way to the result.
+    """
+    sealed = () if facts.run.sealed is None else (facts.run.sealed,)
+    parts = [(document, "") for document in facts.run.printed]
+    for document in (*sealed, *facts.run.printed):
+        parts += [(document, f"{path}.") for path, tree in document.objects() if tree.keys() >= {"label", "tps"}]
+    for document, prefix in parts:
+        leaves = {path[len(prefix) :]: leaf for path, leaf in document.leaves.items() if path.startswith(prefix)}
+        judges = not leaves.keys().isdisjoint(("label", "pass"))
+        for path, leaf in leaves.items():
+            fact = fact_of(Record.SEALED, path)
+            published = None if fact is None else facts.first(fact)
+            if published is None or fact is None:
+                continue
+            if compare(fact, leaf.value, published.leaf.value) is Agreement.DIFFER:
+                expected, found = show(published.leaf.value)[:SHOWN], show(leaf.value)[:SHOWN]
+                message = f"{facts.run.run_id}: {fact} is {expected} in {published.where}, "
+                message += f"and {found} in another object of the sealed output"
+                code = Code.FOREIGN_SEALED_VERDICT if judges else Code.FOREIGN_TWO_MEANINGS
+                yield Finding(code, message, leaf.position, expected, found)
 
 
 def _hidden(run: Run, fact: str, statements: list[Statement]) -> Iterator[Finding]:

@@ -250,12 +250,18 @@ def _digest(
 
 
 def _stdout(out: RunHashes, receipt: Document, stated: str | None) -> bool:
-    output = decode_base64(receipt.text("tdx.stdout_b64") or "")
-    if not output or stated is None:
+    text = receipt.text("tdx.stdout_b64")
+    output = None if text is None else decode_base64(text)
+    if text is not None and output is None:
+        at = receipt.at("tdx.stdout_b64")
+        out.report(
+            Code.FOREIGN_SHAPE, "the sealed output is no base64", at, expected="standard base64", found=text[:40]
+        )
+    if output is None or stated is None:
         out.add(Check.RESULT, Outcome.NOT_CHECKED, "there is no sealed output, or no digest of it")
         return False
     if out.run.sealed is None:
-        message = "the sealed output holds no JSON object"
+        message = "the sealed output holds no JSON object" if output else "the sealed output is empty"
         shown = output.decode(errors="replace").strip()[:120]
         out.report(Code.FOREIGN_ENCLAVE_FAILED, message, receipt.at("tdx.stdout_b64"), found=shown)
     return out.compare(Check.RESULT, "tdx.result_sha256", sha256_hex(output), stated)

@@ -13,9 +13,10 @@ which nothing has the shape of a run log.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import accumulate
+from dataclasses import dataclass, field
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from k3_ledger.schemas.errors import MalformedError
@@ -40,10 +41,29 @@ LOG_NAMES: Final = ("eval.log", "log.txt")
 RUN_FILES: Final = ("receipt.json", "result.json", "attestation.json", *LOG_NAMES)
 
 
+MAX_PRINTED: Final = 64
+"""Most objects besides the last one that are read in a sealed output."""
+_BEGINS = re.compile(rb'\s*\{\s*(?:"|\Z)')
+_INSIDE = re.compile(rb'\{\s*"')
 SHOWN: Final = 80
 """Most bytes of a row that a finding shows."""
 FOLDERS: Final = ("runs", "rounds")
 """Folders of the folders that hold records."""
+
+
+@dataclass(slots=True)
+class Sealed:
+    """JSON in the output that a receipt seals.
+
+    Attributes:
+        last: last line that is an object: this family's result.
+        others: every other object, on a line of its own, behind a word or in a list; last lines first.
+        problems: what begins as an object and cannot be read.
+    """
+
+    last: Document | None = None
+    others: list[Document] = field(default_factory=list)
+    problems: list[Finding] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +76,7 @@ class Run:
         ledger: ledger lines that name it.
         index: index rows that name it.
         files: paths of its files, sorted.
+        printed: every other JSON object of that output.
     """
 
     run_id: str
@@ -67,6 +88,7 @@ class Run:
     ledger: tuple[Document, ...]
     index: tuple[Document, ...]
     files: tuple[str, ...]
+    printed: tuple[Document, ...] = ()
 
     @property
     def timestamp(self) -> str:
@@ -283,37 +305,63 @@ def _run(
     receipt = record("receipt.json")
     log_name = next((file for file in LOG_NAMES if file in by_name), None)
     log = None if log_name is None else read_log(files[by_name[log_name]], by_name[log_name])
-    sealed = None if receipt is None else sealed_output(receipt)
-    for document in (sealed, log):
+    sealed = Sealed() if receipt is None else sealed_output(receipt)
+    problems.extend(sealed.problems)
+    for document in (sealed.last, *sealed.others, log):
         problems.extend(() if document is None else document.problems)
     return Run(
         run_id=name,
         receipt=receipt,
-        sealed=sealed,
+        sealed=sealed.last,
         result=record("result.json"),
         attestation=record("attestation.json"),
         log=log,
         ledger=tuple(rows[0].get(name, ())),
         index=tuple(rows[1].get(name, ())),
         files=paths,
+        printed=tuple(sealed.others),
     )
 
 
-def sealed_output(receipt: Document) -> Document | None:
-    """The last JSON object of the output that a receipt seals; None when there is none.
+def sealed_output(receipt: Document) -> Sealed:
+    """What stands as JSON in the output that a receipt seals.
 
-    Its positions count bytes and lines of the decoded output, which they name as ``<receipt>:tdx.stdout_b64``.
+    Positions count bytes and lines of the decoded output, which they name as ``<receipt>:tdx.stdout_b64``.
     """
-    output = decode_base64(receipt.text("tdx.stdout_b64") or "")
-    if not output:
-        return None
+    out = Sealed()
+    output = decode_base64(receipt.text("tdx.stdout_b64") or "") or b""
     source = f"{receipt.source}:tdx.stdout_b64"
     offset = len(output)
     lines = output.split(b"\n")
     for number in range(len(lines), 0, -1):
-        offset -= len(lines[number - 1]) + (number < len(lines))
-        if lines[number - 1].lstrip().startswith(b"{"):
-            document = read(lines[number - 1], source, line=number, byte_offset=offset)
-            if document.readable:
-                return document
-    return None
+        line = lines[number - 1]
+        offset -= len(line) + (number < len(lines))
+        document = _object_in(line, source, number, offset)
+        if document is None or not document.readable:
+            out.problems.extend(() if document is None or not _BEGINS.match(line) else document.problems)
+        elif isinstance(document.root, list):
+            inner = (element for element in elements(document) if isinstance(element.root, dict))
+            out.others.extend(islice(inner, MAX_PRINTED + 1))
+        elif out.last is None and line.lstrip().startswith(b"{"):
+            out.last = document
+        else:
+            out.others.append(document)
+        if len(out.others) > MAX_PRINTED:
+            message = f"the sealed output holds more than {MAX_PRINTED} JSON objects; earlier ones were not read"
+            out.problems.append(Finding(Code.FOREIGN_SHAPE, message, Position(source=source, line=number)))
+            break
+    return out
+
+
+def _object_in(line: bytes, source: str, number: int, offset: int) -> Document | None:
+    """A line that is an object or a list, else the object behind the words it begins with; None for any other line."""
+    if line.lstrip()[:1] in (b"{", b"["):
+        document = read(line, source, line=number, byte_offset=offset)
+        if document.readable or line.lstrip().startswith(b"{"):
+            return document
+    inside = _INSIDE.search(line)
+    return (
+        None
+        if inside is None
+        else read(line[inside.start() :], source, line=number, byte_offset=offset + inside.start())
+    )
