@@ -84,6 +84,12 @@ def test_a_figure_that_is_wrapped_in_every_record_is_of_the_wrong_shape(name: st
     assert finding.found == json.dumps(wrap, separators=(",", ":"))
 
 
+def test_a_blank_beside_a_figure_that_is_wrapped_is_no_plain_value() -> None:
+    files = {"ledger.jsonl": b'{"run_id": "a", "tps": {"v": 1}}', "index.json": b'[{"run_id": "a", "tps": null}]'}
+    (finding,) = [f for f in audit(files).findings if f.code.name == "FOREIGN_SHAPE"]
+    assert finding.position.source == "ledger.jsonl"
+
+
 def test_all_rows_of_a_listing_wrapped_are_all_named() -> None:
     files = make_log.build(make_log.draft())
     files["ledger.jsonl"] = re.sub(rb'"tps": [0-9.]+', b'"tps": {"value": 99999}', files["ledger.jsonl"])
