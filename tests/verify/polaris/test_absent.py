@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from k3_ledger.schemas.findings import Finding
 
 Files = dict[str, bytes]
-GONE = object()
+GONE = Ellipsis
 
 
 def put(body: Any, path: str, value: object) -> None:
