@@ -6,7 +6,7 @@ import contextlib
 import json
 
 import pytest
-from hypothesis import event, given
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 from k3_ledger.rescore.claims.reading import Claim, read_claims
@@ -183,13 +183,17 @@ def own_words(text: str) -> list[str]:
 
 
 @given(edges, edges)
+@example("", ". 0")
+@example("", " 0")
+@example("0 ", "")
 def test_only_whole_words_are_ever_bound(before: str, after: str) -> None:
     """An oracle that knows of words alone: the quote's own words stand in a row, with no digits beside them."""
     text = f"a {before}1.5 times 1.5{after} z"
     words, quoted = own_words(text), ["1.5", "times", "1.5"]
     rows = [at for at in range(len(words)) if words[at : at + 3] == quoted]
     raw = text.split()
-    joined = [at for at in rows if (raw[at - 1][-1:] + raw[at][:1]).isdigit() or raw[at + 3][:1].isdigit()]
+    beside = ((at, raw[one][-1:] + raw[one + 1][:1]) for at in rows for one in (at - 1, at + 2))
+    joined = [at for at, edge in beside if edge.isdigit()]
     with contextlib.suppress(RescoreError):
         assert claims(text, "1.5 times 1.5")
         event("bound")
