@@ -107,14 +107,11 @@ def _fill_streams() -> None:
     Else the next file that is opened takes their number. What is read is at its end, what is said to stderr is lost,
     and stdout refuses what is written to it, as a full disk does: a report that nobody takes is no verdict.
     """
-    for number, name, how in ((0, "stdin", os.O_RDONLY), (1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY)):
+    for name, how in (("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
         if getattr(sys, name) is None:
-            opened = os.open(os.devnull, how)
-            if opened != number:
-                os.dup2(opened, number)
-                os.close(opened)
+            opened = os.open(os.devnull, how)  # the free number, unless another file has taken it by now
             mode = "r" if name == "stdin" else "w"
-            stream = open(number, mode, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115 - stays
+            stream = open(opened, mode, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115 - stays
             setattr(sys, name, stream)
 
 
