@@ -20,7 +20,7 @@ from k3_ledger.rescore.rules.registry import find_rule
 from k3_ledger.rescore.rules.verdict import Verdict
 from k3_ledger.rescore.sweep import NOT_SCORABLE, Along, Sweep, sweep
 from k3_ledger.rescore.sweeping.agreement import Ratchet
-from k3_ledger.rescore.sweeping.fields import decode_lines
+from k3_ledger.rescore.sweeping.fields import PIECE_BYTES, decode_lines
 from k3_ledger.rescore.sweeping.items import Standing
 from k3_ledger.rescore.sweeping.numbers import lower_text, upper_text, upper_text_of
 from k3_ledger.rescore.sweeping.prepare import Preparer
@@ -83,6 +83,11 @@ RULES: dict[str, Rule] = {
         clock=None,
         guard=replace(HOUSE.guard, pin="fixed"),  # type: ignore[type-var]
     ),
+    "house, observing, of prefill": replace(find_rule("house-7.prefill"), sampling=HOUSE.sampling, ratchet=None),
+    "house, observing prefill alone": replace(
+        find_rule("house-7.prefill"), sampling=None, guard=None, ratchet=None, ceiling=None
+    ),
+    "house, observing": replace(find_rule("house-7.decode"), sampling=HOUSE.sampling, ratchet=None),
     "house, coarse": replace(HOUSE, precision=Precision(2, 1, 9)),
     "house, anchored": replace(HOUSE, credit=Credit(Fraction(2))),
     "house, open": replace(HOUSE, ratchet=None, guard=None, sampling=None, clock=None, ceiling=None),
@@ -165,6 +170,11 @@ def _disturb(draw: st.DrawFn, body: dict[str, Any]) -> None:
         kept = draw(st.sampled_from([0, 0, 4096]))
         body["timing"][2]["samples"] = series("prefill", "subject", rows, context=0)["samples"]
         body["timing"][2] |= {"context": kept, "context_filled": kept}
+    elif draw(st.booleans()):
+        took, jitter = draw(st.sampled_from([50.0, 66.0, 74.0, 90.0])), draw(st.sampled_from([0.0, 0.1, 0.6]))
+        longer = draw(st.sampled_from([-1.0, 0.1, 3.0, 4.1, 5.2, 8.0]))
+        rows = [(32_768, took), (34_816, took + longer), (32_768, took + jitter), (34_816, took + longer - jitter)]
+        body["timing"][3]["samples"] = series("prefill", "controller", rows, context=0)["samples"]
     change = draw(st.sampled_from(["none", "none", "lengths", "few", "pace", "outside", "drop", "field"]))
     if change == "lengths":
         rows = [(count, draw(st.floats(1, 60))) for count in (64, 128)]
@@ -337,8 +347,16 @@ def test_a_pin_that_is_none_stops_a_sweep_along_when_the_log_has_verified() -> N
 def test_entries_of_every_kind_decode_beside_runs(kind: str) -> None:
     """One that did not would stop the whole chunk."""
     for example in (examples.smallest, examples.sparse, examples.largest):
-        lines = decode_lines(b'{"entry":' + canonical(example(kind)) + b',"sig":""}\n')
+        lines = list(decode_lines(b'{"entry":' + canonical(example(kind)) + b',"sig":""}\n'))
         assert [line.entry.kind for line in lines] == [kind]
+
+
+@given(st.lists(st.sampled_from([0, 1, 100, PIECE_BYTES - 60, PIECE_BYTES, 3 * PIECE_BYTES]), max_size=12))
+def test_lines_of_any_length_are_decoded_each_once_and_in_order(lengths: list[int]) -> None:
+    """Whatever lies across the edge of what is decoded at once."""
+    body = '{"entry":{"body":{"round":"%d","more":"%s"},"kind":"run"},"sig":""}\n'
+    chunk = "".join(body % (number, "x" * length) for number, length in enumerate(lengths)).encode()
+    assert [line.entry.body.round for line in decode_lines(chunk)] == [str(number) for number in range(len(lengths))]
 
 
 @given(

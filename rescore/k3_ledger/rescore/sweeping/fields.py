@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+PIECE_BYTES: Final = 12 << 10
+"""About as much is decoded at once as stays in the cache next to a processor, with all that it becomes: of a chunk of a
+megabyte, what was decoded first is gone from there before it is read, and each line costs up to twice as much."""
 
 
 class Sample(msgspec.Struct, gc=False):
@@ -113,5 +117,13 @@ class Line(msgspec.Struct, gc=False):
     entry: Entry
 
 
-decode_lines: Final[Callable[[bytes], list[Line]]] = msgspec.json.Decoder(Line).decode_lines
-"""All lines of a verified chunk."""
+_decode_lines: Final[Callable[[memoryview], list[Line]]] = msgspec.json.Decoder(Line).decode_lines
+
+
+def decode_lines(chunk: bytes) -> Iterator[Line]:
+    """All lines of a verified chunk, in order."""
+    view, start, size = memoryview(chunk), 0, len(chunk)
+    while start < size:
+        end = chunk.find(b"\n", start + PIECE_BYTES) + 1 or size
+        yield from _decode_lines(view[start:end])
+        start = end
