@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections import Counter
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from k3_ledger.cli.sources import DirectorySource
 from k3_ledger.rescore.exact import format_exact
 from k3_ledger.rescore.replay import gather
 from k3_ledger.rescore.rescore import rescore
@@ -27,7 +29,8 @@ from k3_ledger.rescore.sweeping.prepare import Preparer
 from k3_ledger.rescore.sweeping.rounds import Rounds
 from k3_ledger.rescore.sweeping.settle import Settling
 from k3_ledger.schemas.envelope import Kind
-from k3_ledger.schemas.errors import RescoreError
+from k3_ledger.schemas.errors import LedgerError, RescoreError
+from k3_ledger.schemas.findings import Code
 from k3_ledger.verify.log import Options, verify_log
 from k3_ledger.verify.report import VerificationError
 from k3_ledger.verify.source import MemorySource
@@ -47,6 +50,8 @@ from tests.rescore.receipts import (
 from tests.schemas import examples
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from k3_ledger.rescore.rules.parameters import Rule
 
 POWERS = {10**exponent for exponent in range(41)}
@@ -320,6 +325,51 @@ def test_several_processes_give_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
     assert sweep(log, HOUSE, processes=2) == alone
     monkeypatch.setattr("k3_ledger.verify.scan.PARALLEL_BYTES", 0)
     assert along(builder, HOUSE, processes=2, chunk_bytes=1).result(processes=2) == alone
+
+
+@pytest.mark.parametrize("rule", ["house", "house, weighed, of prefill"])
+def test_several_processes_read_a_ledger_on_disk_for_themselves(
+    rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing but places goes to them, and what is out of the ordinary is read here."""
+    builder, _ = house_ledger()
+    for speed in (61.0, 62.0, 63.0, 70.0, 64.0):
+        last = builder.add("run", receipt(speed, 500.0), RUNNER)
+    builder.add("pin", pin_body(f"frontier:{PREFILL}", "460", last), JUDGE)
+    builder.add("run", receipt(60.0, 700.0), RUNNER)
+    (tmp_path / "ledger.jsonl").write_bytes(builder.data)
+    monkeypatch.setattr("k3_ledger.rescore.sweep.PARALLEL_BYTES", 0)
+    log = verify_log(DirectorySource(tmp_path), None, Options(chunk_bytes=1))
+    pieces = list(log.pieces())
+    assert all(len(pickle.dumps(piece)) < 1000 for _, piece in pieces)
+    assert [(first, piece.read()) for first, piece in pieces] == list(log.chunks())
+    found = sweep(log, RULES[rule], processes=2)
+    assert found == sweep(log, RULES[rule])
+    assert found.tiers == explained(builder, RULES[rule])
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("harm", ["change", "cut", "gone", "pipe"])
+def test_a_ledger_that_changed_since_it_verified_is_judged_by_nobody(
+    harm: str, processes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder, _ = house_ledger()
+    place = tmp_path / "ledger.jsonl"
+    place.write_bytes(builder.data)
+    monkeypatch.setattr("k3_ledger.rescore.sweep.PARALLEL_BYTES", 0)
+    log = verify_log(DirectorySource(tmp_path), None, Options(chunk_bytes=1))
+    place.unlink()
+    if harm == "change":
+        place.write_bytes(builder.data.replace(b'"role":"candidate"', b'"role":"reference"'))
+    elif harm == "cut":
+        place.write_bytes(builder.data[:-1])
+    elif harm == "pipe":
+        os.mkfifo(place)
+    with pytest.raises(LedgerError) as caught:
+        sweep(log, HOUSE, processes=processes)
+    changed = harm in {"change", "cut"}
+    assert isinstance(caught.value, VerificationError) is changed
+    assert caught.value.code is (Code.CHANGED_WHILE_READ if changed else Code.UNREADABLE)
 
 
 def test_a_sweep_along_says_nothing_before_the_log_has_verified() -> None:

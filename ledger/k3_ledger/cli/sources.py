@@ -15,6 +15,7 @@ from k3_ledger.ledger.core.lines import EntryWatch
 from k3_ledger.ledger.regular import (
     NO_PIPES,
     NOT_THE_FILE,
+    RegularRange,
     names_in,
     open_regular,
     read_if_there,
@@ -199,6 +200,10 @@ class DirectorySource:
                     yield block
             except OSError as error:
                 raise unreadable(self.log, error) from None
+
+    def range_reader(self) -> RegularRange:
+        """See :class:`~k3_ledger.verify.source.RangeSource`."""
+        return RegularRange(self.log)
 
     def checkpoint(self) -> bytes | None:
         """The newest signed tree head; a bare file that is not called ledger.jsonl has none beside it.

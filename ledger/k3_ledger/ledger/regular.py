@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -47,6 +48,30 @@ def open_regular(path: Path, *, follow: bool = True) -> BinaryIO:
     except OSError as error:
         raise unreadable(path, error) from None
     return as_regular(handle, path)
+
+
+@dataclass(frozen=True, slots=True)
+class RegularRange:
+    """Reads stretches of a regular file, each time anew: it can be pickled.
+
+    Attributes:
+        path: the file.
+    """
+
+    path: Path
+
+    def read(self, offset: int, length: int) -> bytes:
+        """``length`` bytes from ``offset`` on, or as many as there are.
+
+        Raises:
+            StoreError: it cannot be opened or read, or is no regular file.
+        """
+        with open_regular(self.path) as stream:
+            try:
+                stream.seek(offset)
+                return stream.read(length)
+            except OSError as error:
+                raise unreadable(self.path, error) from None
 
 
 def as_regular(handle: int, path: Path) -> BinaryIO:

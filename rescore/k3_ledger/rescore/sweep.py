@@ -21,6 +21,7 @@ from k3_ledger.rescore.sweeping.rounds import KEPT_ROUNDS, ForgottenError
 from k3_ledger.rescore.sweeping.settle import Settling, Sweep
 from k3_ledger.rescore.sweeping.sources import UnweighedError, weigh_sources
 from k3_ledger.schemas.errors import LedgerError, RescoreError
+from k3_ledger.verify.again import Lines
 from k3_ledger.verify.log import VerifiedLog
 from k3_ledger.verify.parallel import in_order
 
@@ -29,10 +30,14 @@ if TYPE_CHECKING:
 
     from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.rescore.sweeping.items import Prepared
+    from k3_ledger.verify.again import Piece
 
 _Work: TypeAlias = "Callable[[VerifiedLog, int, Settling], Sweep]"
 PARALLEL_BYTES: Final = 256 << 20
 """Logs smaller than this are swept in one process: that takes about a second, and starting others half of one."""
+
+AHEAD: Final = 6
+"""Pieces that wait for each process: of a few milliseconds each, two would be done before this one looks again."""
 
 __all__ = ["NOT_SCORABLE", "Along", "Sweep", "sweep"]
 
@@ -97,7 +102,7 @@ class Along:
         """Settle the next chunk; see :class:`k3_ledger.verify.along.Companion`."""
         if self._error is None:
             try:
-                self._settling.settle(first_line, chunk, read)
+                self._settling.settle(first_line, Lines(chunk), read)
             except (LedgerError, ForgottenError, UnweighedError) as error:
                 self._error = error  # the verification says first what it has to say
 
@@ -141,12 +146,13 @@ def _knowing(log: VerifiedLog, processes: int, settling: Settling) -> Sweep:
 
 
 def _run(settling: Settling, log: VerifiedLog, processes: int) -> Settling:
-    for (first, chunk), prepared in _prepared(Preparer(settling.rule, by_round=settling.all_stand), log, processes):
-        settling.settle(first, chunk, prepared)
+    with log.rereading():
+        for (first, piece), prepared in _prepared(Preparer(settling.rule, by_round=settling.all_stand), log, processes):
+            settling.settle(first, piece, prepared)
     return settling
 
 
-def _prepared(preparer: Preparer, log: VerifiedLog, processes: int) -> Iterator[tuple[tuple[int, bytes], Prepared]]:
+def _prepared(preparer: Preparer, log: VerifiedLog, processes: int) -> Iterator[tuple[tuple[int, Piece], Prepared]]:
     if processes > 1 and log.size >= PARALLEL_BYTES:
-        return in_order(((piece, (preparer, piece[1])) for piece in log.chunks()), prepare, processes)
-    return ((piece, preparer.prepare(piece[1])) for piece in log.chunks())
+        return in_order(((place, (preparer, place[1])) for place in log.pieces()), prepare, processes, ahead=AHEAD)
+    return (((first, Lines(chunk)), preparer.prepare(chunk)) for first, chunk in log.chunks())

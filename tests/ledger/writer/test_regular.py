@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import io
 import os
+import pickle
 
 import pytest
 
-from k3_ledger.ledger.regular import names_in, open_regular, read_if_there, read_small, read_stream, stands_there
+from k3_ledger.ledger.regular import (
+    RegularRange,
+    names_in,
+    open_regular,
+    read_if_there,
+    read_small,
+    read_stream,
+    stands_there,
+)
 from k3_ledger.schemas.errors import StoreError
 from k3_ledger.schemas.findings import Code
 
@@ -78,3 +87,15 @@ def test_names_are_listed_in_order_of_folders_alone(tmp_path):
     assert names_in(tmp_path) == ["a", "b"]
     assert names_in(tmp_path / "nothing") == []
     refused(lambda: names_in(tmp_path / "a"), "Not a directory")
+
+
+def test_a_stretch_of_a_file_is_read_wherever_the_reader_was_pickled_to(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"12345")
+    reader = pickle.loads(pickle.dumps(RegularRange(path)))
+    assert [reader.read(*stretch) for stretch in ((0, 5), (1, 2), (4, 9), (5, 1))] == [b"12345", b"23", b"5", b""]
+    refused(lambda: reader.read(-1, 2), "Invalid argument")  # what a bad disk says differs in its number alone
+    path.unlink()
+    refused(lambda: reader.read(0, 5), "No such file")
+    os.mkfifo(path)
+    refused(lambda: reader.read(0, 5), "not a regular file")

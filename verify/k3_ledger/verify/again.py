@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from k3_ledger.schemas.errors import StoreError
 from k3_ledger.schemas.findings import Code
@@ -13,7 +14,52 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from k3_ledger.verify.scan import ChunkMark
-    from k3_ledger.verify.source import LogSource
+    from k3_ledger.verify.source import LogSource, RangeReader
+
+
+class Piece(Protocol):
+    """Whole lines of a verified log, to be had where they are worked on."""
+
+    def read(self) -> bytes:
+        """The lines as they were verified.
+
+        Raises:
+            StoreError: they cannot be read, or are others by now (``CHANGED_WHILE_READ``).
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Lines that are at hand.
+
+    Attributes:
+        data: the lines.
+    """
+
+    data: bytes
+
+    def read(self) -> bytes:
+        """See :class:`Piece`."""
+        return self.data
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Lines that whoever works on them reads: another process as well, so that none has to be sent to it.
+
+    Attributes:
+        mark: which they are.
+        name: what to call their source in positions.
+        reader: reads any stretch of it; to be pickled.
+    """
+
+    mark: ChunkMark
+    name: str
+    reader: RangeReader
+
+    def read(self) -> bytes:
+        """See :class:`Piece`."""
+        return _same(self.reader.read(self.mark.offset, self.mark.length), self.mark, self.name)
 
 
 def read_again(source: LogSource, marks: Iterable[ChunkMark]) -> Iterator[tuple[ChunkMark, bytes]]:
@@ -36,11 +82,15 @@ def read_again(source: LogSource, marks: Iterable[ChunkMark]) -> Iterator[tuple[
         last = parts[-1]
         kept = len(last) - max(0, have - mark.length)
         parts[-1], held = last[:kept], last[kept:]
-        data = b"".join(parts)  # the one copy
-        if sha256(data).digest() != mark.digest:
-            raise StoreError(
-                Code.CHANGED_WHILE_READ,
-                "the log is no longer the one that was verified",
-                position=Position(source.name, mark.first_line + 1, mark.offset),
-            )
-        yield mark, data
+        yield mark, _same(b"".join(parts), mark, source.name)  # the one copy
+
+
+def _same(data: bytes, mark: ChunkMark, name: str) -> bytes:
+    """The bytes of a chunk, if they are those that were verified."""
+    if sha256(data).digest() != mark.digest:
+        raise StoreError(
+            Code.CHANGED_WHILE_READ,
+            "the log is no longer the one that was verified",
+            position=Position(name, mark.first_line + 1, mark.offset),
+        )
+    return data

@@ -7,6 +7,7 @@ head that somebody else remembers can show; whether a signed number is true, no 
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.errors import LedgerError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
-from k3_ledger.verify.again import read_again
+from k3_ledger.verify.again import Lines, Stretch, read_again
 from k3_ledger.verify.artifacts import check_artifacts
 from k3_ledger.verify.chunks import CHUNK_BYTES
 from k3_ledger.verify.heads import check_heads, check_heads_within, read_heads, wanted_sizes
@@ -26,6 +27,7 @@ from k3_ledger.verify.references import check_references
 from k3_ledger.verify.report import FindingLog, Report, VerificationError
 from k3_ledger.verify.scan import ChunkMark, Scan, scan_log
 from k3_ledger.verify.settle import check_attested, check_demands, check_keys, count_unchecked, make_report
+from k3_ledger.verify.source import RangeSource
 from k3_ledger.verify.tail import advise_on_tail, forgery, is_remainder
 from k3_ledger.verify.timestamps import check_timestamps
 from k3_ledger.verify.witness_entries import check_witness_entries
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from k3_ledger.schemas.structs import AnyEntryStruct
+    from k3_ledger.verify.again import Piece
     from k3_ledger.verify.along import Companion
     from k3_ledger.verify.freshness import Clock
     from k3_ledger.verify.heads import Heads
@@ -149,6 +152,33 @@ class VerifiedLog:
         for mark, chunk in zip(self._marks, self._chunks(), strict=True):
             yield mark.first_line, chunk
 
+    def pieces(self) -> Iterator[tuple[int, Piece]]:
+        """The same for readers that work in several processes: each piece is to be read within :meth:`rereading`.
+
+        Raises:
+            VerificationError: as :meth:`chunks`, of a source that no other process can read.
+        """
+        if isinstance(self._source, RangeSource):
+            name, reader = self._source.name, self._source.range_reader()
+            yield from ((mark.first_line, Stretch(mark, name, reader)) for mark in self._marks)
+        else:
+            yield from ((first, Lines(chunk)) for first, chunk in self.chunks())
+
+    @contextmanager
+    def rereading(self) -> Iterator[None]:
+        """Around whatever reads pieces: what turns out to be no longer what was verified says so.
+
+        Raises:
+            VerificationError: the source's bytes are no longer those that were verified.
+        """
+        try:
+            yield
+        except StoreError as error:
+            if error.code is not Code.CHANGED_WHILE_READ:
+                raise
+            finding = error.finding
+            raise VerificationError(replace(self.report, findings=(finding,), counts={finding.code: 1})) from None
+
     @property
     def size(self) -> int:
         """Bytes of all entries."""
@@ -198,14 +228,13 @@ class VerifiedLog:
 
     def _chunks(self) -> Iterator[bytes]:
         """The verified chunks, each checked against its digest."""
-        try:
-            for _, data in read_again(self._source, self._marks):
-                yield data
-        except StoreError as error:
-            if error.code is not Code.CHANGED_WHILE_READ:
-                raise
-            finding = error.finding
-            raise VerificationError(replace(self.report, findings=(finding,), counts={finding.code: 1})) from None
+        chunks = read_again(self._source, self._marks)
+        while True:
+            with self.rereading():
+                found = next(chunks, None)
+            if found is None:
+                return
+            yield found[1]
 
 
 def entries_of(chunk: bytes) -> list[bytes]:

@@ -22,14 +22,15 @@ PARALLEL_BYTES = 8 << 20
 
 
 def in_order(
-    pieces: Iterable[tuple[Piece, tuple[Any, ...]]], work: Callable[..., Result], processes: int
+    pieces: Iterable[tuple[Piece, tuple[Any, ...]]], work: Callable[..., Result], processes: int, *, ahead: int = 2
 ) -> Iterator[tuple[Piece, Result]]:
-    """(piece, ``work(*arguments)``) for each (piece, arguments), in order; at most ``3 * processes`` pieces are held.
+    """(piece, ``work(*arguments)``) for each (piece, arguments), in order; at most ``(ahead + 1) * processes`` at once.
 
     Args:
         pieces: taken one after another, no sooner than there is room for it.
         work: a function at the top of a module.
         processes: how many work, this one among them; at least 2.
+        ahead: how many pieces wait for a worker: as many as keep it busy while this process is at one of its own.
     """
     import multiprocessing  # noqa: PLC0415 - costs more than a small log does
     from concurrent.futures import BrokenExecutor, ProcessPoolExecutor  # noqa: PLC0415
@@ -41,12 +42,11 @@ def in_order(
         for piece, arguments in pieces:
             pending = _Pending(piece, work, arguments, BrokenExecutor)
             waiting.append(pending)
-            # Two pieces ahead of every worker: none idles while this process is busy with a piece of its own.
-            if sum(not each.done() for each in waiting) <= 2 * (processes - 1):
+            if sum(not each.done() for each in waiting) <= ahead * (processes - 1):
                 pending.submit(pool)
             else:
                 pending.work_here()
-            while waiting and (waiting[0].done() or len(waiting) >= 3 * processes):
+            while waiting and (waiting[0].done() or len(waiting) >= (ahead + 1) * processes):
                 pending = waiting.popleft()
                 yield pending.piece, pending.result()
         for pending in waiting:

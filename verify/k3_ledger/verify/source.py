@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol, runtime_checkable
 
 from k3_ledger.ledger.core.checkpoint import kept_path
 from k3_ledger.schemas.errors import StoreError
@@ -59,6 +59,25 @@ class LogSource(Protocol):
     def open_artifact(self, sha256: str) -> BinaryIO | None:
         """A readable artifact by its hexadecimal digest, or None when it is not there."""
         ...
+
+
+class RangeReader(Protocol):
+    """Reads any stretch of a log file, in whatever process it was pickled to."""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """``length`` bytes from ``offset`` on, or as many as there are.
+
+        Raises:
+            StoreError: the medium fails.
+        """
+
+
+@runtime_checkable
+class RangeSource(Protocol):
+    """A source whose log file other processes can open too. What they read may have changed: it has to be compared."""
+
+    def range_reader(self) -> RangeReader:
+        """Reads the log file."""
 
 
 class InTurn:

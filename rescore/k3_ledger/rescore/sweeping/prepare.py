@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.sweeping.fields import Body, Entry, Graded
     from k3_ledger.rescore.sweeping.items import Place
     from k3_ledger.rescore.sweeping.timing import Timing
+    from k3_ledger.verify.again import Piece
 
 _OWN_CLOCK: Final = {metric: ClockNumbers(NEWEST, metric) for metric in HOUSE_CLOCK.metrics}
 """What :func:`~k3_ledger.rescore.doubt.is_refuted` asks, by metric."""
@@ -255,6 +256,6 @@ def _out_of_the_ordinary(offset: int, _: Body) -> int:
     return ~offset
 
 
-def prepare(preparer: Preparer, chunk: bytes) -> Prepared:
-    """:meth:`Preparer.prepare` for another process to call."""
-    return preparer.prepare(chunk)
+def prepare(preparer: Preparer, piece: Piece) -> Prepared:
+    """:meth:`Preparer.prepare` for another process to call, which reads the piece itself."""
+    return preparer.prepare(piece.read())

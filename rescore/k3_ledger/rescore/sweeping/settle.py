@@ -24,6 +24,7 @@ from k3_ledger.rescore.sweeping.items import Scored, Standing, Unscored
 from k3_ledger.rescore.sweeping.numbers import SCALE
 from k3_ledger.rescore.sweeping.rounds import NO_ROUND, Rounds, digest_of
 from k3_ledger.rescore.sweeping.sources import UnweighedError, find_weights, named_sources
+from k3_ledger.verify.again import Lines
 from k3_ledger.verify.log import entries_of, read_entry
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.sweeping.grading import Held, Known
     from k3_ledger.rescore.sweeping.items import Agreement, Item, Place, Prepared
     from k3_ledger.rescore.sweeping.rounds import Measured, Round
+    from k3_ledger.verify.again import Piece
     from k3_ledger.verify.log import VerifiedEntry
 
 
@@ -128,8 +130,9 @@ class Settling:
         self._grading = Grading(rule)
         self._ratchet = Ratchet(rule)
         self._beside: tuple[Agreement | Parity, Beside] | None = None
-        self._chunk, self._first = b"", 0
-        self._previous = b""
+        self._piece: Piece = Lines(b"")
+        self._previous: Piece = self._piece
+        self._first = 0
         self._files: set[str] = set()
         self._entries: list[bytes] = []
         self._places: list[Place] = []
@@ -163,16 +166,22 @@ class Settling:
         elif noted.kind == "supersede":
             self._superseded.add(noted.body.target)
 
-    def settle(self, first: int, chunk: bytes, prepared: Prepared) -> None:
-        """Take the next chunk in; ``first`` is the position of its first entry.
+    def settle(self, first: int, piece: Piece, prepared: Prepared) -> None:
+        """Take the next chunk in, which is read where something in it is out of the ordinary.
+
+        Args:
+            first: position of its first entry.
+            piece: where it is to be had.
+            prepared: what was made of it.
 
         Raises:
+            StoreError: it changed since it was verified.
             LedgerError: a pin or a rule entry is none.
             ForgottenError: it says something of a round that is no longer kept.
             UnweighedError: it pins what was measured long ago.
         """
-        self._previous, self._searched = self._chunk if self._searches else b"", False
-        self._chunk, self._first, self._entries, self._places = chunk, first, [], prepared.places
+        self._previous, self._searched = self._piece if self._searches else Lines(b""), False
+        self._piece, self._first, self._entries, self._places = piece, first, [], prepared.places
         self._files.update([place[3] for place in prepared.places])
         self.judged_before = self.judged_before or prepared.judged
         disowned = self.disowned
@@ -219,8 +228,9 @@ class Settling:
         if self._searches and source not in weights:
             if not self._searched:  # one search for all pins of the chunk: each would cost as much
                 self._searched = True
-                before, wanted = self._first - self._previous.count(b"\n"), named_sources(self._chunk)
-                weights |= find_weights(((before, self._previous), (self._first, self._chunk)), wanted, self.disowned)
+                previous, chunk = self._previous.read(), self._piece.read()
+                both = (self._first - previous.count(b"\n"), previous), (self._first, chunk)
+                weights |= find_weights(both, named_sources(chunk), self.disowned)
             if source not in weights:
                 raise UnweighedError(source)
         self._files.add(weights.get(source) or ABSENT)
@@ -241,7 +251,7 @@ class Settling:
 
     def _data(self, offset: int) -> bytes:
         if not self._entries:
-            self._entries = entries_of(self._chunk)
+            self._entries = entries_of(self._piece.read())
         return self._entries[offset]
 
     def _found(self, first: int, offset: int, item: Item) -> list[tuple[str, str]]:
