@@ -24,8 +24,8 @@ def again(bundle: str, run: str) -> str:
 
 
 HOUSE = (
-    "for metric in decode prefill; do k3-ledger rules show house-7.$metric --toml |"
-    """ sed -e '/^name/s/house-7/demo/' -e '/^scope.context/s/".*"/"64"/' -e '/^guard.context/s/".*"/"64"/'"""
+    "for metric in decode prefill; do k3-ledger rules show house-6.$metric --toml |"
+    """ sed -e '/^name/s/house-6/demo/' -e '/^scope.context/s/".*"/"64"/' -e '/^guard.context/s/".*"/"64"/'"""
     """ -e '/^correctness.depths/s/".*"/"4, 64"/'"""
     """ -e '/^guard.least/s/".*"/"0.5"/' >$metric.toml; k3-ledger rules show $metric.toml --json |"""
     " python $EXAMPLES/bodies.py rule | k3-ledger append rule --body - --ledger speed --key judge.pem; done"

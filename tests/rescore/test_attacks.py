@@ -15,7 +15,7 @@ from tests.rescore.runs import SUITE, at_depth, clock, figure, gate, native, par
 HOUSE = {"decode": "house-1.decode", "prefill": "house-1.prefill"}
 
 
-@pytest.fixture(autouse=True, params=["house-1", "house-2", "house-3", "house-4", "house-5", "house-6", "house-7"])
+@pytest.fixture(autouse=True, params=["house-1", "house-2", "house-3", "house-4", "house-5", "house-6"])
 def _every_house_rule(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     for metric in HOUSE:
         monkeypatch.setitem(HOUSE, metric, f"{request.param}.{metric}")

@@ -35,7 +35,7 @@ def three(name: str, **more: Any) -> Rule:
     return replace(rule, name=f"three-{name}", sampling=replace(rule.sampling, repetitions=3), **more)  # type: ignore[type-var]
 
 
-RULES = (three("house-7.decode"), three("house-6.prefill"))
+RULES = (three("house-6.decode"), three("house-6.prefill"))
 AROUND = ('metric = "decode"\n', 'metric = "decode@131072"\n', "")
 
 
@@ -228,8 +228,8 @@ def test_a_rescore_that_scores_nothing_supports_nothing() -> None:
         "v0.1.0@fb8e012 scores nothing here: v0.1.0@fb8e012 leaves 0 runs lower, with own pins; "
         "2 of 2 measurements are not scorable"
     )
-    assert of(Builder().open(), claim("rescored", text.format("house-7.decode", 0))).status is Status.NO_RECEIPT
-    some = of(builder, claim("rescored", text.format("house-7.decode", 0)))
+    assert of(Builder().open(), claim("rescored", text.format("house-6.decode", 0))).status is Status.NO_RECEIPT
+    some = of(builder, claim("rescored", text.format("house-6.decode", 0)))
     assert some.status is Status.SUPPORTED
     assert some.parts[0].why.endswith("leaves 0 runs lower, with own pins; 1 of 2 measurements are not scorable")
 

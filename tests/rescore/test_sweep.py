@@ -88,11 +88,6 @@ RULES: dict[str, Rule] = {
         clock=None,
         guard=replace(HOUSE.guard, pin="fixed"),  # type: ignore[type-var]
     ),
-    "house, observing, of prefill": replace(find_rule("house-7.prefill"), sampling=HOUSE.sampling, ratchet=None),
-    "house, observing prefill alone": replace(
-        find_rule("house-7.prefill"), sampling=None, guard=None, ratchet=None, ceiling=None
-    ),
-    "house, observing": replace(find_rule("house-7.decode"), sampling=HOUSE.sampling, ratchet=None),
     "house, coarse": replace(HOUSE, precision=Precision(2, 1, 9)),
     "house, anchored": replace(HOUSE, credit=Credit(Fraction(2))),
     "house, open": replace(HOUSE, ratchet=None, guard=None, sampling=None, clock=None, ceiling=None),

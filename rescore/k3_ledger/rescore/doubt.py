@@ -29,10 +29,12 @@ UNCLOCKED: Final = "unjudged, and seen by no clock"
 DIVERGED: Final = "unjudged, and its agreement is below the bars"
 UNGRADED: Final = "unjudged, and its agreement was not graded in full"
 """Why a number that nobody judged supports nothing."""
-NEWEST: Final = RULES["house-7.decode"]
-"""By whose clock and bars it is asked whether a number that nobody judged is one, and how much of it counts."""
-assert NEWEST.clock is not None, "the house rules read one"
-HOUSE_CLOCK: Final = NEWEST.clock
+HOUSE: Final = RULES["house-4.decode"]
+"""By whose clock it is asked whether a number that nobody judges is one."""
+NEWEST: Final = RULES["house-6.decode"]
+"""By whose bars its agreement is asked, and how much of a number counts that nobody judged."""
+assert HOUSE.clock is not None, "the house rules read one"
+HOUSE_CLOCK: Final = HOUSE.clock
 
 
 def doubt(track: Track, claim: Fraction | None, reading: ClockReading | None, parity: Parity | None) -> str:

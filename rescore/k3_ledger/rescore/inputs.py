@@ -145,8 +145,6 @@ class ClockReading:
         jitter: greatest difference in seconds between runs of equal length; None when not measured.
         middle: the same without the runs that :func:`~k3_ledger.schemas.repetitions.middle_spread` leaves out.
         pairs: every other pair of lengths, where there are three or more.
-        whole: median seconds a token of the runs of the claimed length, all of them; None where the claim is of more
-            lengths than one.
     """
 
     tokens: int
@@ -154,16 +152,10 @@ class ClockReading:
     jitter: Fraction | None = None
     middle: Fraction | None = None
     pairs: tuple[Pair, ...] = ()
-    whole: Fraction | None = None
 
     def of(self, pair: Pair) -> ClockReading:
         """What another pair of the same runs reads, with the jitter of them all."""
-        return ClockReading(pair.tokens, pair.seconds, self.jitter, self.middle, whole=self.whole)
-
-    @property
-    def unobserved(self) -> ClockReading:
-        """The same without what the claimed length took in all, as the rules read it that compare lengths alone."""
-        return self if self.whole is None else dataclasses.replace(self, whole=None)
+        return ClockReading(pair.tokens, pair.seconds, self.jitter, self.middle)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@
 - The clock is another process's (observer ``controller``), over whole runs of two lengths: the difference of their
   median durations for the difference of their counts, and as jitter the widest spread among runs of equal length:
   of all of them, and of their middle half. Of more lengths the shortest and the longest are the reading, and every
-  other pair is read too (:mod:`k3_ledger.rescore.rules.clock`). Prefill claims its shortest length alone: what a token
-  of that took by the clock outside is read beside the difference.
+  other pair is read too (:mod:`k3_ledger.rescore.rules.clock`).
 - Parity counts only when its rows are raw distributions. A reference of the program's own name is not independent of
   it, whatever is said.
 """
@@ -167,11 +166,6 @@ def scored_at(series: Any) -> tuple[str, int | None]:
     return (f"{PREFILL}-behind-{series.context}" if series.context else PREFILL), length
 
 
-def claims_one_length(metric: str) -> bool:
-    """Whether claims of a metric, as rules know it, are made of its shortest length alone."""
-    return metric == PREFILL or metric.startswith(f"{PREFILL}-behind-")
-
-
 def _track(body: Any, series: Any) -> Track:
     model = body.model
     metric, context = scored_at(series)
@@ -254,14 +248,14 @@ def _measured(track: Track, series: list[Any]) -> Measured:
     return Measured(
         track,
         None if exact is None else quantize(exact, DECIMALS),
-        _clock(by_length, whole=claims_one_length(track.metric)),
+        _clock(by_length),
         min(counts),
         all(item.context is None or item.context_filled == item.context for item in series),
         exact,
     )
 
 
-def _clock(by_length: dict[int, list[int]], *, whole: bool) -> ClockReading | None:
+def _clock(by_length: dict[int, list[int]]) -> ClockReading | None:
     if not 2 <= len(by_length) <= MOST_LENGTHS:
         return None
     lengths = sorted(by_length)
@@ -273,18 +267,14 @@ def _clock(by_length: dict[int, list[int]], *, whole: bool) -> ClockReading | No
         for one, two in combinations(lengths, 2)
         if (one, two) != (short, long)
     )
-    reading = ClockReading(
-        long - short,
-        difference / NANOSECONDS,
-        pairs=pairs,
-        whole=middles[short] / (short * NANOSECONDS) if whole else None,
-    )
     repeated = [sorted(durations) for durations in by_length.values() if len(durations) > 1]
     if not repeated:
-        return reading
+        return ClockReading(long - short, difference / NANOSECONDS, pairs=pairs)
     jitter = max([durations[-1] - durations[0] for durations in repeated])
     middle = max([middle_spread(durations) for durations in repeated])
-    return replace(reading, jitter=Fraction(jitter, NANOSECONDS), middle=Fraction(middle, NANOSECONDS))
+    return ClockReading(
+        long - short, difference / NANOSECONDS, Fraction(jitter, NANOSECONDS), Fraction(middle, NANOSECONDS), pairs
+    )
 
 
 def median(values: Iterable[Fraction]) -> Fraction:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded, quantize
 from k3_ledger.rescore.lint.bounds import TEN_TO_ONE
 from k3_ledger.rescore.lint.findings import Fault, LintFinding, Reach
-from k3_ledger.rescore.native import claims_one_length
 from k3_ledger.rescore.rules.judging import ALLOWANCE
 from k3_ledger.rescore.rules.parameters import BY_MIDDLE, GRADING
 from k3_ledger.schemas.repetitions import left_out
@@ -45,7 +44,6 @@ def check_clock_and_ceiling(context: Context) -> Iterator[LintFinding]:
         if context.metric in clock.metrics:
             yield from _unproved(context, clock)
             yield from _wider(context, clock)
-        yield from _growth(context, clock)
     yield from _ceiling(context)
 
 
@@ -193,30 +191,6 @@ def _wider(context: Context, clock: Clock) -> Iterator[LintFinding]:
     witness = (("claim", format_exact(counts)), ("clock", "1"), ("frontier", "1"))
     shows = f"gains {format_percent(counts - 1)} %, of which the clock saw none"
     yield LintFinding(Fault.CLOCK_WIDER_THAN_TIERS, Reach.LIVE, context.region("claim"), message, witness, shows)
-
-
-def _growth(context: Context, clock: Clock) -> Iterator[LintFinding]:
-    """A prompt that the clock saw do its work as fast as is claimed, where more tokens behind it cost more than that.
-
-    Asked of rules whose gates grade alone, for what they score and for what they guard by its clock.
-    """
-    rule = context.rule
-    asked = [context.metric] + ([rule.guard.metric] if rule.guard and rule.bears_out else [])
-    if rule.arithmetic not in GRADING or rule.observes or clock.reading == "clock":
-        return
-    if not any(metric in clock.metrics and claims_one_length(metric) for metric in asked):
-        return
-    tokens = clock.margin or LEAST_MARGIN
-    longer = clock.claim_over_clock * tokens + context.step
-    message = f"{rule.arithmetic} asks of longer prompts alone what a token took, and attention makes them slower"
-    witness = (
-        ("claim", "1"),
-        ("whole_seconds_per_token", "1"),
-        ("clock_tokens", str(tokens)),
-        ("clock_seconds", format_exact(longer)),
-    )
-    shows = "refused, though the prompt took what was claimed"
-    yield LintFinding(Fault.CLOCK_REFUSES_GROWTH, Reach.LIVE, context.region("claim"), message, witness, shows)
 
 
 def _room_for_jitter(context: Context, clock: Clock, multiple: Fraction) -> Iterator[LintFinding]:

@@ -37,7 +37,6 @@ class Fault(enum.StrEnum):
     ONE_SIDED_CLOCK = "one-sided-clock"
     CLOCK_REFUSES_HONEST = "clock-refuses-honest"
     CLOCK_REFUSES_UNPROVED = "clock-refuses-unproved"
-    CLOCK_REFUSES_GROWTH = "clock-refuses-growth"
     CLOCK_WIDER_THAN_TIERS = "clock-wider-than-tiers"
     MARGIN_WITHOUT_JITTER = "margin-without-jitter"
     MARGIN_DROWNS = "margin-drowns"
@@ -98,7 +97,6 @@ MEANINGS: Final[Mapping[Fault, str]] = {
     Fault.ONE_SIDED_CLOCK: "a program that does the same work whatever it is asked passes",
     Fault.CLOCK_REFUSES_HONEST: "a claim that equals the clock is refused, or jitter within the rule refuses it",
     Fault.CLOCK_REFUSES_UNPROVED: "a run too short to prove its speed is refused like one that its clock contradicts",
-    Fault.CLOCK_REFUSES_GROWTH: "an honest prompt is refused where a longer one costs more for each token",
     Fault.CLOCK_WIDER_THAN_TIERS: "a claim beyond its clock by less than the bound earns a tier by that alone",
     Fault.MARGIN_WITHOUT_JITTER: "a fixed margin whose jitter nobody states: nobody knows when it drowns",
     Fault.MARGIN_DROWNS: "above this speed the margin is worth too few times the jitter",

@@ -72,7 +72,7 @@ def _admission(rule: Rule, run: RunInputs) -> tuple[Gate, ...]:
     if rule.ratchet:
         gates.append(check_ratchet(rule.ratchet, run.parity, run.frontier_parity))
     if rule.clock:
-        gates.append(check_clock(rule.clock, run.track.metric, run.speed, run.clock and run.clock.unobserved))
+        gates.append(check_clock(rule.clock, run.track.metric, run.speed, run.clock))
     if rule.ceiling:
         gates.append(check_ceiling(rule.ceiling, run, rule.guard.metric if rule.guard else None))
     if rule.guard:

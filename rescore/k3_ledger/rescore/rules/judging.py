@@ -39,12 +39,10 @@ def count_claims(rule: Rule, run: RunInputs) -> RunInputs:
 def _most(rule: Rule, reading: ClockReading | None, claim: Fraction) -> Fraction | None:
     """The most that counts of a claim beside this reading; None where it shows no speed, which its gate says.
 
-    Where the rule reads all pairs of lengths, the slowest of those that are long enough to prove the claim; where it
-    reads what the claimed length took by itself, no less than that.
+    Where the rule reads all pairs of lengths, the slowest of those that are long enough to prove the claim.
     """
     if reading is None or reading.seconds <= 0:
         return None
-    reading = seen_by(rule, reading)
     slowest = reading.seconds / reading.tokens
     if rule.weighs and rule.clock is not None:
         steady = replace(reading, jitter=reading.middle)
@@ -52,12 +50,7 @@ def _most(rule: Rule, reading: ClockReading | None, claim: Fraction) -> Fraction
             [slowest]
             + [pair.seconds / pair.tokens for pair in reading.pairs if proves(rule.clock, claim, steady.of(pair))]
         )
-    return (1 + ALLOWANCE) / (slowest if reading.whole is None else min(slowest, reading.whole))
-
-
-def seen_by(rule: Rule, reading: ClockReading) -> ClockReading:
-    """A reading as far as the rule reads it."""
-    return reading if rule.observes else reading.unobserved
+    return (1 + ALLOWANCE) / slowest
 
 
 def scored_speed(rule: Rule, run: RunInputs) -> Fraction | None:

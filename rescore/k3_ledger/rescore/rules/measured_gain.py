@@ -1,4 +1,4 @@
-"""Arithmetics ``measured-gain/1`` to ``/7``: what was measured is what is credited, and every gate grades.
+"""Arithmetics ``measured-gain/1`` to ``/6``: what was measured is what is credited, and every gate grades.
 
 Tier and credit come from the gain over the frontier, with ``anchored-gain/1``'s formulas for what the parameters turn
 on. Unlike there, a run that any gate refuses is REJECT, and a run for which the evidence of any gate is absent earns
@@ -21,9 +21,6 @@ own for that; and no run of a round is scored whose frontier run fell further be
 In the sixth a run is scored only where all that it is held against was measured on its own weights: a name is no
 evidence that two files are one. And where a clock timed three lengths or more, no more of the claim counts than the
 slowest pair bears out that is long enough to prove it (:mod:`k3_ledger.rescore.rules.judging`).
-
-In the seventh a claim of one length, as prefill's is, is also held against what the clock outside saw that length take.
-A longer prompt costs more a token, so that the difference of two lengths reads slower than the shorter one is.
 """
 
 from __future__ import annotations
@@ -34,15 +31,7 @@ from typing import TYPE_CHECKING
 from k3_ledger.rescore.exact import format_exact
 from k3_ledger.rescore.rules.clock import check_clock, check_clock_or_excuse
 from k3_ledger.rescore.rules.guards import DRIFT, check_ceiling, check_guard, check_reconciled_guard
-from k3_ledger.rescore.rules.judging import (
-    count_claims,
-    missing,
-    missing_speed,
-    pins_used,
-    rounded_speed,
-    scored_speed,
-    seen_by,
-)
+from k3_ledger.rescore.rules.judging import count_claims, missing, missing_speed, pins_used, rounded_speed, scored_speed
 from k3_ledger.rescore.rules.parity import check_correctness, check_ratchet, check_suite
 from k3_ledger.rescore.rules.tiers import grade
 from k3_ledger.rescore.rules.verdict import BASELINE, NONE, REJECT, Gate, NotScorable, Scored, Step, Verdict
@@ -134,8 +123,7 @@ def _gates(rule: Rule, run: RunInputs, counted: RunInputs, *, first: bool) -> tu
         gates.append(check_sampling(rule.sampling, run))
     if rule.clock:
         read = check_clock_or_excuse if rule.excuses else check_clock
-        seen = run.clock and seen_by(rule, run.clock)
-        gates.append(read(rule.clock, run.track.metric, run.speed, seen))
+        gates.append(read(rule.clock, run.track.metric, run.speed, run.clock))
     if rule.ceiling:
         ceiling = check_ceiling(rule.ceiling, counted, rule.guard.metric if rule.guard else None)
         unbased = first and ceiling.outcome is Outcome.NOT_CHECKED
@@ -145,8 +133,7 @@ def _gates(rule: Rule, run: RunInputs, counted: RunInputs, *, first: bool) -> tu
         gates.append(Gate("ratchet", Outcome.PASS, "no-frontier") if first else ratchet)
     if rule.guard:
         if rule.bears_out and rule.clock:
-            seen = run.guarded_clock and seen_by(rule, run.guarded_clock)
-            held = check_clock_or_excuse(rule.clock, rule.guard.metric, run.guarded, seen)
+            held = check_clock_or_excuse(rule.clock, rule.guard.metric, run.guarded, run.guarded_clock)
             held = Gate("guard-clock", Outcome.PASS, "no-frontier") if first else replace(held, name="guard-clock")
             gates.append(held)
         guard = _guard(rule, rule.guard, run, counted)

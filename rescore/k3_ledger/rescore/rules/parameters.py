@@ -21,12 +21,10 @@ from k3_ledger.schemas import canonical
 
 Arithmetic: TypeAlias = Literal[
     "anchored-gain/1", "measured-gain/1", "measured-gain/2", "measured-gain/3", "measured-gain/4", "measured-gain/5",
-    "measured-gain/6", "measured-gain/7",
+    "measured-gain/6",
 ]  # fmt: skip
 """Identifiers of the arithmetics. A changed formula is a new identifier, never a new meaning of an old one."""
-OBSERVING: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/7"})
-"""Those that take what the clock outside saw the claimed length take for as good as what longer runs took more."""
-ON_WEIGHTS: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/6", *OBSERVING})
+ON_WEIGHTS: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/6"})
 """Those that hold a run against nothing that was measured on other weights, and count no more of a claim than any pair
 of lengths bears out; to the others one name is one model, and the shortest and longest runs are all the clock."""
 BEARING_OUT: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/5", *ON_WEIGHTS})
@@ -284,11 +282,6 @@ class Rule:
     def weighs(self) -> bool:
         """Whether a run is held against what was measured on its own weights alone, and by every pair of lengths."""
         return self.arithmetic in ON_WEIGHTS
-
-    @property
-    def observes(self) -> bool:
-        """Whether a claim that the clock outside saw in full is not refuted by what longer runs cost more a token."""
-        return self.arithmetic in OBSERVING
 
     @property
     def policy_sha256(self) -> str:

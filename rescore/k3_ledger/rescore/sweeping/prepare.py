@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from k3_ledger.rescore.doubt import HOUSE_CLOCK, NEWEST
+from k3_ledger.rescore.doubt import HOUSE, HOUSE_CLOCK
 from k3_ledger.rescore.native import is_independent, read_ground
 from k3_ledger.rescore.rules.parameters import BY_MIDDLE, GRADING
 from k3_ledger.rescore.slots import ABSENT, Track
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.sweeping.timing import Timing
     from k3_ledger.verify.again import Piece
 
-_OWN_CLOCK: Final = {metric: ClockNumbers(NEWEST, metric) for metric in HOUSE_CLOCK.metrics}
+_OWN_CLOCK: Final = {metric: ClockNumbers(HOUSE, metric) for metric in HOUSE_CLOCK.metrics}
 """What :func:`~k3_ledger.rescore.doubt.is_refuted` asks, by metric."""
 Build: TypeAlias = tuple[str, str, str]
 """Model, quantisation and node: whose rounds a candidate's are."""

@@ -32,8 +32,6 @@ class Timing(msgspec.Struct, gc=False):
         twice_ns: twice the nanoseconds it took longer.
         jitter_ns: widest spread, of all runs or of their middle half; None when not measured.
         samples: least number of repetitions of any length.
-        length: units that the claimed length does; 0 where the claim is of more lengths than one.
-        whole_ns: twice the nanoseconds that all of it took.
     """
 
     speed: int
@@ -42,8 +40,6 @@ class Timing(msgspec.Struct, gc=False):
     jitter_ns: int | None
     samples: int
     filled: bool
-    length: int = 0
-    whole_ns: int = 0
 
 
 def group_series(timing: list[Series]) -> dict[Metric, list[Series]] | None:
@@ -121,11 +117,7 @@ def read_timing(series: list[Series], *, middle: bool) -> Timing | None:
                 own.append(sample.duration_ns)
     if not own or len(by_length) > 2:
         return None
-    timing = _timing(median_rate(count, own), len(own), by_length, filled=filled, middle=middle)
-    if timing.tokens and series[0].metric == PREFILL:
-        timing.length = min(by_length)
-        timing.whole_ns = twice_median(by_length[timing.length])
-    return timing
+    return _timing(median_rate(count, own), len(own), by_length, filled=filled, middle=middle)
 
 
 def _timing(speed: int, samples: int, by_length: dict[int, list[int]], *, filled: bool, middle: bool) -> Timing:
@@ -163,25 +155,15 @@ class ClockNumbers:
         times, whole = (0, 0) if self.times is None else pair(self.times)
         self.twice_times, self.times_whole = 2 * times, whole * UNIT
         self.excuses = rule.excuses
-        self.observes = rule.observes
 
     def count(self, timing: Timing) -> int:
         """How much of a claim counts: as :func:`~k3_ledger.rescore.rules.judging.count_claims`."""
         if not self.bears_out or timing.tokens == 0 or timing.twice_ns <= 0:
             return timing.speed
-        units, twice_ns = timing.tokens, timing.twice_ns
-        if self.observes and timing.length * twice_ns > units * timing.whole_ns:
-            units, twice_ns = timing.length, timing.whole_ns
-        most = units * _MOST_UNIT
-        if timing.speed * twice_ns * _MOST_OF <= most:
+        most = timing.tokens * _MOST_UNIT
+        if timing.speed * timing.twice_ns * _MOST_OF <= most:
             return timing.speed
-        return round_half_even(most, twice_ns * _MOST_OF)
-
-    def _saw(self, timing: Timing) -> bool:
-        """Whether the claimed length itself took no longer than the bound allows."""
-        if not self.observes or timing.length == 0:
-            return False
-        return timing.speed * timing.whole_ns * self.over_whole <= self.over * timing.length
+        return round_half_even(most, timing.twice_ns * _MOST_OF)
 
     def check(self, timing: Timing) -> bool | None:  # noqa: PLR0911 - one return for each thing the clock can say
         """Hold a claim against the clock; None where there is none, or no jitter where the rule asks for it."""
@@ -193,7 +175,7 @@ class ClockNumbers:
         if timing.twice_ns <= 0 or tokens < self.margin:
             return False
         claimed_tokens = timing.speed * timing.twice_ns  # claim * D in the margin's unit
-        if claimed_tokens * self.over_whole > self.over * tokens and not self._saw(timing):
+        if claimed_tokens * self.over_whole > self.over * tokens:
             return False
         if self.under is not None and tokens * self.under_whole > self.under_bound * claimed_tokens:
             return False
@@ -217,8 +199,7 @@ class ClockNumbers:
         slack = 4 * (timing.jitter_ns or 0)
         if timing.twice_ns + slack <= 0:
             return False
-        slow = timing.speed * (timing.twice_ns - slack) * self.over_whole > self.over * timing.tokens
-        if slow and not self._saw(timing):
+        if timing.speed * (timing.twice_ns - slack) * self.over_whole > self.over * timing.tokens:
             return False
         claimed_tokens = timing.speed * (timing.twice_ns + slack)
         if self.under is not None and timing.tokens * self.under_whole > self.under_bound * claimed_tokens:
