@@ -236,7 +236,15 @@ def with_fewer(log: Path, runs: int) -> Path:
 def test_only_what_is_new_is_added(log: Path, ledger: Path) -> None:
     import_(with_fewer(log, 2), ledger)
     result = json.loads(import_(log, ledger, "--json").stdout)
-    assert result == {"added": 1, "known": 3, "artifacts_added": 5, "differing": [], "not_read": [], "errors": 0}
+    assert result == {
+        "added": 1,
+        "known": 3,
+        "artifacts_added": 5,
+        "differing": [],
+        "copies": {},
+        "not_read": [],
+        "errors": 0,
+    }
 
 
 RECEIPT_EDITS: dict[str, Callable[[Any], None]] = {
@@ -453,3 +461,19 @@ def test_a_ledger_is_named_by_the_option_that_every_command_has_and_by_the_older
     assert first.exit_code == 0, first.output
     again = k3("import", "polaris", log, "--into", ledger, "--key", key)
     assert (again.exit_code, "nothing to add" in again.output) == (0, True)
+
+
+def test_a_copied_folder_is_imported_once_and_that_is_said(log: Path, ledger: Path) -> None:
+    run = min((log / "runs").iterdir())
+    copy = log / "runs" / "copy"
+    copy.mkdir()
+    for path in run.iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    first = import_(log, ledger, "--json")
+    assert (first.exit_code, json.loads(first.stdout)["added"], json.loads(first.stdout)["copies"]) == (
+        0, 4, {"copy": run.name},
+    )  # fmt: skip
+    again = import_(log, ledger)
+    said = f"note: runs/copy only repeats what runs/{run.name} holds: imported once\n"
+    assert (again.exit_code, said in again.stderr) == (0, True)
+    assert again.stdout == "nothing to add: all 4 entries of this log are in the ledger already\n"

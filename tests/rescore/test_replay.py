@@ -387,7 +387,8 @@ def test_an_import_with_a_figure_that_is_none_is_named_and_hides_no_other() -> N
 
     def item(name: str, tps: str) -> ImportItem:
         fields = [{"name": "ledger.tps", "value": tps}]
-        return ImportItem({"foreign_id": name, "attestation": "none", "fields": fields}, {})
+        body = {"format": "f", "foreign_id": name, "attestation": "none", "fields": fields, "artifacts": []}
+        return ImportItem(body, {})
 
     material = gather_foreign([item("bad", "fast"), item("good", "5")])
     assert [candidate.identity for candidate in material.candidates] == ["good"]
@@ -400,5 +401,5 @@ def test_an_import_without_speed_or_moment_measures_nothing() -> None:
     from k3_ledger.verify.polaris import ImportItem
 
     body = {"foreign_id": "x", "attestation": "none", "fields": [{"name": "ledger.label", "value": "XL"}]}
-    material = gather_foreign([ImportItem(body, {})])
+    material = gather_foreign([ImportItem({"format": "f", **body, "artifacts": []}, {})])
     assert (len(material.candidates), material.measurements) == (1, [])

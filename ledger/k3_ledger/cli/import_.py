@@ -31,7 +31,7 @@ original bytes as artifacts; so does each round that published nothing and each 
 Nothing is corrected or left out because of what the audit finds. What the ledger already holds is not added again; if
 the log holds other evidence for it now, another receipt of a known run included, that is said, nothing at all is added,
 and the exit code is 1. What stands in the log's directory and is no part of it, such as a link, is left out: that is
-said, and the exit code is 4.
+said, and the exit code is 4. A folder that only repeats what another holds is imported once.
 
 The key must be enrolled with the role `log`.
 """
@@ -59,7 +59,7 @@ def polaris(
     from k3_ledger.cli.foreign import ForeignDirectory
     from k3_ledger.ledger.writer.store import Ledger
     from k3_ledger.schemas.findings import Code
-    from k3_ledger.verify.polaris import AuditOptions, audit, parse_log, to_import
+    from k3_ledger.verify.polaris import AuditOptions, audit, list_copies, parse_log, to_import
 
     files = ForeignDirectory(directory)
     book = Ledger.open(ledger)
@@ -67,13 +67,15 @@ def polaris(
         writer.check_may_sign("import")
         report = audit(files, AuditOptions(closed=files.closed))
         log = parse_log(files)
-        items = list(to_import(log, files, report))
+        items, copies = list(to_import(log, files, report)), list_copies(log, files)
         made = add_items(book, writer, items)
     if made.differing:
         _say_differing([*_unreadable_listings(log)], made.differing)
     unread = [finding for finding in report.findings if finding.code is Code.FOREIGN_NOT_READ]
     for finding in unread:
         typer.echo(f"note: {finding.message}: it is left out [{finding.code.id}]", err=True)
+    for name, original in copies.items():
+        typer.echo(f"note: runs/{name} only repeats what runs/{original} holds: imported once", err=True)
     errors = sum(row.count for row in report.kinds if row.code.info.severity.value == "error")
     with done(f"{made.added} entries were added, and {made.known} were there already"):
         if as_json:
@@ -83,6 +85,7 @@ def polaris(
                     "known": made.known,
                     "artifacts_added": made.artifacts,
                     "differing": [finding.as_dict() for finding in made.differing],
+                    "copies": copies,
                     "not_read": [finding.as_dict() for finding in unread],
                     "errors": errors,
                 }

@@ -161,6 +161,8 @@ def note_unread(material: Material, code: int) -> int:
     if material.audit_errors:
         errors = f"{material.audit_errors} error{'s' if material.audit_errors != 1 else ''}"
         say(f"note: the audit of this log finds {errors}: `k3-ledger audit polaris` names what disagrees", err=True)
+    for said in material.repeats:
+        say(f"note: {said}", err=True)
     for finding in material.unread:
         say(f"not read: {finding.position}: {finding.message} [{finding.code.id}]", err=True)
     return 3 if material.unread and code != 1 else code

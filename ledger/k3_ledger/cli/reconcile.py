@@ -100,7 +100,8 @@ def _receipts(material: Material) -> dict[str, Fraction]:
     for candidate in material.candidates:
         if (counted := candidate.counted) is not None and not candidate.voided:
             values.setdefault(candidate.identity, counted)
-            values.setdefault(candidate.run.run, counted)
+            for name in (candidate.run.run, *candidate.also):
+                values.setdefault(name, counted)
     return values
 
 

@@ -371,6 +371,7 @@ def _document(
             {"run": one.identity, "index": one.index, "metric": one.metric, "reason": one.reason} for one in left_out
         ],
         "audit_errors": material.audit_errors,
+        "repeated": material.repeats,
         "not_read": [finding.as_dict() for finding in material.unread],
         "runs": [
             {

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 CONTESTED: Final = "its records disagree about its tier"
 """Why an imported run supports nothing and is not refused either."""
+DIFFERING: Final = "its imports differ"
+"""Why a run that was imported more than once supports nothing and is not refused either."""
 UNRECEIVED: Final = "no receipt of it can be read"
 """Why an imported run supports nothing: other records of it are figures that no receipt holds."""
 REGISTERED: Final = MappingProxyType({rule.sha256: rule.scope for rule in RULES.values()})
@@ -85,6 +87,8 @@ class Candidate:
         known: what the rules whose verdicts count score, by digest: those that are registered, and those of the ledger
             itself, wherever in it they stand.
         by_digest: these rules themselves.
+        also: other names of it: identities and foreign ids of other imports of it, which are counted nowhere else.
+        differing: how often and where it was imported, where that was not as the same.
     """
 
     identity: str
@@ -104,6 +108,8 @@ class Candidate:
     index: int | None = None
     known: Mapping[str, Scope] = field(default_factory=lambda: REGISTERED)
     by_digest: Mapping[str, Rule] = field(default_factory=lambda: SHIPPED)
+    also: tuple[str, ...] = ()
+    differing: str = ""
 
     @property
     def label(self) -> str:
@@ -111,6 +117,15 @@ class Candidate:
         if self.native or self.identity == self.run.run:
             return self.identity[:8]
         return f"{self.identity[:8]} (run {self.run.run[:8]})"
+
+    @property
+    def contested(self) -> str:
+        """What is said otherwise of it elsewhere, so that no copy of it counts: its tier, or all of it."""
+        return self.differing or self.run.contested
+
+    def is_named(self, name: str) -> bool:
+        """Whether an identity or a foreign id, or its first digits, is a name of it."""
+        return any(known.startswith(name) for known in (self.identity, self.run.run, *self.also))
 
     @property
     def said(self) -> list[Judged]:
@@ -129,7 +144,7 @@ class Candidate:
         Nothing that is judged of it later changes that.
         """
         if not self.native:
-            return self.run.published
+            return None if self.differing else self.run.published
         found = self.decided
         return None if found is None else found.tier
 
@@ -160,16 +175,16 @@ class Candidate:
     def voided(self) -> str:
         """Why its number supports nothing: it was published as refused or as not proved, or no longer stands.
 
-        So it is where its records disagree about what was published, which is nothing against it. Empty where it does:
-        a run that gained too little for a tier was measured all the same. Where nothing is published, its own receipt
-        is asked (:func:`doubt`): neither not judging nor leaving evidence out must pay.
+        So it is where its records or imports disagree about what was published, which is nothing against it. Empty
+        where it does: a run that gained too little for a tier was measured all the same. Where nothing is published,
+        its own receipt is asked (:func:`doubt`): neither not judging nor leaving evidence out must pay.
         """
         if self.superseded:
             return "superseded"
         if not self.run.received:
             return UNRECEIVED
-        if self.run.contested:
-            return CONTESTED
+        if self.contested:
+            return DIFFERING if self.differing else CONTESTED
         if self.published == REJECT:
             return REJECT
         if self.native and self.published is None:
@@ -238,6 +253,7 @@ class Material:
         left_out: metrics of candidates that are no measurement, in order.
         unread: what could not be read of imported runs: a record that is none, or a copy of a figure that is none.
         weights: digest of the weights that runs measured, by identity; None of one that names none.
+        repeats: which imports are of a run that is counted elsewhere, in words.
         audit_errors: how many findings of severity error the audit of a foreign log has; None for a ledger.
         sources: identities that ``pin`` entries name as their source, also of those that no longer stand.
     """
@@ -259,4 +275,5 @@ class Material:
     unread: list[Finding] = field(default_factory=list)
     weights: dict[str, str | None] = field(default_factory=dict)
     sources: set[str] = field(default_factory=set)
+    repeats: list[str] = field(default_factory=list)
     audit_errors: int | None = None

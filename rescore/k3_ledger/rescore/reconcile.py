@@ -73,6 +73,7 @@ class Measurement:
         counts: False when it was refused, left unproved or superseded: it is neither newest nor anybody's source.
         entry: identity of the entry that its receipt was imported in, where that is another.
         weights: digest of the weights that were measured; None when no receipt says.
+        also: other names of its receipt: of imports of it that are counted nowhere else.
     """
 
     track: Track
@@ -87,10 +88,11 @@ class Measurement:
     counts: bool = True
     entry: str | None = None
     weights: str | None = None
+    also: tuple[str, ...] = ()
 
     def is_of(self, source: str) -> bool:
         """Whether it stands in the receipt, or the entry, that a pin names as its source."""
-        return source in {self.receipt, self.entry}
+        return source in {self.receipt, self.entry, *self.also}
 
     @property
     def moment(self) -> Moment:

@@ -2,7 +2,8 @@
 
 Order is the chain's: a pin, a frontier run or a merge counts for what stands behind it. A foreign log has no chain;
 its runs stand in the order of the source. What was superseded counts for nothing (see
-:mod:`k3_ledger.rescore.standing`); a run that was is kept, and marked.
+:mod:`k3_ledger.rescore.standing`); a run that was is kept, and marked. What was imported more than once counts once
+(:mod:`k3_ledger.rescore.repeated`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from k3_ledger.rescore.doubt import is_refuted
 from k3_ledger.rescore.imported import list_unreadable, read_frontier, read_import
@@ -19,8 +20,10 @@ from k3_ledger.rescore.material import SHIPPED, Candidate, Fact, Judged, LeftOut
 from k3_ledger.rescore.native import list_left_out, read_actors, read_commit, read_parity, read_run, read_weights
 from k3_ledger.rescore.pins import Merge, PinRecord, check_pin, check_unit, check_winner
 from k3_ledger.rescore.reconcile import Measurement
+from k3_ledger.rescore.repeated import Imports
 from k3_ledger.rescore.rules.reading import parse_parameters
-from k3_ledger.rescore.rules.verdict import NONE, REJECT
+from k3_ledger.rescore.rules.verdict import REJECT
+from k3_ledger.rescore.said import identify_entry, is_unproved
 from k3_ledger.rescore.slots import parse_slot
 from k3_ledger.rescore.standing import is_supposed, read_standing
 from k3_ledger.schemas.errors import RescoreError
@@ -36,10 +39,6 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.slots import Role, Track
     from k3_ledger.verify.log import VerifiedEntry
     from k3_ledger.verify.polaris import ImportItem
-
-
-PIN_FIELDS: Final = ("slot", "value", "source", "entry", "inferred")
-"""Fields of a pin that a verdict states."""
 
 
 def gather(log: VerifiedLog, *, at: int | None = None) -> Material:
@@ -60,11 +59,18 @@ def gather(log: VerifiedLog, *, at: int | None = None) -> Material:
     standing = read_standing(log)
     gathering = Gathering(Material("verified ledger", standing=standing), standing.gone(at=at))
     gathering.void, gathering.vouched = standing.gone(), log.vouched
+    imports = Imports()
     for entry in log:
         if at is not None and entry.index >= at:
             break
         if not entry.disowned:
             gathering.take(entry)
+            if entry.entry.kind == "import" and entry.identity not in gathering.gone:
+                for candidate in gathering.by_identity[entry.identity]:
+                    body = entry.entry.body
+                    fields = {step.name: step.value for step in body.fields}
+                    imports.note(candidate, entry.index, body.format, fields, [one.sha256 for one in body.artifacts])
+    imports.settle(gathering.material)
     _leave_out_refused(gathering.material)
     return gathering.material
 
@@ -93,11 +99,16 @@ def _leave_out_refused(material: Material) -> None:
 
 def gather_foreign(items: Iterable[ImportItem]) -> Material:
     """Gather from the items that an import of an audited foreign log would add."""
-    material = Material("foreign log, audited and not sealed")
+    material, imports = Material("foreign log, audited and not sealed"), Imports()
     for item in items:
+        place = len(material.candidates)
         fields = {step["name"]: step["value"] for step in item.body["fields"]}
         foreign_id = item.body["foreign_id"]
         _take_import(material, foreign_id, foreign_id, fields, item.body["attestation"])
+        for candidate in material.candidates[place:]:
+            originals = [artifact["sha256"] for artifact in item.body["artifacts"]]
+            imports.note(candidate, place, item.body["format"], fields, originals)
+    imports.settle(material)
     return material
 
 
@@ -206,8 +217,8 @@ class Gathering:
                 body.rule_sha256,
                 body.metric,
                 body.tier,
-                _said(body),
-                _is_unproved(body),
+                identify_entry(body),
+                is_unproved(body),
                 is_supposed(body),
                 body.bound_by,
                 tuple((step.name, step.value) for step in body.steps),
@@ -415,39 +426,6 @@ def read_rule_entry(body: Any, index: int) -> Rule:
                 found=stated,
             )
     return rule
-
-
-def _is_unproved(body: Any) -> bool:
-    """Whether a verdict gave no tier for want of evidence, and the clock was what did not bear the number out."""
-    return body.tier == NONE and body.bound_by != "significance" and "clock" in body.not_checked
-
-
-def _said(body: Any) -> tuple[object, ...]:
-    """What makes a verdict on a run the one it is: rule, pins, every derived figure."""
-    return identify_verdict(
-        {
-            "rule_sha256": body.rule_sha256,
-            "metric": body.metric,
-            "tier": body.tier,
-            "bound_by": body.bound_by,
-            "pins": [{name: getattr(pin, name) for name in PIN_FIELDS} for pin in body.pins],
-            "steps": [{"name": step.name, "value": step.value} for step in body.steps],
-            "not_checked": body.not_checked,
-        }
-    )
-
-
-def identify_verdict(body: Mapping[str, Any]) -> tuple[object, ...]:
-    """Identity of a verdict's body beside its run: rule digest, pins in the order of their slots, derived figures."""
-    return (
-        body["rule_sha256"],
-        body["metric"],
-        body["tier"],
-        body["bound_by"],
-        tuple(sorted((tuple(pin[name] for name in PIN_FIELDS) for pin in body["pins"]), key=lambda pin: str(pin[0]))),
-        tuple((step["name"], step["value"]) for step in body["steps"]),
-        tuple(body["not_checked"]),
-    )
 
 
 def _time(text: str) -> datetime:

@@ -355,7 +355,7 @@ def _row(candidate: Candidate, rule: Rule | None, result: Scored, compared: Scor
     assert rule is not None
     change = order_change(rule, before, result.tier)
     judged = candidate.native and not all(one.supposed for one in candidate.said)
-    if published and before is None and (judged or candidate.run.contested):
+    if published and before is None and (judged or candidate.contested):
         change = "not-comparable"
     then = f"{_because(compared)} -> " if isinstance(compared, Verdict) and explained and change != "unchanged" else ""
     return Rescored(candidate, rule, result, before, change, then + _because(result), _lacks(candidate.run, result))

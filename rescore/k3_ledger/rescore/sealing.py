@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from k3_ledger.rescore.exact import format_exact
-from k3_ledger.rescore.replay import identify_verdict
 from k3_ledger.rescore.rules.verdict import Verdict
+from k3_ledger.rescore.said import identify_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from k3_ledger.rescore.doubt import REFUTED, doubt, doubt_agreement
 from k3_ledger.rescore.exact import format_rounded
 from k3_ledger.rescore.history.pins import MODEL, PINS
-from k3_ledger.rescore.material import CONTESTED
+from k3_ledger.rescore.material import CONTESTED, DIFFERING
 from k3_ledger.rescore.rules.verdict import REJECT
 from k3_ledger.rescore.standing import Moment
 
@@ -33,7 +33,7 @@ class Evidence:
         index: position of that receipt in a ledger, for a proof.
         accepted: False when the run was refused, not proved or superseded: its number supports nothing.
         claimed: what the program claims, where more than counts; None elsewhere.
-        contested: whether that is because its records disagree about its tier, which is nothing against it either.
+        contested: whether that is because its records or its imports disagree, which is nothing against it either.
         says: where it stands, in words.
         moment: when it was recorded, by position where it has one.
         observer: whose clock it was, where a receipt says so.
@@ -41,6 +41,7 @@ class Evidence:
         run: the log's own id of an imported run.
         beside: (actor of the same receipt, multiple of its speed), repetition by repetition.
         weights: digest of the weights that were measured; None where nothing says.
+        also: other names of an imported run.
     """
 
     track: Track
@@ -60,6 +61,7 @@ class Evidence:
     weights: str | None = None
     contested: bool = False
     claimed: Fraction | None = None
+    also: tuple[str, ...] = ()
 
     @property
     def sealed(self) -> bool:
@@ -68,7 +70,7 @@ class Evidence:
 
     def is_of(self, receipt: str) -> bool:
         """Whether this is the receipt meant: by the start of its identity, or of the imported run's own id."""
-        return any(name is not None and name.startswith(receipt) for name in (self.receipt, self.run))
+        return any(name is not None and name.startswith(receipt) for name in (self.receipt, self.run, *self.also))
 
 
 def list_evidence(material: Material) -> list[Evidence]:
@@ -171,7 +173,7 @@ def of_run(candidate: Candidate, speed: Fraction, number: int = 0) -> Evidence:
         run.track, "subject", speed, run.at, candidate.identity, candidate.index, not voided,
         f"receipt {candidate.label}{pull_request}{state}{entry}", run.pull_request, run=run.run,
         moment=Moment(number if candidate.index is None else candidate.index, run.at), weights=run.weights,
-        contested=voided == CONTESTED,
+        contested=voided in {CONTESTED, DIFFERING}, also=candidate.also,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from k3_ledger.rescore.claims.evidence import of_run
 from k3_ledger.rescore.claims.status import Part, Status, near
 from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded
 from k3_ledger.rescore.inputs import short_weights
-from k3_ledger.rescore.material import CONTESTED
+from k3_ledger.rescore.material import CONTESTED, DIFFERING
 from k3_ledger.rescore.rescore import rescore
 from k3_ledger.rescore.rules.registry import find_rule, in_force
 from k3_ledger.rescore.rules.verdict import NONE, REJECT
@@ -47,7 +47,7 @@ def decide_about_runs(claim: Claim, material: Material, gains: Gains) -> tuple[P
 
 def _is_about(claim: Claim, candidate: Candidate) -> bool:
     if claim.receipt is not None:
-        return candidate.identity.startswith(claim.receipt) or candidate.run.run.startswith(claim.receipt)
+        return candidate.is_named(claim.receipt)
     return candidate.run.pull_request == claim.pull_request
 
 
@@ -75,8 +75,8 @@ def _accepted(about: list[Candidate]) -> Part:
     ``none`` is no tier: what gained too little, or did not show that it gained, was not refused and not accepted.
     """
     standing = [candidate for candidate in about if not candidate.superseded]
-    if contested := [candidate for candidate in standing if candidate.run.contested]:
-        why = f"{_name(contested[0])} is {contested[0].run.contested}"
+    if contested := [candidate for candidate in standing if candidate.contested]:
+        why = f"{_name(contested[0])} is {contested[0].contested}"
         return Part("run", Status.AMBIGUOUS, why, _evidence(contested[0]))
     if not standing:
         return Part("run", Status.CONTRADICTED, f"{_name(about[0])} no longer stands", _evidence(about[0]))
@@ -146,7 +146,7 @@ def _gain(claim: Claim, about: list[Gain]) -> Part:
         why = f"{shown}, but over a frontier of other weights: {theirs}, and the run of {mine}"
         return Part("gain", Status.AMBIGUOUS, why, held)
     if not any(counts and agrees for counts, agrees in zip(count, agree, strict=True)):
-        contested = any(one.run.contested and agrees for (one, _), agrees in zip(gains, agree, strict=True))
+        contested = any(one.contested and agrees for (one, _), agrees in zip(gains, agree, strict=True))
         return Part("gain", Status.AMBIGUOUS if contested else Status.CONTRADICTED, shown, held)
     if all(agree):
         return Part("gain", Status.SUPPORTED, shown, held)
@@ -182,7 +182,7 @@ def _credit(claim: Claim, about: list[Gain]) -> tuple[Part, ...]:
         return (Part("run", Status.AMBIGUOUS, f"{len(runs)} receipts could be meant: {said}", _evidence(*runs)),)
     if not all(_counts(candidate) for candidate in runs):
         worst = next(candidate for candidate in runs if not _counts(candidate))
-        status = Status.AMBIGUOUS if worst.voided == CONTESTED else Status.CONTRADICTED
+        status = Status.AMBIGUOUS if worst.voided in {CONTESTED, DIFFERING} else Status.CONTRADICTED
         return (Part("run", status, f"{_state(worst)} counts for nothing", _evidence(worst)),)
     if refused := next((one for one in about if one.refused), None):
         why = f"{_state(refused.candidate, refused.refused)} counts for nothing"

@@ -5,7 +5,8 @@ item's ``fields`` are figures copied out of its originals, each with its exact t
 rescore needs no parser of foreign logs; the artifacts stay the evidence. Nothing is interpreted, rounded or filled in.
 
 :attr:`ImportItem.key` tells whether a ledger already holds an item: the same originals give the same key. What has the
-same :attr:`ImportItem.name` and another key is other evidence of the same thing.
+same :attr:`ImportItem.name` and another key is other evidence of the same thing. A folder that only repeats what
+another holds is no item (:func:`list_copies`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
+from k3_ledger.schemas.findings import Code
 from k3_ledger.verify.polaris.facts import LOG_FIGURES
 from k3_ledger.verify.polaris.foreign_json import Compound, show
 from k3_ledger.verify.polaris.hashes import Record
@@ -126,13 +128,20 @@ def import_name(body: dict[str, Any]) -> tuple[str, str]:
 def to_import(log: RunLog, files: Files, report: AuditReport) -> Iterator[ImportItem]:
     """Everything in a log that can be imported, in order: runs as the log lists them, then rounds, then advances.
 
+    A run that another one only repeats carries the code for that.
+
     Args:
         log: the log, parsed.
         files: the same bytes that ``log`` was parsed from.
         report: the audit of the same bytes.
     """
+    copies = list_copies(log, files)
     for run in in_source_order(log.runs):
+        if run.run_id in copies:
+            continue
         codes = [code.id for code in report.by_run[run.run_id]]
+        if run.run_id in copies.values() and Code.FOREIGN_SAME_RECEIPT.id not in codes:
+            codes.append(Code.FOREIGN_SAME_RECEIPT.id)
         originals = [(path, files[path]) for path in _original_first(run.files)]
         originals += [(row_name(row), row.raw) for row in (*run.ledger, *run.index)]
         yield _item(run.run_id, _attestation(run), list(_run_fields(run)), codes, originals)
@@ -140,6 +149,32 @@ def to_import(log: RunLog, files: Files, report: AuditReport) -> Iterator[Import
         yield _item(f"{ROUNDS}{folder}", "none", list(_round_fields(text)), [], [(text.source, files[text.source])])
     for row in log.advances:
         yield _item(row_name(row), "none", list(_record_fields("advance", row, ("",))), [], [(row_name(row), row.raw)])
+
+
+def list_copies(log: RunLog, files: Files) -> dict[str, str]:
+    """Folders that hold nothing but copies of what another folder holds of the same receipt: names of both.
+
+    No listing names such a one: what a log lists twice it publishes twice, and that is for who judges it. Of two that
+    are alike the one that is named by the receipt's id is the original, else the first by time and name.
+    """
+    alike: dict[bytes, list[Run]] = {}
+    for run in log.runs:
+        if run.receipt is not None and run.receipt.text("receipt_id"):
+            alike.setdefault(run.receipt.raw, []).append(run)
+    copies: dict[str, str] = {}
+    for runs in alike.values():
+        ranked = sorted(runs, key=lambda run: (not (run.ledger or run.index), -len(run.files), not _is_named(run)))
+        held = {run.run_id: {(path.rpartition("/")[2], files[path]) for path in run.files} for run in ranked}
+        for number, run in enumerate(ranked):
+            kept = [one.run_id for one in ranked[:number] if one.run_id not in copies]
+            original = next((name for name in kept if held[run.run_id] <= held[name]), None)
+            if original is not None and not (run.ledger or run.index):
+                copies[run.run_id] = original
+    return copies
+
+
+def _is_named(run: Run) -> bool:
+    return run.receipt is not None and run.receipt.text("receipt_id") == run.run_id
 
 
 def in_source_order(runs: Sequence[Run]) -> list[Run]:
