@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from k3_ledger.verify.polaris import audit
+from k3_ledger.verify.polaris.hashes import Record
 from k3_ledger.verify.polaris.logtext import LINES
 from tests.verify.polaris import make_log
 
@@ -362,3 +363,15 @@ def test_what_a_log_does_not_say_is_held_against_nothing() -> None:
         line.replace(" at ctx4 (worst of 2 depths)", "") for line in second if not line.startswith("#12: accuracy")
     ]
     assert told(make_log.build(log)) == set()
+
+
+def test_a_figure_of_a_log_text_that_no_record_has_is_listed_as_bound_by_nothing() -> None:
+    def unbound(log: Draft) -> dict[str, list[tuple[str, int]]]:
+        rows = [row for row in audit(make_log.build(log)).fields if row.record is Record.LOG and not row.bound]
+        return {row.path: [(standing.name, count) for standing, count in row.standings] for row in rows}
+
+    log = make_log.draft()
+    assert log.runs[0].result is not None
+    del log.runs[0].result["frontier_commit"]
+    assert unbound(make_log.draft())["frontier commit"] == [("CONFIRMED", 3)]
+    assert unbound(log)["frontier commit"] == [("ALONE", 1), ("CONFIRMED", 2)]

@@ -82,6 +82,8 @@ def check_run(facts: RunFacts, hashes: RunHashes | None, out: CrossChecks) -> No
             covered = is_bound(record, path)
             standing[record, path, leaf.position] = Standing.BOUND if covered else Standing.ALONE
     for fact, statements in facts.facts.items():
+        for one in statements:  # a figure of a log line, and the folder's name, stand in no document
+            standing.setdefault((one.record, one.path, one.leaf.position), Standing.ALONE)
         for a, b in combinations(statements, 2):
             agreement = compare(fact, a.leaf.value, b.leaf.value)
             out.agreements[agreement] += 1
