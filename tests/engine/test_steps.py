@@ -67,6 +67,21 @@ def parts(state: Any) -> list[Tensor]:
 
 
 @DEVICES
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+def test_every_chunk_width_and_a_step_give_the_same_bits(
+    device: str, kind: torch.dtype, made: Callable[..., Model]
+) -> None:
+    model = made(device, Numerics(kind), graph=False)
+    with torch.inference_mode():
+        walk = model.new_state(40)
+        expected = walked(model, walk, IDS)
+        for chunk in (1, 2, 7, 9, 17, 64):
+            state = model.new_state(40)
+            assert torch.equal(model.prefill_rows(IDS, state, chunk), expected)
+            assert all(torch.equal(kept, other) for kept, other in zip(parts(state), parts(walk), strict=True))
+
+
+@DEVICES
 @PATHS
 def test_recorded_steps_have_the_bits_of_steps_that_are_not(
     device: str, numerics: Numerics, made: Callable[..., Model]

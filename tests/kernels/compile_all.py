@@ -77,6 +77,14 @@ CALLS = [
     ("mla_decode", {"query": values(1, 1, 12, 576), **MLA, **SLICES}),
     ("mla_decode", {"query": values(1, 1, 96, 576), **MLA, **SLICES, "slice_rows": 1000}),
     ("mla_prefill", {"query": values(1, 300, 96, 192), **PREFILL, "start": 0, "scale": 0.07}),
+    ("product", {"x": wide(1, 1536), "weight": values(96, 1536)}),
+    ("product", {"x": wide(17, 4, 128), "weight": values(4, 512, 128)}),
+    ("product", {"x": wide(1, 7168), "weight": values(96, 7168), "by_count": True}),
+    *(
+        ("product", {"x": wide(tokens, size), "weight": wide(64, size)})
+        for tokens in (1, 9)
+        for size in (128, 1536, 7168)
+    ),
     (
         "router",
         {"logits": wide(2, 896), "bias": wide(896), "top_k": 16, "renormalise": True, "scale": 1.0, "min_sum": 0.0},

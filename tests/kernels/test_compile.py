@@ -7,7 +7,8 @@ import sys
 KERNELS = {
     "_rms_norm", "_situ", "_conv", "_shift", "_kda_step", "_prepare", "_scan",
     "prepare_half", "scan_half", "_mla_slices", "_mla_powers", "_mla_values", "_mla_merge",
-    "_mla_prefill", "_router", "_group", "_cut", "_up", "_down", "_combine", "_scores", "_mix", "_unpack",
+    "_mla_prefill", "_lanes", "_units", "_router", "_group", "_cut", "_up", "_down", "_combine",
+    "_scores", "_mix", "_unpack",
 }  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """Matrices of a loaded model: how they are kept, and the two ways to multiply with them.
 
-*Deterministic*: every token is a matrix-vector product of its own, the same call that decoding makes, so a token's
-bits do not depend on which tokens share its chunk. *Fast*: one matrix product a chunk; the library picks its tiles
-from the number of tokens, so results agree within a tolerance only.
+*Deterministic*: a token's bits do not depend on which tokens share its chunk. On a GPU that is a contract of the kernel
+``product``; elsewhere every token is a matrix-vector product of its own, the same call that decoding makes. *Fast*: one
+matrix product a chunk; the library picks its tiles from the number of tokens, so results agree within a tolerance only.
+A token by itself is the kernel's on either path.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import torch
 
 from k3_ledger.engine.gguf.quants import round_activations
 from k3_ledger.engine.gguf.types import F32, Storage
+from k3_ledger.kernels.dispatch import Backend, Runs, select
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -62,11 +64,21 @@ class Numerics:
 
 @dataclass(frozen=True)
 class Matrix:
-    """A weight ``[..., out, in]`` with the storage type it came from."""
+    """A weight ``[..., out, in]`` with the storage type it came from.
+
+    Attributes:
+        weight: on its device.
+        storage: of the file.
+        numerics: how to compute.
+        backend: which kernels run on a GPU.
+        runs: where to count them.
+    """
 
     weight: Tensor
     storage: Storage
     numerics: Numerics
+    backend: Backend = "auto"
+    runs: Runs | None = None
 
     def rounded(self, x: Tensor) -> Tensor:
         """``x`` as the kernel of the storage type would see it, when that is emulated."""
@@ -76,7 +88,10 @@ class Matrix:
 
     def __call__(self, x: Tensor) -> Tensor:
         """``[T, in]`` to ``[T, out]``, float32."""
-        x = self.rounded(x).to(self.weight.dtype)
+        x = self.rounded(x)
+        if self._by_kernel(x):
+            return self._product(x)
+        x = x.to(self.weight.dtype)
         if not self.numerics.deterministic:
             return torch.nn.functional.linear(x, self.weight).float()
         # A fresh, aligned copy of each row: the library's kernels may look at the address.
@@ -84,7 +99,22 @@ class Matrix:
 
     def per_head(self, x: Tensor) -> Tensor:
         """``[T, heads, in]`` to ``[T, heads, out]`` for a weight ``[heads, out, in]``, float32."""
-        x = self.rounded(x).to(self.weight.dtype)
+        x = self.rounded(x)
+        if self._by_kernel(x):
+            return self._product(x)
+        x = x.to(self.weight.dtype)
         if not self.numerics.deterministic:
             return torch.einsum("hoi,thi->tho", self.weight, x).float()
         return torch.stack([torch.bmm(self.weight, row.clone()[:, :, None])[:, :, 0] for row in x]).float()
+
+    def _by_kernel(self, x: Tensor) -> bool:
+        """Whether the kernel multiplies: chunks of the fast path are the library's."""
+        alone = self.numerics.deterministic or x.shape[0] == 1
+        return alone and self.weight.is_cuda and self.backend != "naive"
+
+    def _product(self, x: Tensor) -> Tensor:
+        if x.dtype != torch.float32:
+            x = x.to(self.weight.dtype)
+        operation = select("product", self.backend, runs=self.runs)
+        out: Tensor = operation(x.contiguous(), self.weight, by_count=not self.numerics.deterministic)
+        return out

@@ -3,8 +3,8 @@
 Prefill walks layers outside and tokens inside a chunk; a residual bank lives for one chunk. Two contracts, and a
 record says which one ran:
 
-*Bit-identical* (``deterministic``): the output for any chunk width equals the one-token walk, bit for bit. Every
-token is its own matrix-vector product, attention reads the cache token by token, KDA is the token recurrence.
+*Bit-identical* (``deterministic``): the output for any chunk width equals the one-token walk, bit for bit. No product
+of a token depends on the others of its chunk, attention reads the cache token by token, KDA is the token recurrence.
 
 *Tolerance* (fast): products take a chunk at once, attention is expanded for long chunks and KDA runs in chunks of
 16. Relative L2, KL and top-1 against the deterministic path are bounded by tests.
@@ -114,10 +114,12 @@ class Model:
                 continue
             tensor = torch.from_numpy(weights.load(name)).to(self.device)
             if "ffn_gate_inp" in name:
-                self.matrices[name] = Matrix(tensor, info.storage, full)
+                self.matrices[name] = Matrix(tensor, info.storage, full, self.options.backend, self.runs)
             elif len(info.shape) > 1 and "ssm_conv1d" not in name:
                 dtype = torch.float32 if name == "token_embd.weight" else self.numerics.dtype
-                self.matrices[name] = Matrix(tensor.to(dtype), info.storage, self.numerics)
+                self.matrices[name] = Matrix(
+                    tensor.to(dtype).contiguous(), info.storage, self.numerics, self.options.backend, self.runs
+                )
             else:
                 self.vectors[name] = tensor
         for layer in range(self.config.layers):

@@ -29,9 +29,10 @@ class Noted:
 
     def __call__(self, logits: Tensor) -> int:
         """See :data:`~k3_ledger.engine.sampling.Sampler`."""
-        best = logits.argmax()
-        self._noted.append(logits[best] - logits.logsumexp(dim=-1))
-        return int(best)
+        chosen = int(logits.argmax())
+        # Behind the wait: the device does it while the host prepares the next step.
+        self._noted.append(logits[chosen] - logits.logsumexp(dim=-1))
+        return chosen
 
     def logprobs(self) -> list[float]:
         """On the host: when they are there, the work is done.

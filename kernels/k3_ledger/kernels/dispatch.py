@@ -12,6 +12,8 @@ unless the specification says otherwise; anything else is refused with ValueErro
 are updated in place; other outputs are new tensors.
 
 ==============  =======================================================================================================
+product         ``(x [T, I] or [T, H, I], weight [O, I] or [H, O, I], *, by_count=False) -> [T, O] or [T, H, O]
+                float32``
 rms_norm        ``(x [..., D], weight [D], *, eps, gate=None [..., D]) -> [..., D]``
 situ            ``(gate [..., F], up [..., F], *, beta, linear_beta) -> [..., F]``
 conv            ``(x [B, T, C], window [B, P, C] in place, weight [C, P + 1]) -> [B, T, C]``
@@ -32,7 +34,8 @@ unpack          ``(data [..., bytes], *, quant, dtype, grid=None) -> [..., value
 ==============  =======================================================================================================
 
 Two contracts hold for both backends. *Bit-identical*: a token's result does not depend on the other tokens of the
-call, for every operation but ``kda_chunk``, and ``experts`` where ``by_load`` gives it up. *Nothing read that was not
+call, for every operation but ``kda_chunk``, and ``experts`` and ``product`` where ``by_load`` and ``by_count`` give it
+up. *Nothing read that was not
 written*: rows past a length, bank vectors past the count and slots of other ranks may hold NaN.
 
 Backends: ``naive`` is torch in float64; ``triton`` is the kernel, compiled on a GPU, or interpreted on a CPU in a
@@ -61,6 +64,7 @@ from k3_ledger.kernels import (
     mla_decode,
     mla_merge,
     mla_prefill,
+    product,
     residual_mix,
     rms_norm,
     router,
@@ -84,6 +88,7 @@ OPS: Final[dict[str, Op[..., Any]]] = {
     for op in cast(
         "tuple[Op[..., Any], ...]",
         (
+            product.OP,
             rms_norm.OP,
             situ.OP,
             conv.OP,

@@ -16,6 +16,7 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from k3_ledger.kernels import language
+from k3_ledger.kernels.experts.lanes_ import down_lanes, up_lanes
 from k3_ledger.kernels.language import dot, narrow, program_id
 
 if TYPE_CHECKING:
@@ -39,8 +40,9 @@ class Tile(TypedDict):
     num_stages: int
 
 
-WIDE: Final = Tile(ROWS=16, COLUMNS=32, INNER=32, num_warps=4, num_stages=3)
-"""The one tile of float32."""
+WIDE: Final = Tile(ROWS=4, COLUMNS=64 if language.INTERPRETED else 4, INNER=512, num_warps=4, num_stages=1)
+"""The one tile of float32, in lanes (:mod:`.lanes_`); of a call without a plan it has one row. The interpreter takes as
+long for a program of few columns as for one of many."""
 EXACT: Final = Tile(ROWS=32, COLUMNS=64, INNER=128, num_warps=4, num_stages=3)
 """The one tile of 16-bit inputs, whatever the tokens, where bits count."""
 BY_LOAD: Final = (
@@ -165,10 +167,16 @@ def _place(tiles, blocks, GROUP: tl.constexpr):
 @triton.jit
 def _up(
     x, gate, up, hidden, ids, order, experts, begins, counts, tiles, first_expert, held, slots, M, F, beta, linear_beta,
-    SINGLE: tl.constexpr, GROUP: tl.constexpr, BULK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-    INNER: tl.constexpr,
+    SINGLE: tl.constexpr, LANES: tl.constexpr, GROUP: tl.constexpr, BULK: tl.constexpr, ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
     tile, block = _place(tiles, (F + COLUMNS - 1) // COLUMNS, GROUP)
+    if LANES:
+        up_lanes(
+            x, gate, up, hidden, ids, order, experts, begins, counts, tile, block, first_expert, held, slots, M, F,
+            beta, linear_beta, SINGLE, ROWS, COLUMNS, INNER,
+        )  # fmt: skip
+        return
     expert, pair, present, count = _tile(ids, order, experts, begins, counts, tile, first_expert, held, SINGLE, ROWS)
     if count > 0:
         column = block * COLUMNS + tl.arange(0, COLUMNS)
@@ -196,10 +204,16 @@ def _up(
 @triton.jit
 def _down(
     hidden, down, parts, ids, order, experts, begins, counts, tiles, first_expert, held, M, F,
-    SINGLE: tl.constexpr, GROUP: tl.constexpr, BULK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-    INNER: tl.constexpr,
+    SINGLE: tl.constexpr, LANES: tl.constexpr, GROUP: tl.constexpr, BULK: tl.constexpr, ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
     tile, block = _place(tiles, (M + COLUMNS - 1) // COLUMNS, GROUP)
+    if LANES:
+        down_lanes(
+            hidden, down, parts, ids, order, experts, begins, counts, tile, block, first_expert, held, M, F,
+            SINGLE, ROWS, COLUMNS, INNER,
+        )  # fmt: skip
+        return
     expert, pair, present, count = _tile(ids, order, experts, begins, counts, tile, first_expert, held, SINGLE, ROWS)
     if count > 0:
         column = block * COLUMNS + tl.arange(0, COLUMNS)
@@ -278,15 +292,19 @@ def experts(
     hidden = torch.empty((pairs, width), dtype=x.dtype, device=x.device)
     parts = torch.empty((pairs, latent), dtype=torch.float32, device=x.device)
     out = torch.empty((tokens, latent), dtype=torch.float32, device=x.device)
+    lanes = shape is WIDE
+    if lanes and single:
+        shape = Tile(**{**WIDE, "ROWS": 1})
     after, group = (DOWN, FEW) if shape is FULL else (shape, GROUP)
     bulk = BULK and not single and shape["ROWS"] == FULL["ROWS"] and latent % 8 == 0 and width % 8 == 0
     _up[(count * triton.cdiv(width, shape["COLUMNS"]),)](
         x, *(described(w, shape) if bulk else w for w in (gate, up)), hidden, ids, *planned, count, first_expert, held,
-        slots, latent, width, float(beta), float(linear_beta), SINGLE=single, GROUP=group, BULK=bulk, **shape,
+        slots, latent, width, float(beta), float(linear_beta), SINGLE=single, LANES=lanes, GROUP=group, BULK=bulk,
+        **shape,
     )  # fmt: skip
     _down[(count * triton.cdiv(latent, after["COLUMNS"]),)](
         hidden, described(down, after) if bulk else down, parts, ids, *planned, count, first_expert, held, latent,
-        width, SINGLE=single, GROUP=group, BULK=bulk, **after,
+        width, SINGLE=single, LANES=lanes, GROUP=group, BULK=bulk, **after,
     )  # fmt: skip
     blocks = triton.cdiv(latent, COMBINE)
     _combine[(tokens * blocks,)](
