@@ -273,18 +273,17 @@ def add_attestation(
     as_json: JsonOption = False,
 ) -> None:
     """Add to the table of attestations."""
-    import tomllib
-
     from k3_ledger.cli.given import POLICY, given
     from k3_ledger.cli.policy_file import edit, put_table
     from k3_ledger.ledger.regular import read_small
+    from k3_ledger.schemas.toml import read_toml
     from k3_ledger.verify.attestation import AttestationPolicy, read_table
     from k3_ledger.verify.policy import parse_policy
 
     with given(trust, POLICY):
         data = read_small(trust)
         parse_policy(data, trust.name)
-    before: dict[str, Any] = tomllib.loads(data.decode()).get("attestation", {})
+    before: dict[str, Any] = read_toml(data.decode()).get("attestation", {})
     table = {**before}
     lists = {"kinds": kinds, "allow": allow, "tcb_status": tcb_status, "refuse_advisories": refuse_advisory}
     for name, more in lists.items():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -17,6 +16,7 @@ from k3_ledger.rescore.exact import parse_decimal
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
+from k3_ledger.schemas.toml import TomlError, read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,17 +30,6 @@ _KEY: Final = re.compile(r"\s*([A-Za-z0-9_-]+)\s*=")
 _PART: Final = r"[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*'"
 _DOTTED: Final = re.compile(rf"\s*((?:{_PART})(?:\s*\.\s*(?:{_PART}))*)\s*=")
 _TABLE: Final = re.compile(rf"\s*\[\s*((?:{_PART})(?:\s*\.\s*(?:{_PART}))*)\s*\]\s*(?:#.*)?$")
-_AT: Final = re.compile(r"^(.*) \(at (?:line ([0-9]+), column [0-9]+|end of document)\)$", re.DOTALL)
-
-
-_MANY_DIGITS: Final = re.compile(r"[0-9_]{4000,}")
-"""More digits than the interpreter turns into a number."""
-
-
-MOST_NESTED: Final = 100
-"""Lists and tables inside one another."""
-_ASIDE: Final = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|#.*")
-"""Texts and comments, whose brackets open nothing."""
 
 
 class _Number(str):
@@ -192,16 +181,11 @@ def read_document(
         where = Position(source=source, byte_offset=error.start)
         raise RescoreError(Code.TOML_SYNTAX, "not UTF-8", position=where) from error
     try:
-        document = tomllib.loads(text, parse_float=_Number)
-    except tomllib.TOMLDecodeError as error:
-        raise _syntax(error, source, first_line) from error
-    except RecursionError as error:
-        raise _syntax(_too_deep(text), source, first_line) from error
-    except ValueError as error:
-        raise _syntax(_unusable(text) or error, source, first_line) from error
-    if _depth(document) > MOST_NESTED:
-        raise _syntax(_too_deep(text), source, first_line)
-    return text, document
+        return text, read_toml(text, parse_float=_Number)
+    except TomlError as error:
+        line = None if error.line is None else error.line + first_line - 1
+        where = Position(source=source, line=line)
+        raise RescoreError(Code.TOML_SYNTAX, f"not TOML: {error}", position=where) from error
 
 
 def did_you_mean(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
@@ -236,45 +220,6 @@ def key_lines(text: str) -> dict[str, int]:
 
 def _parts(dotted: str) -> list[str]:
     return [part.strip("\"'") for part in re.findall(_PART, dotted)]
-
-
-def _syntax(error: Exception, source: str, first_line: int) -> RescoreError:
-    match = _AT.match(str(error))
-    message = match[1] if match else str(error)
-    line = int(match[2]) + first_line - 1 if match and match[2] else None
-    return RescoreError(Code.TOML_SYNTAX, f"not TOML: {message.lower()}", position=Position(source=source, line=line))
-
-
-def _unusable(text: str) -> Exception | None:
-    """What to say of a whole number that is too long to be read, as a parser says it; None where there is none."""
-    for number, line in enumerate(text.split("\n"), start=1):
-        if digits := _MANY_DIGITS.search(line):
-            return ValueError(f"a number of {len(digits[0])} digits (at line {number}, column {digits.start() + 1})")
-    return None
-
-
-def _depth(document: dict[str, Any]) -> int:
-    """How many lists and tables stand inside one another, at the deepest place."""
-    level: list[Any] = [document]
-    depth = -1
-    while level:
-        depth += 1
-        inside = (item for held in level for item in (held.values() if isinstance(held, dict) else held))
-        level = [item for item in inside if isinstance(item, dict | list)]
-    return depth
-
-
-def _too_deep(text: str) -> Exception:
-    """What to say of lists or tables that are nested too deep, as a parser says it, with the line that goes too far."""
-    depth, at = 0, 1
-    for number, line in enumerate(text.split("\n"), start=1):
-        bare = _ASIDE.sub("", line)
-        depth += sum(map(bare.count, "[{"))
-        if depth + bare.partition("=")[0].count(".") > MOST_NESTED:
-            at = number
-            break
-        depth -= sum(map(bare.count, "]}"))
-    return ValueError(f"nested more than {MOST_NESTED} deep (at line {at}, column 1)")
 
 
 def _line_of(text: str, key: str, first_line: int) -> int | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from base64 import b64decode
 from dataclasses import dataclass
 from hashlib import sha256
@@ -19,6 +18,7 @@ from k3_ledger.schemas.canonical import MAX_INTEGER
 from k3_ledger.schemas.errors import LedgerError, PolicyError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
+from k3_ledger.schemas.toml import TomlError, read_toml
 from k3_ledger.verify.report import STEPS
 
 if TYPE_CHECKING:
@@ -159,9 +159,6 @@ class TrustPolicy:
 NO_POLICY_SENTENCE = "integrity checked; signer not authenticated (no trust policy)"
 
 
-_LINE = re.compile(r"line ([0-9]+),")
-
-
 def parse_policy(data: bytes, name: str = "trust.toml") -> TrustPolicy:
     """Read a trust policy from TOML bytes.
 
@@ -176,13 +173,9 @@ def parse_policy(data: bytes, name: str = "trust.toml") -> TrustPolicy:
             position names the key.
     """
     try:
-        table = tomllib.loads(data.decode())
-    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or hostile in size or depth
-        why, line = "it is no UTF-8 text that can be read", None
-        if isinstance(error, tomllib.TOMLDecodeError):
-            said, _, place = str(error).rpartition(" (at ")
-            found = _LINE.match(place)
-            why, line = said[:1].lower() + said[1:], int(found[1]) if found else None
+        table = read_toml(data.decode())
+    except ValueError as error:
+        why, line = (str(error), error.line) if isinstance(error, TomlError) else ("it is no UTF-8 text", None)
         wrong = PolicyError(
             Code.POLICY_MALFORMED,
             f"the trust policy is not TOML: {why}"[:300],

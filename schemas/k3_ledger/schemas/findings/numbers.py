@@ -40,7 +40,9 @@ ROWS: Final = {
     ),
     "TOML_SYNTAX": CodeInfo(
         Area.RULES, E, "not TOML",
-        "A file of pins, merges or claims is not TOML, or is not UTF-8.",
+        "A file of pins, merges or claims, or a rule file, is not TOML, or is not UTF-8. Nor is one read that is "
+        "nested more than 100 deep, or that has a name of more than 16 parts or a number of more than 1000 digits: "
+        "such a text could fill the memory of whoever reads it.",
         "correct the line that is named", ExitCode.UNREADABLE,
     ),
     "TOML_FIELD": CodeInfo(
