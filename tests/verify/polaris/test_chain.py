@@ -83,12 +83,96 @@ def test_a_first_receipt_has_the_place_0(form: str, index: int) -> None:
     assert told(files) == [("CHAIN_INDEX", "0", str(index))]
 
 
+def unplace(files: Files, number: int, *, gone: bool = False) -> None:
+    """Leave a receipt's place out."""
+    chain(files, number, chain_index=None)
+    if gone:
+        receipt(files, number, lambda body: body["chain"].pop("chain_index"))
+
+
 @pytest.mark.parametrize("form", FORMS)
-def test_a_place_that_is_not_stated_is_not_held_against_anything(form: str) -> None:
-    files = made(form)
-    chain(files, 2, chain_index=None)
-    receipt(files, 3, lambda body: body["chain"].pop("chain_index"))
+@pytest.mark.parametrize("linked", [True, False])
+@pytest.mark.parametrize("gone", [True, False])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_place_that_others_state_is_missed_and_is_no_other_place(
+    form: str, gone: bool, number: int, linked: bool
+) -> None:
+    files = made(form, linked=linked)
+    unplace(files, number, gone=gone)
     assert found(files) == []
+    (finding,) = found(files, "FIELD_ABSENT")
+    said = f"{identity(files, number)}: the receipt has no chain.chain_index, which 2 of 3 have"
+    assert (finding.message, finding.severity.value) == (said, "warning")
+
+
+@pytest.mark.parametrize(
+    ("linked", "stated", "missed"),
+    [(True, (1,), [2]), (True, (2,), [1, 3]), (False, (1,), []), (True, (), []), (False, (1, 2), [3])],
+)
+def test_where_few_state_a_place_only_those_beside_them_in_the_chain_lack_it(
+    linked: bool, stated: tuple[int, ...], missed: list[int]
+) -> None:
+    files = made("tdx", linked=linked)
+    for number in {1, 2, 3} - {*stated}:
+        unplace(files, number)
+    names = [finding.message.partition(":")[0] for finding in found(files, "FIELD_ABSENT")]
+    assert sorted(names) == sorted(identity(files, number) for number in missed)
+
+
+def test_of_two_receipts_the_one_without_a_place_is_named() -> None:
+    files = made("tdx", runs=2, linked=False)
+    unplace(files, 2)
+    assert len(found(files, "FIELD_ABSENT")) == 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("spelled", ["its id", "the digest of its bytes"])
+@pytest.mark.parametrize("index", [1, 2, None])
+def test_of_two_receipts_that_name_one_and_the_same_before_them_both_are_said(
+    form: str, spelled: str, index: int | None
+) -> None:
+    files = made(form)
+    first = files[path_of(files, 1, "receipt.json")]
+    chain(
+        files,
+        3,
+        chain_index=index,
+        prev_receipt_hash=identity(files, 1) if spelled == "its id" else make_log.sha(first),
+    )
+    broken = found(files, "CHAIN_BROKEN")
+    before, second, third = (identity(files, number) for number in (1, 2, 3))
+    assert {finding.message for finding in broken} == {
+        f"{one}: its previous receipt, {before}, is that of {other} too"
+        for one, other in ((second, third), (third, second))
+    }
+    assert [kind for kind, *_ in told(files, "CHAIN_INDEX")] == (["CHAIN_INDEX"] if index == 2 else [])
+    assert audit(files).exit_code.value == 1
+
+
+def test_of_many_that_name_one_before_them_each_is_said_once() -> None:
+    files: Files = {"runs/0/receipt.json": make_log.dump({"receipt_id": "a0", "chain": {"prev_receipt_hash": None}})}
+    for number in range(1, 5):
+        files[f"runs/{number}/receipt.json"] = make_log.dump(
+            {"receipt_id": f"a{number}", "chain": {"prev_receipt_hash": "a0"}}
+        )
+    assert {finding.message for finding in found(files, "CHAIN_BROKEN")} == {
+        f"{number}: its previous receipt, 0, is that of 3 others too" for number in range(1, 5)
+    }
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_receipt_that_was_copied_is_one_and_forks_no_chain(named: bool) -> None:
+    """The control: it is said that it is there twice, and nobody put anything into the chain."""
+    files = made("tdx")
+    folder = path_of(files, 3, "receipt.json").rpartition("/")[0]
+    files |= {path.replace(folder, "runs/copy"): data for path, data in files.items() if path.startswith(folder)}
+    if not named:
+        for path in (f"{folder}/receipt.json", "runs/copy/receipt.json"):
+            body = json.loads(files[path])
+            del body["receipt_id"]
+            files[path] = make_log.dump(body)
+    assert bool(found(files, "CHAIN_BROKEN")) is not named
+    assert bool(found(files, "SAME_RECEIPT"))
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -79,9 +79,10 @@ ROWS: Final = {
         "receipts can be removed or reordered without a trace",
     ),
     "FOREIGN_CHAIN_BROKEN": CodeInfo(
-        Area.FOREIGN, E, "chain link leads nowhere",
-        "A receipt names a previous receipt that is not in the log.",
-        "a receipt was removed, or the link was edited",
+        Area.FOREIGN, E, "links are no chain",
+        "A receipt names a previous receipt that is not in the log, that leads back to it, "
+        "or that another one names too.",
+        "a receipt was removed or put in, or the link was edited",
     ),
     "FOREIGN_CHAIN_INDEX": CodeInfo(
         Area.FOREIGN, E, "place in the chain is another",

@@ -131,6 +131,7 @@ def _absent_parts(log: RunLog) -> Iterator[Finding]:
         records = [(run, record, _held(record)) for run, record in pairs if record is not None]
         counts = Counter(part for _, _, held in records for part in held)
         usual = [part for part, count in counts.items() if count > 1 and _is_usual(name, part, count, len(records))]
+        usual = [part for part in usual if part != _PLACE]  # see _unplaced()
         for run, record, held in records:
             lacking = ["attestation."] if "attestation." not in held else []  # of which check_receipt has said so
             for part in sorted(usual):
@@ -210,8 +211,10 @@ def _chain_places(receipts: list[tuple[Run, Document]], before: dict[int, int | 
         run, receipt = receipts[at]
         message = f"{run.run_id}: the links to the previous receipt lead back to this one"
         yield Finding(Code.FOREIGN_CHAIN_BROKEN, message, receipt.at(_PREVIOUS))
+    yield from _forks(receipts, {at: previous for at, previous in before.items() if at not in circles})
     stated = [receipt.leaf(_PLACE) for _, receipt in receipts]
     numbers = [None if leaf is None else _whole(leaf.value) for leaf in stated]
+    yield from _unplaced(receipts, before, [leaf is not None and leaf.value is not None for leaf in stated])
     for at, ((run, receipt), leaf) in enumerate(zip(receipts, stated, strict=True)):
         if leaf is None or leaf.value is None:
             continue
@@ -229,6 +232,43 @@ def _chain_places(receipts: list[tuple[Run, Document]], before: dict[int, int | 
         elif number == 0 and link is not None and link.value not in (None, ""):
             message = f"{run.run_id}: chain_index is 0, and the receipt names one before it"
             yield Finding(Code.FOREIGN_CHAIN_INDEX, message, leaf.position, expected="a number from 1", found=found)
+
+
+def _forks(receipts: list[tuple[Run, Document]], before: dict[int, int | None]) -> Iterator[Finding]:
+    """Receipts that name the previous one of another receipt: of a chain each is the previous one of one at most.
+
+    Two copies of one receipt are one.
+    """
+    behind: dict[int, dict[str, list[int]]] = {}
+    for at, previous in before.items():
+        if previous is not None:
+            name = plain(receipts[at][1].text("receipt_id") or "") or receipts[at][0].run_id
+            behind.setdefault(previous, {}).setdefault(name, []).append(at)
+    for previous, following in behind.items():
+        for name, copies in following.items():
+            others = [receipts[also[0]][0].run_id for other, also in following.items() if other != name]
+            for run, receipt in (receipts[at] for at in copies if others):
+                message = f"{run.run_id}: its previous receipt, {receipts[previous][0].run_id}, is that of "
+                message += f"{others[0]} too" if len(others) == 1 else f"{len(others)} others too"
+                yield Finding(Code.FOREIGN_CHAIN_BROKEN, message, receipt.at(_PREVIOUS))
+
+
+def _unplaced(
+    receipts: list[tuple[Run, Document]], before: dict[int, int | None], placed: list[bool]
+) -> Iterator[Finding]:
+    """Receipts that state no place, where a receipt beside them in the chain does, or half of all others do."""
+    linked: dict[int, set[int]] = {}
+    for at, previous in before.items():
+        if previous is not None:
+            linked.setdefault(at, set()).add(previous)
+            linked.setdefault(previous, set()).add(at)
+    count = sum(placed)
+    for at, (run, receipt) in enumerate(receipts):
+        if placed[at] or not isinstance(receipt.object.get("chain"), dict):
+            continue  # a receipt without the block lacks more
+        if 2 * count >= len(receipts) or any(placed[other] for other in linked.get(at, ())):
+            message = f"{run.run_id}: the receipt has no {_PLACE}, which {count} of {len(receipts)} have"
+            yield Finding(Code.FOREIGN_FIELD_ABSENT, message, receipt.at(_PLACE))
 
 
 def _whole(value: Scalar) -> int | None:
