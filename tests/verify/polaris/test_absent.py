@@ -118,3 +118,65 @@ def test_a_file_that_no_run_need_have_is_not_missed(name: str) -> None:
 
 def test_a_log_of_listings_alone_lacks_no_file_of_runs() -> None:
     assert not of({"ledger.jsonl": whole()["ledger.jsonl"]}, "FILE_MISSING")
+
+
+def two() -> Files:
+    log = make_log.draft()
+    del log.runs[2:]
+    return make_log.build(log)
+
+
+def test_two_whole_runs_lack_nothing() -> None:
+    assert [finding.message for finding in audit(two()).findings] == []
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(f"attestation.{block}" for block in ("code", "environment", "measurements", "references", "verdict")),
+        *(f"attestation.{name}" for name in ("code.commit", "timestamp_utc", "verdict.label", "verdict.tps")),
+        *("attestation.environment.gpu_name", "tdx.cost_usd", "chain", "chain.chain_index", "polaris_version"),
+    ],
+)
+def test_of_two_receipts_one_lacks_what_the_other_has(number: int, path: str) -> None:
+    files = two()
+    receipt(files, number, lambda body: put(body, path, GONE))
+    (finding,) = of(files, "FIELD_ABSENT")
+    assert f"the receipt has no {path}, which 1 of 2 have" in finding.message
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("name", ["commit", "kl", "label", "pass", "top1", "tps"])
+def test_of_two_results_one_lacks_what_the_other_has(number: int, name: str) -> None:
+    files = two()
+    edit(files, path_of(files, number, "result.json"), lambda body: put(body, name, GONE))
+    (finding,) = of(files, "FIELD_ABSENT")
+    assert f"the result has no {name}, which 1 of 2 have" in finding.message
+
+
+@pytest.mark.parametrize("name", ["pr", "kl", "timestamp_utc"])
+@pytest.mark.parametrize("listing", ["ledger.jsonl", "index.json"])
+@pytest.mark.parametrize("number", [0, 1])
+def test_of_two_rows_one_lacks_what_the_other_has(name: str, listing: str, number: int) -> None:
+    files = two()
+    lines = listing == "ledger.jsonl"
+    rows = [json.loads(line) for line in files[listing].splitlines()] if lines else json.loads(files[listing])
+    del rows[number][name]
+    files[listing] = b"".join(make_log.spell(row) + b"\n" for row in rows) if lines else make_log.spell(rows)
+    (finding,) = of(files, "FIELD_ABSENT")
+    assert f"{listing} has no {name}, which 1 of 2 rows have" in finding.message
+
+
+def test_of_two_runs_what_depends_on_the_outcome_the_form_or_an_edit_is_not_missed() -> None:
+    """The control."""
+    log = make_log.draft()
+    del log.runs[2:]
+    log.runs[0].form = "ed25519"
+    assert not of(make_log.build(log), "FIELD_ABSENT")
+    files = two()
+    edit(files, path_of(files, 1, "result.json"), lambda body: body.pop("node"))
+    first, second = (json.loads(line) for line in files["ledger.jsonl"].splitlines())
+    first |= {"superseded_by": second["run_id"], "superseded_reason": "rerun"}
+    files["ledger.jsonl"] = make_log.spell(first) + b"\n" + make_log.spell(second) + b"\n"
+    assert not of(files, "FIELD_ABSENT")

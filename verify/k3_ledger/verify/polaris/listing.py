@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 
 NEARLY_ALL: Final = 0.9
 """Share of rows that carry a field from which on its absence is worth a word."""
+PAIR: Final = 2
+"""Of so many, neither one nor the other is most: what one of them lacks is named as what the other has."""
 RECORDS: Final = ("receipt.json", "result.json")
 """Files that a run is published with: where fewer than half of the runs have one, the log lacks it as a whole."""
 CORE: Final = (
     *(f"attestation.{name}." for name in ("code", "environment", "measurements", "references", "verdict")),
     *(f"attestation.{name}" for name in ("code.commit", "timestamp_utc", "verdict.label", "verdict.tps")),
 )
-"""Parts of a receipt on whose absence a word is due where most have them, as :func:`_held` names parts; on all others
-where nearly all have them."""
+"""Parts of a receipt on whose absence a word is due where half or more have them, as :func:`_held` names parts; on all
+others where nearly all have them, and where there are two receipts of one form."""
 PUBLISHED: Final = ("commit", "kl", "label", "pass", "top1", "tps")
 """Fields of a result that do not depend on the outcome, nor on the version of the scorer."""
 _PREVIOUS: Final = "chain.prev_receipt_hash"
@@ -115,7 +117,9 @@ def _order(log: RunLog) -> Iterator[Finding]:
 
 def _absent_fields(source: str, rows: tuple[Document, ...]) -> Iterator[Finding]:
     counts = Counter(key for row in rows for key in row.object)
-    usual = [key for key, count in counts.items() if count >= NEARLY_ALL * len(rows) and count > 1]
+    usual = [key for key, count in counts.items() if count >= NEARLY_ALL * len(rows)]
+    if len(rows) == PAIR:
+        usual = [key for key in counts if key not in _EDITED]
     for row in rows:
         for key in usual:
             if key not in row.object:
@@ -130,7 +134,9 @@ def _absent_parts(log: RunLog) -> Iterator[Finding]:
     for name, pairs in (("receipt", receipts), ("result", results)):
         records = [(run, record, _held(record)) for run, record in pairs if record is not None]
         counts = Counter(part for _, _, held in records for part in held)
-        usual = [part for part, count in counts.items() if count > 1 and _is_usual(name, part, count, len(records))]
+        usual = [part for part, count in counts.items() if _is_usual(name, part, count, len(records))]
+        if name == "receipt" and len(records) == PAIR and len({"tdx." in held for _, _, held in records}) == 1:
+            usual = list(counts)
         usual = [part for part in usual if part != _PLACE]  # see _unplaced()
         for run, record, held in records:
             lacking = ["attestation."] if "attestation." not in held else []  # of which check_receipt has said so
@@ -151,8 +157,8 @@ def _held(record: Document) -> set[str]:
 
 def _is_usual(name: str, part: str, count: int, of: int) -> bool:
     if name == "result":
-        return part in PUBLISHED and 2 * count > of
-    return count >= NEARLY_ALL * of or (part in CORE and 2 * count > of)
+        return part in PUBLISHED and 2 * count >= of
+    return count >= NEARLY_ALL * of or (part in CORE and 2 * count >= of)
 
 
 def _edited(source: str, rows: tuple[Document, ...], by_id: dict[str, Run]) -> Iterator[Finding]:
