@@ -3,7 +3,8 @@
 - Only repetitions with fresh inputs and no warm result cache count; a series of anything else is as good as absent.
 - The claim is the program's own timed region (observer ``subject``): the median of the rates of its repetitions.
 - Decode's context is the tokens in front of the timed region, as recorded. Prefill's is the number of tokens that the
-  timed region prefills: the shortest length of its series. Longer ones are there for the clock, not for the claim.
+  timed region prefills: the shortest length of its series. Longer ones, as a rule several prompts of that length, are
+  there for the clock, not for the claim.
   Prefill with tokens in front of it is another metric, named after them.
 - The clock is another process's (observer ``controller``), over whole runs of two lengths: the difference of their
   median durations for the difference of their counts, and as jitter the widest spread among runs of equal length:

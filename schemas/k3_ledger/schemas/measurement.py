@@ -165,7 +165,7 @@ class Series(Model):
     context: Count | None
     """Tokens of context in front of the timed region; null where the metric has none. For `prefill` this is what the
     timed tokens were put behind, mostly 0; how many were prefilled is each sample's `count`, and the shortest of them
-    is the context that rules score prefill at."""
+    is the context that rules score prefill at. A sample of more tokens may be several prompts, one after another."""
     context_filled: Count | None
     """How many of those were real tokens rather than a seek over an empty cache."""
     batch: Positive

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from k3_ledger.engine.runner.measure import Plan
 
-HOUSE = replace(VIRTUAL, context=32, repetitions=7, most_repetitions=7, most_extra=60, longest_s=0, seed=1)
+HOUSE = replace(VIRTUAL, context=32, repetitions=7, most_repetitions=7, most_extra=64, longest_s=0, seed=1)
 """Few tokens and no growth: what is held here holds at every length."""
 SEEDED = replace(VIRTUAL, seed=3)
 PINGS = ("WidensNothing", "WidensByPings", "WidensByLatePings", "WidensByEarlyPings", "WidensByEveryOtherPing")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,19 +12,8 @@ import pytest
 
 from k3_ledger.engine.parity.rows import Rows, Way, ids_digest
 from k3_ledger.engine.runner.checks import check_observations
-from k3_ledger.engine.runner.measure import (
-    KINDS,
-    METRICS,
-    Kind,
-    Observations,
-    Observer,
-    Plan,
-    Prompts,
-    Round,
-    Timed,
-    Walk,
-    observe,
-)
+from k3_ledger.engine.runner.measure import Observer, Plan, observe
+from k3_ledger.engine.runner.observations import KINDS, METRICS, Kind, Observations, Prefilled, Round, Timed, Walk
 from k3_ledger.engine.runner.outputs import (
     CEILING,
     COARSE,
@@ -39,9 +29,13 @@ from k3_ledger.engine.runner.outputs import (
     check_outputs,
     tolerance,
 )
+from k3_ledger.engine.runner.prompts import Prompts
 from k3_ledger.engine.runner.record import timing_of
+from k3_ledger.rescore.native import read_run
+from k3_ledger.rescore.rules.clock import check_clock
+from k3_ledger.rescore.rules.registry import find_rule
 from k3_ledger.schemas.findings import Code
-from k3_ledger.schemas.outcomes import Severity
+from k3_ledger.schemas.outcomes import Outcome, Severity
 from tests.engine.cheats.virtual import Machine, VirtualChannel
 
 if TYPE_CHECKING:
@@ -60,18 +54,21 @@ def timed(count: int, outer: int, own: int | None = None) -> Timed:
 
 def walk(kind: Kind, number: int, change: Callable[[Walk], Walk]) -> Walk:
     """A millisecond a token in prefill, two in decode, a tenth for the pipe."""
-    given, wanted = 64 + 64 * (kind == "long-prefill"), 50 + 50 * (kind == "long-decode")
+    several, wanted = 1 + (kind == "prompts"), 50 + 50 * (kind == "long-decode")
+    given = 64 * several
+    earlier = Prefilled((number, len(KINDS)) + (0,) * 62, timed(64, 64 * MS), 0, 0.0, MS)
     made = Walk(
         kind=kind,
-        prompt=(number, KINDS.index(kind)) + (0,) * (given - 2),
+        prompt=(number, KINDS.index(kind)) + (0,) * 62,
         start=1,
-        prefill=timed(given, given * MS),
+        prefill=replace(timed(given, given * MS), requests=several),
         decode=timed(wanted, 2 * wanted * MS),
         next=0,
         next_logprob=0.0,
         output=(0,) * wanted,
         logprobs=(0.0,) * wanted,
-        reset_ns=1,
+        reset_ns=MS,
+        earlier=(earlier,) * (several - 1),
     )
     return change(made)
 
@@ -354,10 +351,100 @@ def test_work_that_prefill_puts_off_is_found_behind_either_prompt() -> None:
         return change
 
     assert codes(observations(put_off(set(KINDS)))) == {Code.RUN_LEFT_OVER}
-    assert codes(observations(put_off({"long-prefill"}))) == set()  # decode at twice the context may cost twice as much
+    assert codes(observations(put_off({"prompts"}))) == {Code.RUN_LEFT_OVER}
+    assert codes(observations(put_off({"prompts"}, 20))) == set()
     assert codes(observations(put_off({"short", "long-decode"}))) == {Code.RUN_LEFT_OVER}
     assert codes(observations(put_off(set(KINDS), 30))) == {Code.RUN_LEFT_OVER}
     assert codes(observations(put_off(set(KINDS), 20))) == set()  # a quarter of 64 ms, and noise
+
+
+@pytest.mark.parametrize(("milliseconds", "found"), [(21, set()), (22, {Code.RUN_LEFT_OVER})])
+def test_work_that_a_prompt_puts_off_to_the_next_reset_is_found(milliseconds: int, found: set[Code]) -> None:
+    """A quarter of 64 ms, 5 % of decode and the pipe, and then no more; a reset that is slow anyway hides nothing."""
+
+    def behind(one: Walk) -> Walk:
+        return replace(one, reset_ns=one.reset_ns + milliseconds * MS) if one.kind == "prompts" else one
+
+    def anywhere(one: Walk) -> Walk:
+        earlier = tuple(replace(each, reset_ns=each.reset_ns + 90 * MS) for each in one.earlier)
+        return replace(one, reset_ns=one.reset_ns + 90 * MS, earlier=earlier)
+
+    assert codes(observations(behind)) == found
+    assert codes(observations(anywhere)) == set()
+    assert codes(observations(lambda one: behind(anywhere(one)))) == found
+
+
+class Shaped(VirtualChannel):
+    """An engine whose prefill takes what is said of a prompt's length, to the nanosecond."""
+
+    def __init__(self, machine: Machine, takes: Callable[[int], float]) -> None:
+        super().__init__(machine, ["Engine"])
+        self.takes = takes
+
+    def ask(self, op: str, **fields: object) -> Reply:
+        reply = super().ask(op, **fields)
+        if op != "prefill":
+            return reply
+        ids: Any = fields["ids"]
+        took = int(self.takes(len(ids)) * MS)
+        self.machine.now += took - reply.duration_ns
+        return replace(reply, data={**reply.data, "self_ns": took}, duration_ns=took)
+
+
+SHAPES: dict[str, Callable[[int], float]] = {
+    "in proportion": lambda length: length,
+    "mostly the call": lambda length: 50 + length / 10,
+    "the call alone": lambda _: 60,
+    "half of it attention": lambda length: length / 2 + length * length / 128,
+    "attention alone": lambda length: length * length / 64,
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("context", [16, 64])
+def test_what_a_longer_prompt_would_cost_makes_no_liar_of_anybody(
+    shape: str, context: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claim, and what the clock reads of more prompts of that length, are one number, whatever shapes the cost."""
+    machine = Machine(spread=0, held=0, seed=1)
+    machine.install(monkeypatch)
+    plan = Plan(context=context, seed=3)
+    found = observe(Shaped(machine, SHAPES[shape]), plan, range(64), clock=lambda: machine.now / 1e9)  # type: ignore[arg-type]
+    series = [one for one in timing_of(found, 0, plan) if one.metric == "prefill"]
+    (read,) = read_run(
+        SimpleNamespace(timing=series, model=None, machine=SimpleNamespace(node=SimpleNamespace(name="n")))
+    )
+    assert read.track.context == context
+    assert read.clock is not None
+    assert read.speed is not None
+    assert read.clock.tokens % context == 0
+    assert float(read.clock.tokens / read.clock.seconds / read.speed) == pytest.approx(1, abs=1e-6)
+    for number in (1, 6):
+        rule = find_rule(f"house-{number}.prefill")
+        assert check_clock(rule.clock, "prefill", read.speed, read.clock).outcome is Outcome.PASS  # type: ignore[arg-type]
+    assert codes(found) == set()
+
+
+@pytest.mark.parametrize(
+    ("context", "most", "prompts"), [(64, 4096, 2), (64, 64, 2), (64, 1, 2), (64, 127, 2), (3, 4096, 18), (3, 10, 4)]
+)
+def test_prefill_is_made_longer_by_whole_prompts(
+    context: int, most: int, prompts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At least one more, as many as fill 50 ms, and no more than fit in what may be asked for."""
+    machine = Machine(spread=0, held=0, seed=1)
+    machine.install(monkeypatch)
+    plan = Plan(context=context, most_extra=most, seed=3)
+    found = observe(VirtualChannel(machine, ["Engine"]), plan, range(64), clock=lambda: machine.now / 1e9)  # type: ignore[arg-type]
+    assert found.prompts == prompts
+    assert found.extra["prefill"] == context * (prompts - 1)
+    for one in found.rounds:
+        assert [len(one[kind].earlier) for kind in KINDS] == [0, prompts - 1, 0]
+        assert {len(each.prompt) for each in one["prompts"].earlier} == {context}
+        assert one["prompts"].prefill.requests == prompts
+        assert one["prompts"].prefill.count == context * prompts
+    given = [walk.prompt for walk in found.walks] + [each.prompt for walk in found.walks for each in walk.earlier]
+    assert len(set(given)) == len(given), "none twice"
 
 
 def test_a_prompt_that_was_timed_twice_is_refused() -> None:
@@ -449,6 +536,29 @@ class Forgetful(Flat):
 
     def afresh(self) -> Flat:
         return self.right
+
+
+@pytest.mark.parametrize(("earlier", "each"), [(0, 1), (2, 3), (3, 4), (9, 4)])
+@pytest.mark.parametrize("wrong", [False, True])
+def test_what_came_of_earlier_prompts_is_looked_at_too(earlier: int, each: int, wrong: bool) -> None:
+    """Three of each walk, drawn, beside the last one."""
+    reference = Flat(5.0, lambda ids: sum(ids) % V)
+    made = []
+    for number, one in enumerate(answers(reference)):
+        prompts = [(number, at) + (1,) * 62 for at in range(earlier)]
+        nexts = [(reference.best(prompt) + wrong) % V for prompt in prompts]
+        made.append(
+            replace(
+                one,
+                earlier=tuple(
+                    Prefilled(prompt, timed(64, 64 * MS), after, reference.logprob(), MS)
+                    for prompt, after in zip(prompts, nexts, strict=True)
+                ),
+            )
+        )
+    looked = check_outputs(made, reference)
+    assert looked.counts["prefill"][:2] == (20 * each, 20 * (each - 1) * wrong)
+    assert refused(looked) == ({Code.RUN_OUTPUT} if wrong and earlier else set())
 
 
 def test_no_output_is_a_miss_until_the_reference_has_computed_it_from_nothing() -> None:

@@ -11,16 +11,16 @@ engine says falsely in fewer than half of the repetitions moves the median that 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
-from k3_ledger.engine.runner.measure import BELIEVED, METRICS, SIGNAL, median, standard_error
+from k3_ledger.engine.runner.observations import BELIEVED, METRICS, SIGNAL, median, standard_error
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from k3_ledger.engine.runner.measure import Metric, Observations, Timed
+    from k3_ledger.engine.runner.observations import Metric, Observations, Timed, Where
 
 SELF_SHARE: Final = 0.05
 """Share of a duration by which the engine's own figure may lie under the controller's."""
@@ -35,7 +35,9 @@ SLACK_SHARE: Final = 0.1
 decode nor slow answers to empty requests make room for putting more of prefill off."""
 ID_NS: Final = 2_000
 """What writing or reading one id of a request may cost."""
-_BEHIND: Final[dict[Literal["short", "long-prefill"], str]] = {"short": "", "long-prefill": " the longer"}
+_BEHIND: Final[dict[Where, str]] = {
+    "one": "decode behind prefill", "several": "decode behind several prompts", "between": "a reset between prompts",
+}  # fmt: skip
 
 
 def check_observations(found: Observations, asked: int = 0) -> Iterator[Finding]:
@@ -69,9 +71,9 @@ def check_kernels(kernels: Sequence[Mapping[str, object]]) -> Iterator[Finding]:
         )
 
 
-def allowance(outer_ns: int, ids: int, noise_ns: int) -> int:
+def allowance(outer_ns: int, ids: int, noise_ns: int, requests: int = 1) -> int:
     """How far the engine's own time may lie under the controller's: a small share, the pipe, and the ids in it."""
-    noise = min(NOISE_MULTIPLE * noise_ns + ID_NS * ids, int(NOISE_SHARE * outer_ns))
+    noise = min(NOISE_MULTIPLE * noise_ns * requests + ID_NS * ids, int(NOISE_SHARE * outer_ns))
     return int(SELF_SHARE * outer_ns) + noise
 
 
@@ -79,7 +81,7 @@ def _check_self_report(metric: Metric, timed: list[Timed], noise_ns: int) -> Ite
     """The engine's own time never passes the controller's, lies just inside it as a rule, and far inside it never."""
     outer, gap = median([one.outer_ns for one in timed]), median([one.outer_ns - one.self_ns for one in timed])
     total, claimed = sum(one.outer_ns for one in timed), sum(one.self_ns for one in timed)
-    bound = allowance(outer, timed[0].count, noise_ns)
+    bound = allowance(outer, timed[0].count, noise_ns, timed[0].requests)
     above = [one for one in timed if one.self_ns > one.outer_ns]
     if above:
         expected, seen = f"at most {above[0].outer_ns} ns", f"{above[0].self_ns} ns"
@@ -150,7 +152,8 @@ def _check_marginal(metric: Metric, found: Observations) -> Iterator[Finding]:
     costs = found.costs(metric, "outer_ns")
     gaps = [outer - own for outer, own in zip(costs, found.costs(metric, "self_ns"), strict=True)]
     cost, gap = median(costs), median(gaps)
-    bound = allowance(abs(cost), found.extra[metric], found.noise_ns) + SIGNAL * standard_error(gaps)
+    requests = max(1, found.prompts - 1) if metric == "prefill" else 1
+    bound = allowance(abs(cost), found.extra[metric], found.noise_ns, requests) + SIGNAL * standard_error(gaps)
     if cost <= 0 or abs(gap) > bound:
         yield Finding(
             Code.RUN_MARGINAL,
@@ -162,22 +165,22 @@ def _check_marginal(metric: Metric, found: Observations) -> Iterator[Finding]:
 
 
 def _check_put_off(found: Observations) -> Iterator[Finding]:
-    """Decode does not begin by finishing what prefill had answered for.
+    """Neither decode nor a reset begins by finishing what prefill had answered for.
 
-    Behind the same prompt, what decode costs for no token at all; behind the longer one, what it costs more than
-    the growth of the context explains. Neither may be a good part of prefill's own time.
+    Behind one prompt, what decode costs for no token at all; behind several, what it costs more than behind one; and
+    between prompts, what a reset costs more than in front of them. None may be a good part of one prompt's own time.
     """
-    for kind, what in _BEHIND.items():
-        hidden = found.hidden(kind)
-        decode = median([one[kind].decode.outer_ns for one in found.rounds])
-        prefill = median([one[kind].prefill.outer_ns for one in found.rounds])
-        slack = min(int(SELF_SHARE * decode) + NOISE_MULTIPLE * found.noise_ns, int(SLACK_SHARE * prefill))
-        bound = found.hidden_bound(kind) + slack + SIGNAL * standard_error(hidden)
+    decode = median([one["short"].decode.outer_ns for one in found.rounds])
+    prefill = median([one["short"].prefill.outer_ns for one in found.rounds])
+    slack = min(int(SELF_SHARE * decode) + NOISE_MULTIPLE * found.noise_ns, int(SLACK_SHARE * prefill))
+    for where, what in _BEHIND.items():
+        hidden = found.hidden(where)
+        bound = found.hidden_bound + slack + SIGNAL * standard_error(hidden)
         if median(hidden) > bound:
             yield Finding(
                 Code.RUN_LEFT_OVER,
-                f"decode behind{what} prefill begins with work that is not its own: prefill answered too early",
-                Position(field="decode"),
+                f"{what} begins with work that is not its own: prefill answered too early",
+                Position(field="reset" if where == "between" else "decode"),
                 f"at most {bound} ns",
                 f"{median(hidden)} ns",
             )

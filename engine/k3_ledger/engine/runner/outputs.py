@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from k3_ledger.engine.parity.rows import LogitSource
-    from k3_ledger.engine.runner.measure import Walk
+    from k3_ledger.engine.runner.observations import Walk
 
 LEAST: Final = 0.02
 """Nats that are always taken: float32 against llama.cpp stays a hundred times under this."""
@@ -57,6 +57,8 @@ LOOKED: Final = 240
 ANYWAY: Final = 6
 """Outputs of each walk that are looked at however long the prompts are and however many walks, unless fewer are asked
 for."""
+EARLIER: Final = 3
+"""Prompts of a walk of several whose next id is looked at beside that of the last one: no claim is made of them."""
 TOKENS: Final = 40_000
 """Tokens that the reference is given for more than these: it takes every prefix from its beginning."""
 CONSTANT_SHARE: Final = 0.9
@@ -180,10 +182,7 @@ def check_outputs(
     each = _of_each(walks, outputs)
     for number, walk in enumerate(walks):
         drawn, before = _draw(len(walk.output), each - 1), len(misses["decode"])
-        places: list[tuple[Op, int]] = [("prefill", 0), *(("decode", at) for at in drawn)]
-        for op, at in places:
-            token, logprob = (walk.next, walk.next_logprob) if op == "prefill" else (walk.output[at], walk.logprobs[at])
-            ids = walk.prompt if op == "prefill" else (*walk.prompt, walk.start, *walk.output[:at])
+        for op, at, ids, (token, logprob) in _places(walk, drawn):
             chosen[token] += 1
             looked[op] += 1
             place = Position(field=f"walk {number}, {op}, output {at}")
@@ -213,6 +212,17 @@ def check_outputs(
     loose = [] if findings or idle else [*_check_told(unsure, given)] or [*_check_tied(far, given)]
     counts = {op: (looked[op], len(misses[op]), may[op]) for op in looked}
     return Looked((*findings, *idle[:_NAMED], *loose), counts, tied=not loose)
+
+
+def _places(walk: Walk, drawn: Sequence[int]) -> Iterator[tuple[Op, int, tuple[int, ...], tuple[int, float]]]:
+    """(request, number of the output, ids in front of it, id and log-probability) of what is looked at in a walk."""
+    earlier = sorted(secrets.SystemRandom().sample(range(len(walk.earlier)), min(EARLIER, len(walk.earlier))))
+    for at in earlier:
+        one = walk.earlier[at]
+        yield "prefill", at, one.prompt, (one.next, one.next_logprob)
+    yield "prefill", len(walk.earlier), walk.prompt, (walk.next, walk.next_logprob)
+    for at in drawn:
+        yield "decode", at, (*walk.prompt, walk.start, *walk.output[:at]), (walk.output[at], walk.logprobs[at])
 
 
 def _check_told(unsure: list[tuple[str, int, int]], given: Tolerance) -> Iterator[Finding]:
@@ -255,7 +265,8 @@ def _of_each(walks: Sequence[Walk], outputs: int) -> int:
     least = min(ANYWAY, -(-outputs * ANYWAY // LOOKED))
     wanted = max(least, -(-outputs // max(1, len(walks))))
     tokens = sum(len(walk.prompt) + 1 + len(walk.output) for walk in walks)
-    return min(wanted, max(ANYWAY, TOKENS // max(1, tokens)))
+    spent = sum(len(walk.prompt) * min(EARLIER, len(walk.earlier)) for walk in walks)
+    return min(wanted, max(ANYWAY, (TOKENS - spent) // max(1, tokens)))
 
 
 def _degenerate(chosen: Counter[int]) -> Iterator[Finding]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 from k3_ledger.engine.parity.suite import decimal_text
-from k3_ledger.engine.runner.measure import METRICS
+from k3_ledger.engine.runner.observations import METRICS
 from k3_ledger.schemas.measurement import Flag, Sample, Series
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from k3_ledger.engine.runner.measure import Observations, Plan, Timed
+    from k3_ledger.engine.runner.measure import Plan
+    from k3_ledger.engine.runner.observations import Observations, Timed
     from k3_ledger.engine.runner.outputs import Looked, Tolerance
 
 _OBSERVERS: Final[tuple[Literal["controller", "subject"], ...]] = ("controller", "subject")
@@ -109,6 +110,7 @@ def plan_flags(
         "run.margin-decode": f"{found.margin('decode'):.2f}",
         "run.margin-prefill": f"{found.margin('prefill'):.2f}",
         **{f"run.raised-{metric}": _raised(found.claimed(metric)) for metric in METRICS},
+        "run.prompts": found.prompts,
         "run.output-ceiling": decimal_text(given.ceiling),
         "run.output-bound": decimal_text(given.bound),
         **{

@@ -15,7 +15,7 @@ from k3_ledger.engine.parity.suite import Suite, grade
 from k3_ledger.engine.runner.channel import Channel
 from k3_ledger.engine.runner.checks import check_kernels, check_observations
 from k3_ledger.engine.runner.folder import Folder
-from k3_ledger.engine.runner.measure import Observations, Plan, observe
+from k3_ledger.engine.runner.measure import Plan, observe
 from k3_ledger.engine.runner.outputs import CEILING, LOOKED, Looked, Tolerance, check_outputs, tolerance
 from k3_ledger.engine.runner.replies import count_of, is_integer, printable
 from k3_ledger.engine.runner.sources import ProcessSource
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from k3_ledger.engine.parity.rows import LogitSource
     from k3_ledger.engine.parity.suite import Graded
+    from k3_ledger.engine.runner.observations import Observations
     from k3_ledger.schemas.findings import Finding
 
 PROTOCOL = 1
