@@ -111,7 +111,7 @@ def test_a_run_holds_raw_times_parity_flags_and_provenance(synthetic: Callable[.
     assert flags["dtype"] == ("float32", "default")
     assert flags["run.contract"] == (BIT_IDENTICAL, "default")
     assert int(flags["run.repetitions"][0]) >= 3
-    assert flags["run.outputs-prefill"][0] == "9 looked at, 0 missed, 1 may"
+    assert flags["run.outputs-prefill"][0] == "12 looked at, 0 missed, 2 may"
     assert flags["run.outputs-decode"][0] == "27 looked at, 0 missed, 2 may"
     assert float(flags["run.margin-decode"][0]) > 0
     assert flags["run.rounds-set-aside"][0] == "0"
