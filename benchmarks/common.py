@@ -15,9 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import TypeAdapter, ValidationError
+
 from k3_ledger.engine.bundle import describe_artifact, write_bundle
 from k3_ledger.engine.machine import probe_machine, probe_source
 from k3_ledger.schemas.measurement import RunMeasurement, Sample, Series, Subject, Tee
+from k3_ledger.schemas.values import Name
 from k3_ledger.schemas.version import __version__
 
 if TYPE_CHECKING:
@@ -140,6 +143,22 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     """A command line with the options that every benchmark has."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--rounds", type=int, default=7, help="repetitions of each actor, one warm-up not counted")
-    made.add_argument("--bundle", type=Path, help="also write a measurement bundle into this new folder")
-    made.add_argument("--node", default="local", help="what to call this machine in the bundle")
+    made.add_argument("--bundle", type=_new_folder, help="also write a measurement bundle into this new folder")
+    made.add_argument("--node", type=_node, default="local", help="what to call this machine in the bundle")
     return made
+
+
+def _node(text: str) -> str:
+    """A name that a bundle takes: asked before anything is measured, which may take minutes."""
+    try:
+        return TypeAdapter(Name).validate_python(text)
+    except ValidationError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no name of a machine: {error.errors()[0]['msg']}") from None
+
+
+def _new_folder(text: str) -> Path:
+    """A folder that is not there yet, in one that is."""
+    folder = Path(text)
+    if folder.exists() or not folder.absolute().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is to be a new folder in one that is there")
+    return folder

@@ -1,0 +1,42 @@
+"""Benchmarks run for minutes: what they could not write down in the end is refused in the beginning."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BENCHMARKS = ("append", "decode", "rescore", "startup", "verify")
+"""Those that need no torch."""
+
+
+def refused(name: str, *words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / f"{name}.py"), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2, done
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize("node", ["", "a b", "x" * 201, "ä"])
+def test_a_node_that_no_bundle_takes_is_refused_before_anything_is_measured(name: str, node: str) -> None:
+    assert "is no name of a machine" in refused(name, "--node", node)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_place_that_no_bundle_can_have_is_refused_before_anything_is_measured(name: str, tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "absent" / "bundle"):
+        assert "is to be a new folder in one that is there" in refused(name, "--bundle", str(place))
