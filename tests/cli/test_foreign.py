@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import nacl.signing
@@ -240,6 +242,7 @@ def test_only_what_is_new_is_added(log: Path, ledger: Path) -> None:
         "added": 1,
         "known": 3,
         "artifacts_added": 5,
+        "artifacts_restored": 0,
         "differing": [],
         "copies": {},
         "not_read": [],
@@ -477,3 +480,78 @@ def test_a_copied_folder_is_imported_once_and_that_is_said(log: Path, ledger: Pa
     said = f"note: runs/copy only repeats what runs/{run.name} holds: imported once\n"
     assert (again.exit_code, said in again.stderr) == (0, True)
     assert again.stdout == "nothing to add: all 4 entries of this log are in the ledger already\n"
+
+
+LOST = ("one original", "a row of the ledger", "every original", "all of blobs/")
+
+
+def stored(ledger: Path) -> set[tuple[str, bytes]]:
+    return {(path.name, path.read_bytes()) for path in (ledger / "blobs").rglob("*") if path.is_file()}
+
+
+def lose(ledger: Path, what: str) -> int:
+    """Take artifacts out of a ledger; how many."""
+    blobs = sorted(path for path in (ledger / "blobs").rglob("*") if path.is_file())
+    if what == "one original":
+        blobs = blobs[:1]
+    elif what == "a row of the ledger":
+        blobs = [path for path in blobs if path.read_bytes().startswith(b'{"run_id"')][:1]
+    for path in blobs:
+        path.unlink()
+    if what == "all of blobs/":
+        shutil.rmtree(ledger / "blobs")
+    return len(blobs)
+
+
+@pytest.mark.parametrize("more", [True, False])
+@pytest.mark.parametrize("what", LOST)
+def test_an_original_that_is_gone_is_stored_again(log: Path, ledger: Path, what: str, more: bool) -> None:
+    import_(with_fewer(log, 2) if more else log, ledger)
+    before = stored(ledger)
+    gone = lose(ledger, what)
+    assert len(before) - len(stored(ledger)) == gone > 0
+    again = import_(log, ledger, "--json")
+    found = json.loads(again.stdout)
+    assert (again.exit_code, found["added"], found["artifacts_restored"]) == (0, int(more), gone)
+    assert stored(ledger) >= before
+    assert all(sha256(data).hexdigest() == name for name, data in stored(ledger))
+    lose(ledger, what)
+    all_gone = gone if gone == 1 else gone + found["artifacts_added"]
+    said = "note: 1 artifact was" if all_gone == 1 else f"note: {all_gone} artifacts were"
+    assert f"{said} missing from the ledger's blobs/, and stored again\n" in import_(log, ledger).stderr
+    assert json.loads(import_(log, ledger, "--json").stdout)["artifacts_restored"] == 0
+
+
+@pytest.mark.parametrize("what", ["other bytes", "a folder", "a link"])
+def test_what_stands_in_the_place_of_an_original_is_said_and_not_written_over(
+    log: Path, ledger: Path, tmp_path: Path, what: str
+) -> None:
+    import_(log, ledger)
+    path = next(path for path in (ledger / "blobs").rglob("*") if path.is_file())
+    data = path.read_bytes()
+    path.unlink()
+    if what == "other bytes":
+        path.write_bytes(b"x")
+    elif what == "a folder":
+        path.mkdir()
+    else:
+        (tmp_path / "elsewhere").write_bytes(data)
+        path.symlink_to(tmp_path / "elsewhere")
+    size = (ledger / "ledger.jsonl").stat().st_size
+    again = import_(log, ledger)
+    assert isinstance(again.exception, LedgerError)
+    assert again.exception.code.info.exit in (1, 3)
+    assert again.exception.code is (Code.BLOB_DAMAGED if what == "other bytes" else Code.UNREADABLE) or what == "a link"
+    assert (ledger / "ledger.jsonl").stat().st_size == size
+    assert not path.is_file() or path.read_bytes() != data or path.is_symlink()
+
+
+def test_a_log_that_says_otherwise_restores_nothing(log: Path, ledger: Path) -> None:
+    """The control: then the bytes at hand are not all those that were lost."""
+    import_(log, ledger)
+    lose(ledger, "every original")
+    line = (log / "ledger.jsonl").read_bytes()
+    (log / "ledger.jsonl").write_bytes(line.replace(b'"tps": 12.6', b'"tps": 21.6'))
+    again = import_(log, ledger, "--json")
+    assert (again.exit_code, json.loads(again.stdout)["artifacts_restored"]) == (1, 0)
+    assert not [path for path in (ledger / "blobs").rglob("*") if path.is_file()]

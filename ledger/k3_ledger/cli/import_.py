@@ -30,8 +30,9 @@ Each run becomes one entry of kind `import`: its figures as exact text, the code
 original bytes as artifacts; so does each round that published nothing and each recorded advance of the frontier.
 Nothing is corrected or left out because of what the audit finds. What the ledger already holds is not added again; if
 the log holds other evidence for it now, another receipt of a known run included, that is said, nothing at all is added,
-and the exit code is 1. What stands in the log's directory and is no part of it, such as a link, is left out: that is
-said, and the exit code is 4. A folder that only repeats what another holds is imported once.
+and the exit code is 1. Originals that are gone from blobs/ are stored again. A folder that only repeats what another
+holds is imported once. What stands in the log's directory and is no part of it, such as a link, is left out: that is
+said, and the exit code is 4.
 
 The key must be enrolled with the role `log`.
 """
@@ -84,6 +85,7 @@ def polaris(
                     "added": made.added,
                     "known": made.known,
                     "artifacts_added": made.artifacts,
+                    "artifacts_restored": made.restored,
                     "differing": [finding.as_dict() for finding in made.differing],
                     "copies": copies,
                     "not_read": [finding.as_dict() for finding in unread],
@@ -98,6 +100,9 @@ def polaris(
             typer.echo(f"nothing to add: all {made.known} entries of this log are in the ledger already")
         else:
             typer.echo(f"{made.added} entries added, {made.known} were there already; {made.artifacts} new artifacts")
+        if made.restored:
+            said = "1 artifact was" if made.restored == 1 else f"{made.restored} artifacts were"
+            typer.echo(f"note: {said} missing from the ledger's blobs/, and stored again", err=True)
         if errors:
             typer.echo(
                 f"note: findings of severity error in this log: {errors}; see `k3-ledger audit polaris`", err=True
@@ -142,41 +147,54 @@ class Imported:
         added: entries that were appended.
         known: items that the ledger held before.
         artifacts: artifacts that were not stored before.
+        restored: artifacts of known items that were gone, and are stored again.
         differing: what the log says otherwise now than when it was imported; then nothing was added.
     """
 
     added: int
     known: int
     artifacts: int
+    restored: int = 0
     differing: tuple[Finding, ...] = ()
 
 
 def add_items(ledger: Ledger, writer: Writer, items: list[ImportItem]) -> Imported:
-    """Append the items that the ledger does not hold, artifacts first.
+    """Append the items that the ledger does not hold, artifacts first, and store again what it lost of the others.
 
     A crash in between leaves artifacts that nothing names, or the first few entries; importing again adds the rest.
 
     Raises:
         LedgerError: the key may not sign this, or an entry does not fit; nothing was stored.
-        StoreError: the storage refused; no entry was acknowledged.
+        StoreError: the storage refused, or what stands in the place of a known item's artifact is something else; no
+            entry was acknowledged.
     """
     from k3_ledger.ledger.writer.append import Draft
-    from k3_ledger.ledger.writer.blobs import put_blob
 
     with writer.exclusive():
         first = held_against(known_imports(writer), items)
         if first.differing:
-            return Imported(0, first.known, 0, first.differing)
+            return Imported(0, first.known, 0, differing=first.differing)
         writer.rehearse([Draft("import", item.body) for item in first.new])
-    artifacts = 0
-    if first.new:
-        blobs = {digest: data for item in items for digest, data in item.blobs.items()}
-        artifacts = sum(put_blob(ledger, io.BytesIO(data)).added for data in blobs.values())
+    fresh = {id(item) for item in first.new}
+    restored = _store(ledger, [item for item in items if id(item) not in fresh])
+    artifacts = _store(ledger, first.new)
     with writer.exclusive():
         second = held_against(known_imports(writer), items)  # another writer may have been here since
         if not second.differing:
             writer.append_many([Draft("import", item.body) for item in second.new])
-    return Imported(0 if second.differing else len(second.new), second.known, artifacts, second.differing)
+    return Imported(0 if second.differing else len(second.new), second.known, artifacts, restored, second.differing)
+
+
+def _store(ledger: Ledger, items: list[ImportItem]) -> int:
+    """Store the artifacts of items that are not there; those that are have to hash to their names. How many were not.
+
+    Raises:
+        StoreError: the storage refused, or one that is there is damaged.
+    """
+    from k3_ledger.ledger.writer.blobs import put_blob
+
+    blobs = {digest: data for item in items for digest, data in item.blobs.items()}
+    return sum(put_blob(ledger, io.BytesIO(data)).added for data in blobs.values())
 
 
 class _Held(NamedTuple):

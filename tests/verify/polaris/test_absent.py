@@ -180,3 +180,12 @@ def test_of_two_runs_what_depends_on_the_outcome_the_form_or_an_edit_is_not_miss
     first |= {"superseded_by": second["run_id"], "superseded_reason": "rerun"}
     files["ledger.jsonl"] = make_log.spell(first) + b"\n" + make_log.spell(second) + b"\n"
     assert not of(files, "FIELD_ABSENT")
+
+
+@pytest.mark.parametrize(("lacking", "said"), [(1, 1), (2, 2), (3, 0)])
+def test_a_field_that_half_of_the_receipts_have_is_missed(lacking: int, said: int) -> None:
+    (body,) = [json.loads(data) for name, data in whole().items() if name == path_of(whole(), 1, "receipt.json")]
+    files = {f"runs/{number}/receipt.json": json.dumps(body).encode() for number in range(4)}
+    del body["attestation"]["code"]["commit"]
+    files |= {f"runs/{number}/receipt.json": json.dumps(body).encode() for number in range(lacking)}
+    assert len(of(files, "FIELD_ABSENT")) == said
