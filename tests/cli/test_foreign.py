@@ -555,3 +555,23 @@ def test_a_log_that_says_otherwise_restores_nothing(log: Path, ledger: Path) -> 
     again = import_(log, ledger, "--json")
     assert (again.exit_code, json.loads(again.stdout)["artifacts_restored"]) == (1, 0)
     assert not [path for path in (ledger / "blobs").rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("name", ["receipt.json", "result.json", "eval.log", "ledger.jsonl", "index.json"])
+def test_a_file_that_is_read_in_part_is_no_original(log: Path, ledger: Path, name: str) -> None:
+    path = next(log.rglob(name))
+    os.truncate(path, (1 << 26) + 1)
+    size = (ledger / "ledger.jsonl").stat().st_size
+    made = import_(log, ledger)
+    assert code(made) is Code.ARTIFACT_TOO_LONG
+    assert isinstance(made.exception, LedgerError)
+    assert made.exception.finding.position.source == path.relative_to(log).as_posix()
+    assert (ledger / "ledger.jsonl").stat().st_size == size
+    assert lose(ledger, "one original") == 0
+    assert k3("audit", "polaris", log).exit_code == 1
+
+
+def test_a_file_of_no_run_may_have_any_length(log: Path, ledger: Path) -> None:
+    (log / "model.bin").touch()
+    os.truncate(log / "model.bin", 60 << 30)
+    assert import_(log, ledger).exit_code == 0

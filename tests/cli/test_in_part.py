@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import pytest
@@ -250,3 +251,32 @@ def test_a_file_in_the_place_of_a_run_log_is_named(run, ledger, tmp_path, comman
         done = run(command, "polaris", name, *more)
         assert (done.code, f"error: {name}: this is {what}" in done.err) == (3, True), done.err
         assert "not the directory of a run log" in done.err
+
+
+@pytest.mark.parametrize("size", [60 << 30, (1 << 30) + 1])
+@pytest.mark.parametrize("command", ["append", "seal"])
+def test_an_artifact_beyond_the_limit_is_refused_before_it_is_read(
+    run, ledger, tmp_path, monkeypatch, *, command, size
+):
+    from k3_ledger.ledger.writer import blobs
+
+    monkeypatch.setattr(blobs, "blocks", lambda _: pytest.fail("it was read"))
+    (tmp_path / "note.json").write_text('{"text": "x"}')
+    log = (ledger / "ledger.jsonl").read_bytes()
+    if command == "append":
+        words = ("append", "note", "-b", "note.json", "-l", ledger, "-k", "judge.pem", "--artifact", "big")
+        path = tmp_path / "big"
+        path.touch()
+    else:
+        write_bundle(tmp_path / "bundle", {"raw": b"x"})
+        (path,) = (tmp_path / "bundle" / "blobs").iterdir()
+        text = (tmp_path / "bundle" / "bundle.json").read_text()
+        (tmp_path / "bundle" / "bundle.json").write_text(text.replace('"size":1', f'"size":{size}'))
+        words = ("seal", "bundle", "-l", ledger, "-k", "runner.pem")
+    os.truncate(path, size)
+    done = run(*words)
+    assert (done.code, "[K3L-ARTIFACT-TOO-LONG]" in done.err) == (3, True), done
+    assert "at most 1,073,741,824 bytes" in done.err
+    assert f"{path.name} is longer than an artifact may be" in done.err
+    assert (ledger / "ledger.jsonl").read_bytes() == log
+    assert not [path for path in (ledger / "blobs").rglob("*") if path.is_file()]

@@ -35,6 +35,7 @@ class ForeignDirectory(Mapping[str, bytes]):
     A name that is no UTF-8 is shown with its odd bytes escaped.
 
     Attributes:
+        cut: files of which the first :data:`MAX_FILE` bytes were read and no more.
         closed: what was not looked into, by path: a link, a hidden folder, a special file, or a folder in the place of
             a record.
     """
@@ -46,6 +47,7 @@ class ForeignDirectory(Mapping[str, bytes]):
             StoreError: it is no directory, cannot be listed, or holds more than :data:`MAX_FILES` files.
         """
         self.closed: dict[str, str] = {}
+        self.cut: set[str] = set()
         self._paths: dict[str, Path] = {}
         with given(root, RUN_LOG):
             try:
@@ -86,6 +88,8 @@ class ForeignDirectory(Mapping[str, bytes]):
             with os.fdopen(handle, "rb") as stream:
                 if not stat.S_ISREG(os.fstat(handle).st_mode):
                     raise StoreError(Code.UNREADABLE, "no longer a regular file", position=Position(source=str(path)))
+                if os.fstat(handle).st_size > MAX_FILE:
+                    self.cut.add(name)
                 return stream.read(MAX_FILE)
         except OSError as error:
             raise unreadable(path, error) from None

@@ -57,9 +57,11 @@ def polaris(
     as_json: JsonOption = False,
 ) -> None:
     """Audit, then append what is new."""
-    from k3_ledger.cli.foreign import ForeignDirectory
+    from k3_ledger.cli.foreign import MAX_FILE, ForeignDirectory
     from k3_ledger.ledger.writer.store import Ledger
+    from k3_ledger.schemas.errors import StoreError
     from k3_ledger.schemas.findings import Code
+    from k3_ledger.schemas.outcomes import Position
     from k3_ledger.verify.polaris import AuditOptions, audit, list_copies, parse_log, to_import
 
     files = ForeignDirectory(directory)
@@ -69,6 +71,13 @@ def polaris(
         report = audit(files, AuditOptions(closed=files.closed))
         log = parse_log(files)
         items, copies = list(to_import(log, files, report)), list_copies(log, files)
+        for name in sorted(files.cut):
+            raise StoreError(
+                Code.ARTIFACT_TOO_LONG,
+                f"{name} is longer than a file of a log may be, and an original is imported whole",
+                position=Position(source=name),
+                expected=f"at most {MAX_FILE:,} bytes",
+            )
         made = add_items(book, writer, items)
     if made.differing:
         _say_differing([*_unreadable_listings(log)], made.differing)

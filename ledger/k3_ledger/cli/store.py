@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -175,7 +176,7 @@ def _check_sizes(ledger: Ledger, body: dict[str, Any], files: list[Path]) -> Non
         LedgerError: the position names the artifact.
     """
     from k3_ledger.ledger.regular import unreadable
-    from k3_ledger.ledger.writer.blobs import blob_path, check_publishable
+    from k3_ledger.ledger.writer.blobs import blob_path, check_length, check_publishable
     from k3_ledger.schemas.errors import LedgerError
     from k3_ledger.schemas.findings import Code
     from k3_ledger.schemas.outcomes import Position
@@ -183,6 +184,7 @@ def _check_sizes(ledger: Ledger, body: dict[str, Any], files: list[Path]) -> Non
     sizes: dict[str, int] = {}
     for path in files:
         with _open_file(path) as file:
+            check_length(os.fstat(file.fileno()).st_size, str(path))
             try:
                 digest, size = check_publishable(file, str(path))
             except OSError as error:

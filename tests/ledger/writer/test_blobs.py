@@ -6,7 +6,8 @@ import io
 
 import pytest
 
-from k3_ledger.ledger.writer.blobs import blob_path, check_blob, put_blob
+from k3_ledger.ledger.writer import blobs
+from k3_ledger.ledger.writer.blobs import blob_path, check_blob, check_publishable, put_blob
 from k3_ledger.schemas.errors import StoreError
 from k3_ledger.schemas.findings import Code
 from tests.ledger.writer.support import FailingDisk, FullDisk, Killed, MortalDisk, RecordingDisk, new_ledger
@@ -119,3 +120,32 @@ def test_killed_at_any_step_leaves_a_whole_artifact_or_none(tmp_path, when):
         assert [path.read_bytes() for path in stored(ledger)] == [CONTENT]
         assert list(ledger.staging_path.iterdir()) == []
     assert 15 < step < 100
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_an_artifact_that_grows_beyond_the_limit_while_it_is_read_is_not_stored(ledger, monkeypatch, over):
+    monkeypatch.setattr(blobs, "MAX_ARTIFACT", len(CONTENT) - over)
+    monkeypatch.setattr(blobs, "BLOCK", 100)
+    if not over:
+        assert put_blob(ledger, io.BytesIO(CONTENT)).size == len(CONTENT)
+        assert check_publishable(io.BytesIO(CONTENT), "x") == (DIGEST, len(CONTENT))
+        return
+    endless = type("Endless", (), {"read": lambda _, size: b"x" * size})()
+    for attempt in (
+        lambda: put_blob(ledger, io.BytesIO(CONTENT)),
+        lambda: put_blob(ledger, endless),
+        lambda: check_publishable(io.BytesIO(CONTENT), "x"),
+        lambda: check_publishable(endless, "x"),
+    ):
+        with pytest.raises(StoreError) as caught:
+            attempt()
+        assert caught.value.code is Code.ARTIFACT_TOO_LONG
+    assert stored(ledger) == []
+    assert not [path for path in ledger.staging_path.rglob("*") if path.is_file()]
+
+
+def test_a_longer_artifact_that_stands_there_is_read_all_the_same(ledger, monkeypatch):
+    """The control: what others stored is verified whatever its size."""
+    put_blob(ledger, io.BytesIO(CONTENT))
+    monkeypatch.setattr(blobs, "MAX_ARTIFACT", 10)
+    assert check_blob(ledger, DIGEST) == len(CONTENT)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 20
 """Bytes of an artifact held in memory at a time."""
+MAX_ARTIFACT: Final = 1 << 30
+"""Longest artifact that is stored, in bytes. One that is longer and stands in a store is still read and verified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +53,15 @@ def put_blob(ledger: Ledger, source: BinaryIO) -> Blob:
     An artifact that is there already is read again and left alone. Memory stays flat whatever the size.
 
     Raises:
-        StoreError: the file system refused, or what stands under that digest is something else.
+        StoreError: the file system refused, what stands under that digest is something else, or it is longer than
+            :data:`MAX_ARTIFACT` (``ARTIFACT_TOO_LONG``).
     """
     with storage_errors(ledger.staging_path, "store an artifact"), Staging(ledger.disk, ledger.staging_path) as staged:
         sha256, size = hashlib.sha256(), 0
         for block in blocks(source):
             sha256.update(block)
             size += len(block)
+            check_length(size, "the artifact")
             staged.write(block)
         digest = sha256.hexdigest()
         target = blob_path(ledger, digest)
@@ -104,11 +108,13 @@ def check_publishable(source: BinaryIO, name: str) -> tuple[str, int]:
 
     Raises:
         KeyFileError: it holds a private key (``KEY_FILE_EXPOSED``).
+        StoreError: it is longer than :data:`MAX_ARTIFACT` (``ARTIFACT_TOO_LONG``).
     """
     sha256, size, start = hashlib.sha256(), 0, b""
     for block in blocks(source):
         sha256.update(block)
         size += len(block)
+        check_length(size, name)
         start += block[: max(_LONGEST_KEY + 1 - len(start), 0)]
     if len(start) <= _LONGEST_KEY and _PRIVATE_KEY.search(start):
         raise KeyFileError(
@@ -118,6 +124,22 @@ def check_publishable(source: BinaryIO, name: str) -> tuple[str, int]:
             hint="leave it out; nothing was stored",
         )
     return sha256.hexdigest(), size
+
+
+def check_length(size: int, name: str) -> None:
+    """Refuse what is longer than an artifact that is stored may be.
+
+    Raises:
+        StoreError: it is (``ARTIFACT_TOO_LONG``).
+    """
+    if size > MAX_ARTIFACT:
+        raise StoreError(
+            Code.ARTIFACT_TOO_LONG,
+            f"{name} is longer than an artifact may be",
+            position=Position(source=name),
+            expected=f"at most {MAX_ARTIFACT:,} bytes",
+            found=f"{size:,} bytes or more",
+        )
 
 
 def digest_of(source: BinaryIO) -> tuple[str, int]:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Protocol
 from k3_ledger.ledger.core.framing import MAX_LINE
 from k3_ledger.ledger.regular import open_regular
 from k3_ledger.ledger.writer.batch import Draft
-from k3_ledger.ledger.writer.blobs import BLOCK, check_publishable, put_blob
+from k3_ledger.ledger.writer.blobs import BLOCK, check_length, check_publishable, put_blob
 from k3_ledger.ledger.writer.disk import storage_errors
 from k3_ledger.ledger.writer.tarball import list_members
 from k3_ledger.schemas.errors import BundleError, handed_in
@@ -242,6 +242,7 @@ def _check_files(files: BundleFiles, bundle: Bundle) -> None:
         name = BLOBS_PREFIX + artifact["sha256"]
         if files.sizes[name] != artifact["size"]:
             raise _mismatch(files.source, name, f"{artifact['size']:,} bytes", f"{files.sizes[name]:,} bytes")
+        check_length(artifact["size"], f"{files.source}/{name}")
     for digest in bundle.artifacts:
         with files.open(BLOBS_PREFIX + digest) as file:
             found, _ = check_publishable(file, f"{files.source}/{BLOBS_PREFIX}{digest}")

@@ -190,6 +190,7 @@ class Code(enum.Enum):
     ENTRY_TOO_LONG = enum.auto()
     RECOVER_REFUSED = enum.auto()
     BLOB_DAMAGED = enum.auto()
+    ARTIFACT_TOO_LONG = enum.auto()
     INDEX_UNUSABLE = enum.auto()
     NO_SUCH_ENTRY = enum.auto()
     NO_SUCH_KEY = enum.auto()

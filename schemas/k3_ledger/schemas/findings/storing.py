@@ -79,6 +79,12 @@ ROWS: Final = {
         "A file in the artifact store does not hash to its name. It is kept as it is.",
         "move it aside, keep it as evidence, and store the right artifact again",
     ),
+    "ARTIFACT_TOO_LONG": CodeInfo(
+        Area.STORE, E, "artifact too long",
+        "A file is longer than an artifact that is stored may be: whoever verifies reads all of it. "
+        "Nothing was appended.",
+        "keep it elsewhere, and store a file that holds its digest", ExitCode.UNREADABLE,
+    ),
     "INDEX_UNUSABLE": CodeInfo(
         Area.STORE, E, "index cannot be used",
         "The derived index cannot be opened or written. The ledger itself is not concerned.",
