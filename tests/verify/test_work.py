@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import concurrent.futures
+import contextlib
+import errno
 import multiprocessing
-from concurrent.futures.process import BrokenProcessPool
+import os
+import queue
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +16,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from k3_ledger.verify import scan
+from k3_ledger.verify import parallel, scan
 from k3_ledger.verify.log import Options, check_log
 from k3_ledger.verify.source import MemorySource
 from k3_ledger.verify.work import follows, link_faults, link_of
@@ -68,38 +72,62 @@ def test_a_worker_that_dies_costs_no_verdict(monkeypatch: pytest.MonkeyPatch) ->
     assert alone["exit_code"] == 1
 
 
-class Lazy(concurrent.futures.Executor):
-    """Does a piece of work only when its result is asked for, or breaks instead."""
+class Lazy:
+    """Others who do a piece of work only when its result is asked for, or fail instead."""
 
-    def __init__(self, broken: frozenset[int] = frozenset(), refused: int = 1 << 30) -> None:
+    def __init__(self, broken: frozenset[int] = frozenset(), refused: int = 1 << 30, begun: bool = True) -> None:
         self.broken = broken
         self.refused = refused
+        self.begun = begun
         self.given = 0
+        self.in_vain = False
+        self.work: Callable[..., Any]
 
-    def submit(self, work: Callable[..., Any], /, *arguments: Any, **_: Any) -> Any:
+    def __call__(self, work: Callable[..., Any], size: int) -> Lazy:
+        assert size == 1
+        self.work = work
+        return self
+
+    def submit(self, arguments: tuple[Any, ...]) -> Future[Any]:
         number, self.given = self.given, self.given + 1
         if number >= self.refused:
-            raise BrokenProcessPool
+            raise RuntimeError(NO_THREAD)
         outer = self
 
-        class Later(concurrent.futures.Future[Any]):
+        class Later(Future[Any]):
             def result(self, timeout: float | None = None) -> Any:
                 del timeout
+                outer.in_vain |= not outer.begun
                 if number in outer.broken:
-                    raise BrokenProcessPool
-                return work(*arguments)
+                    raise EOFError
+                return outer.work(*arguments)
 
-        return Later()
+        later = Later()
+        if self.begun:
+            later.set_running_or_notify_cancel()
+        return later
+
+    def close(self) -> None:
+        """Nothing is held."""
 
 
-@pytest.mark.parametrize(
-    "pool", [Lazy(), Lazy(frozenset({0})), Lazy(frozenset({0, 1, 2, 3})), Lazy(refused=0), Lazy(refused=2)]
-)
+NO_THREAD = "can't start new thread"
+POOLS = {
+    "slow": Lazy(),
+    "broken once": Lazy(frozenset({0})),
+    "broken": Lazy(frozenset({0, 1, 2, 3})),
+    "refusing": Lazy(refused=0),
+    "refusing later": Lazy(refused=2),
+    "never beginning": Lazy(begun=False, broken=frozenset(range(99))),
+}
+
+
+@pytest.mark.parametrize("pool", POOLS)
 def test_slow_broken_and_refusing_pools_change_nothing_and_hold_few_chunks(
-    pool: Lazy, monkeypatch: pytest.MonkeyPatch
+    pool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scan, "PARALLEL_BYTES", 0)
-    monkeypatch.setattr(concurrent.futures, "ProcessPoolExecutor", lambda *_, **__: pool)
+    monkeypatch.setattr(parallel, "_Crew", POOLS[pool])
     ledger = small_ledger(80)
     data, head = ledger.data, ledger.head()
     read, ahead = [0], [0]
@@ -116,22 +144,114 @@ def test_slow_broken_and_refusing_pools_change_nothing_and_hold_few_chunks(
     source = Counting(data, checkpoint=head, block=1000)
     found = check_log(source, options=Options(processes=2, chunk_bytes=4000, progress=progress)).as_dict()
     assert found == report(data, head, 1)
-    assert pool.given >= 3
+    assert POOLS[pool].given >= 3
+    assert not POOLS[pool].in_vain
     longest = 4000 + 1000 + 2000  # what was aimed at, a block, a line
     assert 3 * 4000 < ahead[0] <= 7 * longest
 
 
-def test_other_faults_of_a_worker_are_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def limited_threads(patch: pytest.MonkeyPatch, allowed: int) -> None:
+    """As under a limit on processes that a container has: so many more threads start, and no other one."""
+    start, started = threading.Thread.start, queue.SimpleQueue[int]()
+
+    def limited(self: threading.Thread) -> None:
+        if started.qsize() >= allowed:
+            raise RuntimeError(NO_THREAD)
+        started.put(0)
+        start(self)
+
+    patch.setattr(threading.Thread, "start", limited)
+
+
+def failing(error: BaseException) -> Callable[..., Any]:
+    """A function that does nothing but fail."""
+
+    def fail(*_: object, **__: object) -> Any:
+        raise error
+
+    return fail
+
+
+OBSTACLES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "no thread": lambda patch: limited_threads(patch, 0),
+    "one thread": lambda patch: limited_threads(patch, 1),
+    "no process": lambda patch: patch.setattr(
+        "multiprocessing.forkserver.ForkServer.ensure_running",
+        failing(BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")),
+    ),
+    "a server of processes that ends": lambda patch: patch.setattr(
+        "multiprocessing.popen_forkserver.Popen._launch", failing(EOFError("unexpected EOF"))
+    ),
+    "no descriptor": lambda patch: patch.setattr(
+        "multiprocessing.context.BaseContext.Pipe", failing(OSError(errno.EMFILE, "Too many open files"))
+    ),
+    "no memory in a thread": lambda patch: patch.setattr(parallel._Worker, "ask", failing(MemoryError())),
+    "no memory for the others": lambda patch: patch.setattr(parallel, "_Crew", failing(MemoryError())),
+    "a module that does not load": lambda patch: patch.setattr(
+        "multiprocessing.get_context", failing(ImportError("failed to map segment from shared object"))
+    ),
+    "no memory in a worker": lambda patch: patch.setattr(parallel, "serve", failing_serve),
+}
+
+
+def failing_serve(line: Any, work: Callable[..., Any]) -> None:
+    """A worker whose work fails: it is asked once."""
+    del work
+    parallel.serve(line, failing(MemoryError()))
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+@pytest.mark.parametrize("obstacle", OBSTACLES)
+def test_what_keeps_others_from_working_costs_no_verdict_and_no_end(
+    obstacle: str, processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(scan, "PARALLEL_BYTES", 0)
-
-    class Failing(Lazy):
-        def submit(self, work: Callable[..., Any], /, *arguments: Any, **_: Any) -> Any:
-            del work, arguments
-            future: concurrent.futures.Future[Any] = concurrent.futures.Future()
-            future.set_exception(ZeroDivisionError())
-            return future
-
-    monkeypatch.setattr(concurrent.futures, "ProcessPoolExecutor", lambda *_, **__: Failing())
     ledger = small_ledger(80)
+    alone = report(ledger.data, ledger.head(), 1)
+    before = set(threading.enumerate())
+    with monkeypatch.context() as patch:
+        OBSTACLES[obstacle](patch)
+        assert report(ledger.data, ledger.head(), processes) == alone
+    assert set(threading.enumerate()) <= before
+    assert multiprocessing.active_children() == []
+    assert alone["exit_code"] == 0
+
+
+def test_one_process_works_on_piece_after_piece() -> None:
+    with contextlib.closing(parallel._Crew(os.getpid, 1)) as crew:
+        others = {crew.submit(()).result() for _ in range(3)}
+    assert len(others) == 1
+    assert os.getpid() not in others
+
+
+def test_a_reader_who_leaves_early_leaves_nobody_behind() -> None:
+    before = set(threading.enumerate())
+    results = parallel.in_order(((number, (number, 2)) for number in range(50)), divmod, 2)
+    assert next(results) == (0, (0, 0))
+    del results
+    assert set(threading.enumerate()) <= before
+    assert multiprocessing.active_children() == []
+
+
+def test_a_worker_answers_until_nobody_asks_or_its_work_fails(capfd: pytest.CaptureFixture[str]) -> None:
+    for questions, answers in (([(7, 2)], [(3, 1)]), ([(7, 2), (1, 0), (9, 2)], [(3, 1)])):
+        line, its_end = multiprocessing.Pipe()
+        with line:
+            for question in questions:
+                line.send(question)
+            with ThreadPoolExecutor(1) as pool:
+                served = pool.submit(parallel.serve, its_end, divmod)
+                got = [line.recv() for _ in answers]
+                if questions[-1] == (7, 2):
+                    line.close()
+            assert served.result() is None
+            assert got == answers
+            assert its_end.closed
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_what_is_wrong_with_a_piece_is_raised_here_and_not_swallowed(processes: int) -> None:
+    results = parallel.in_order(((number, (1, 5 - number)) for number in range(9)), divmod, processes)
     with pytest.raises(ZeroDivisionError):
-        report(ledger.data, ledger.head(), 2)
+        list(results)
