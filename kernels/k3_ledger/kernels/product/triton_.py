@@ -50,7 +50,7 @@ LONG: Final = Lanes(ROWS=PAIR, INNER=1024, num_warps=4)
 MIDDLE: Final = Lanes(ROWS=PAIR, INNER=512, num_warps=2)
 SHORT: Final = Lanes(ROWS=16, INNER=128, num_warps=4)
 """For rows of less than 512."""
-MANY: Final = Tile(ROWS=32, INNER=128, num_warps=4, num_stages=4)
+MANY: Final = Tile(ROWS=64, INNER=128, num_warps=4, num_stages=4)
 SOME: Final = Tile(ROWS=16, INNER=256, num_warps=2, num_stages=4)
 """For weights of few rows."""
 
