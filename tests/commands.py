@@ -31,6 +31,11 @@ class Done(NamedTuple):
 def runner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
     """``run("ls", "-l", "ledger")`` in this process and folder: exit code, stdout, stderr."""
 
+    def fall(error: Exception) -> int:
+        raise error  # a fault of the program passes for no exit code here
+
+    monkeypatch.setattr(k3_ledger.cli, "unforeseen", fall)
+
     def run(*words: object, stdin: bytes = b"") -> Done:
         monkeypatch.setattr(sys, "argv", ["k3-ledger", *map(str, words)])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))

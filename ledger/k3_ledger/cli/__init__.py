@@ -75,7 +75,37 @@ _SHOWN = 120
 
 
 def main() -> None:
-    """Entry point: run a command; an error about the input or the storage becomes words and an exit code."""
+    """Entry point: run a command; an error about the input or the storage becomes words and an exit code.
+
+    So does what nobody foresaw: the interpreter would end with 1, the code of what was verified and is false.
+    """
+    try:
+        _main()
+    except MemoryError:
+        os.write(2, _NO_MEMORY)  # words that stand ready: there may be no room to make any
+        sys.exit(int(ExitCode.UNREADABLE))
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is no verdict
+        sys.exit(unforeseen(error))
+
+
+_NO_MEMORY = f"""error: there was not enough memory, and no verdict was reached [{Code.UNREADABLE.id}]
+hint: run it again where there is more, with fewer --processes where the command has that option
+""".encode()
+
+
+def unforeseen(error: Exception) -> int:
+    """Show a fault that no command expected, with all that tells where it is, and return its exit code."""
+    import traceback
+
+    with contextlib.suppress(OSError):
+        typer.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+        typer.echo(f"error: a fault of this program or of the machine, and no verdict [{Code.UNREADABLE.id}]", err=True)
+        typer.echo("hint: run it again; if it comes again, report it with the lines above", err=True)
+    return int(ExitCode.UNREADABLE)
+
+
+def _main() -> None:
+    """Run a command; what it expects to go wrong is said."""
     try:
         with contextlib.suppress(ValueError):  # not the main thread: whoever runs it there has handlers of his own
             if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
