@@ -1,6 +1,6 @@
 """The whole way of a measurement on two cores: python demo_engine.py. ``make demo-engine`` is this.
 
-A model with random weights is written and run twice, on the path that is bit-identical and on the fast one; both runs
+A model with random weights is written and run twice, prefilled in chunks of 32 tokens and of 64; both runs
 are graded against llama.cpp, sealed with keys that are thrown away, verified, scored and reconciled. Each command is
 shown and must end with the exit code that stands beside it; at the end both metrics must have a verdict.
 """
@@ -43,7 +43,7 @@ STEPS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
     ("A K3-shaped model with random weights.", "k3-ledger model synth model.gguf --preset tiny", (0,)),
     (
         "What is to be beaten: timed from outside, outputs and logits compared with llama.cpp on the same file.",
-        again("main", f"{RUN} --out main --role frontier"),
+        again("main", f"{RUN} --out main --role frontier --flag deterministic=0 --flag chunk=32"),
         (0,),
     ),
     ("Keys, a ledger, and the receipt.", "k3-ledger keygen root.pem log.pem runner.pem judge.pem", (0,)),
@@ -63,8 +63,8 @@ STEPS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
     ),
     ("What was measured becomes what others are held against.", PINS, (0,)),
     (
-        "A change: the path that is not bit-identical, whose prefill is a multiple of the other's.",
-        again("change", f"{RUN} --out change --flag deterministic=0"),
+        "A change: chunks of 64 tokens. Prefill gains by it, and decode, which has none, does not.",
+        again("change", f"{RUN} --out change --flag deterministic=0 --flag chunk=64"),
         (0,),
     ),
     ("", "k3-ledger seal change --ledger speed --key runner.pem", (0,)),
