@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import tempfile
 from dataclasses import replace
@@ -52,6 +53,28 @@ def writing(path: Path, hint: str | None = None) -> Iterator[None]:
         yield
     except OSError as error:
         raise unwritable(path, error, hint) from None
+
+
+@contextlib.contextmanager
+def alone(path: Path, hint: str | None = None) -> Iterator[None]:
+    """Nobody else who asks for this changes files in the folder of ``path`` while the block runs, where the file system
+    has locks: what is read inside, changed and put back has lost nothing that came between.
+
+    Raises:
+        StoreError: the folder cannot be opened.
+    """
+    try:
+        handle = os.open(_follow(path).parent, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise unwritable(path, error, hint) from None
+    except RuntimeError as error:  # links that lead in a circle
+        raise unreadable(path, OSError(str(error)), hint) from None
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def replace_file(path: Path, data: bytes, *, hint: str | None = None) -> None:

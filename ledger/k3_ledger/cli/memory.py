@@ -10,17 +10,14 @@ or anything else, is refused: not believed, not written over, not moved.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
-import os
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from k3_ledger.cli.files import create_file, replace_file, unwritable
+from k3_ledger.cli.files import alone, create_file, replace_file, unwritable
 from k3_ledger.cli.given import MEMORY, given, refuse
 from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.note import MAX_NOTE
@@ -32,7 +29,6 @@ from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.moments import format_time, parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from k3_ledger.verify.freshness import Clock
@@ -157,7 +153,7 @@ def keep_head(
         why = "the ledger has no checkpoint" if whole else "this is an extract and not the log"
         typer.echo(f"note: {why}, so no head was remembered", err=True)
         return True
-    with _alone(path):
+    with alone(path, _HINT):
         if _held_now(path) != known:
             return False
         _keep(path, known, Memory(note, now, enrolments))
@@ -167,22 +163,6 @@ def keep_head(
 def _held_now(path: Path) -> Memory | None:
     """What the file holds at the end of a verification."""
     return read_memory(path)
-
-
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """No other verification changes memories in this folder while the block runs, where the file system has locks."""
-    folder = path.resolve().parent
-    try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        raise unwritable(path, error, _HINT) from None
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _keep(path: Path, known: Memory | None, shown: Memory) -> None:

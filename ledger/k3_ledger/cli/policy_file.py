@@ -12,7 +12,7 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AoT
 
-from k3_ledger.cli.files import create_file, replace_file
+from k3_ledger.cli.files import alone, create_file, replace_file
 from k3_ledger.cli.given import POLICY, given
 from k3_ledger.cli.places import check_spared
 from k3_ledger.cli.trust import policy_in
@@ -63,16 +63,17 @@ def create(path: Path, data: bytes, *, replacing: bool) -> TrustPolicy | None:
             position=Position(source=str(path)),
             hint="give another --out, add to it with `k3-ledger trust add …`, or say --replace",
         )
-    with given(path, POLICY):
-        old = parse_policy(read_small(path), path.name)
-    replace_file(path, data)
+    with alone(path):
+        with given(path, POLICY):
+            old = parse_policy(read_small(path), path.name)
+        replace_file(path, data)
     return old
 
 
 def edit(
     path: Path, change: Callable[[TOMLDocument], None], meant: Callable[[TrustPolicy], TrustPolicy]
 ) -> TrustPolicy:
-    """Change a policy file in one step; returns what it says now.
+    """Change a policy file in one step; returns what it says now. What others add at the same time is kept.
 
     Args:
         path: the file.
@@ -83,6 +84,15 @@ def edit(
         PolicyError: the file, or what it would become, is no policy.
         StoreError: the file cannot be read or written.
     """
+    with given(path, POLICY):
+        read_small(path)  # who named no policy hears so, and not that its folder cannot be written
+    with alone(path):
+        return _edit(path, change, meant)
+
+
+def _edit(
+    path: Path, change: Callable[[TOMLDocument], None], meant: Callable[[TrustPolicy], TrustPolicy]
+) -> TrustPolicy:
     with given(path, POLICY):
         data = read_small(path)
         before = policy_in(data, path)

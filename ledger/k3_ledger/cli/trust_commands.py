@@ -273,41 +273,37 @@ def add_attestation(
     as_json: JsonOption = False,
 ) -> None:
     """Add to the table of attestations."""
-    from k3_ledger.cli.given import POLICY, given
     from k3_ledger.cli.policy_file import edit, put_table
     from k3_ledger.ledger.regular import read_small
     from k3_ledger.schemas.toml import read_toml
     from k3_ledger.verify.attestation import AttestationPolicy, read_table
-    from k3_ledger.verify.policy import parse_policy
 
-    with given(trust, POLICY):
-        data = read_small(trust)
-        parse_policy(data, trust.name)
-    before: dict[str, Any] = read_toml(data.decode()).get("attestation", {})
-    table = {**before}
-    lists = {"kinds": kinds, "allow": allow, "tcb_status": tcb_status, "refuse_advisories": refuse_advisory}
-    for name, more in lists.items():
-        if more:
-            known = table.get(name, sorted(AttestationPolicy().tcb_status) if name == "tcb_status" else [])
-            table[name] = list(dict.fromkeys([*known, *more]))
-    for name, value in (("at", at), ("trust_dir", trust_dir)):
-        if value is None:
-            continue
-        if before.get(name, value) != value:
-            if not replacing:
-                raise _stands(trust, f"attestation.{name}", before[name], value)
-            typer.echo(f"note: attestation.{name} was {before[name]}", err=True)
-        table[name] = value
-    for spelled in pin or ():
-        register, _, value = spelled.partition("=")
-        pins = table["measurements"] = {**table.get("measurements", {})}
-        pins[register] = list(dict.fromkeys([*pins.get(register, []), value]))
-    changed = {name: value for name, value in table.items() if before.get(name) != value}
-    policy = edit(
-        trust,
-        lambda document: put_table(document, "attestation", changed),
-        lambda old: replace(old, attestation=read_table(table)),
-    )
+    changed: dict[str, Any] = {}
+
+    def meant(old: TrustPolicy) -> TrustPolicy:
+        before: dict[str, Any] = read_toml(read_small(trust).decode()).get("attestation", {})  # as it is spelled
+        table = {**before}
+        lists = {"kinds": kinds, "allow": allow, "tcb_status": tcb_status, "refuse_advisories": refuse_advisory}
+        for name, more in lists.items():
+            if more:
+                known = table.get(name, sorted(AttestationPolicy().tcb_status) if name == "tcb_status" else [])
+                table[name] = list(dict.fromkeys([*known, *more]))
+        for name, value in (("at", at), ("trust_dir", trust_dir)):
+            if value is None:
+                continue
+            if before.get(name, value) != value:
+                if not replacing:
+                    raise _stands(trust, f"attestation.{name}", before[name], value)
+                typer.echo(f"note: attestation.{name} was {before[name]}", err=True)
+            table[name] = value
+        for spelled in pin or ():
+            register, _, value = spelled.partition("=")
+            pins = table["measurements"] = {**table.get("measurements", {})}
+            pins[register] = list(dict.fromkeys([*pins.get(register, []), value]))
+        changed.update({name: value for name, value in table.items() if before.get(name) != value})
+        return replace(old, attestation=read_table(table))
+
+    policy = edit(trust, lambda document: put_table(document, "attestation", changed), meant)
     _print(trust, policy, None, as_json=as_json)
 
 
