@@ -341,11 +341,23 @@ def test_junk_on_standard_input_is_named_beside_the_report(run, ledger):
     assert (done.code, "error: stdin: this is text of no known kind, not a ledger" in done.err) == (3, True)
 
 
+TABLES = (
+    b"[[claim\n",
+    b"[pin",
+    b"[[ pin ]\nvalue = 5\n",
+    b"[[",
+    b"[[\n",
+    b" [[ \n\n",
+    b"[[ # a pin\n",
+)
+
+
 def test_a_table_that_is_not_closed_is_toml_and_a_list_is_json():
     """What is wrong with it is named with its line by who reads TOML."""
-    assert {looks_like(data) for data in (b"[[claim\n", b"[pin", b"[[ pin ]\nvalue = 5\n")} == {Kind.TOML}
+    assert {looks_like(data) for data in TABLES} == {Kind.TOML}
     assert {
-        looks_like(data) for data in (b"[1, 2", b"[[1, 2]]", b"[true, false]", b"[null, 1]", b'[["a", 1]', b"[")
+        looks_like(data)
+        for data in (b"[1, 2", b"[[1, 2]]", b"[true, false]", b"[null, 1]", b'[["a", 1]', b"[", b"[[[", b"[[ [")
     } == {Kind.JSON}
 
 

@@ -70,6 +70,7 @@ EXTRAS = {
 
 HELD = contextlib.ExitStack()
 """What stays open until the command that is running ends: a log that is read more than once, wherever it came from."""
+_INTERRUPTED = 128 + signal.SIGINT
 _SHOWN = 120
 """Characters of a path that an error shows."""
 
@@ -112,7 +113,7 @@ def _main() -> None:
                 signal.signal(signal.SIGTERM, _end)
         _fill_streams()
         with HELD:
-            app()
+            _run()
     except LedgerError as error:
         sys.exit(fail(error))
     except OutputClosedError:
@@ -129,6 +130,20 @@ def _main() -> None:
         typer.echo(f"error: this command needs {error.name}, which is not installed", err=True)
         typer.echo(f'hint: pip install "k3-ledger[{EXTRAS[error.name]}]"', err=True)
         sys.exit(int(ExitCode.USAGE))
+
+
+def _run() -> None:
+    """Run a command; where typer has taken an interrupt for an exit code, it is an interrupt again.
+
+    Raises:
+        KeyboardInterrupt: the user ended the command.
+    """
+    try:
+        app()
+    except SystemExit as ending:
+        if ending.code == _INTERRUPTED:
+            raise KeyboardInterrupt from None
+        raise
 
 
 def _fill_streams() -> None:

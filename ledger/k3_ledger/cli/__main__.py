@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from k3_ledger.cli import main
+from k3_ledger.start import main
 
 main()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import io
 import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from k3_ledger.ledger.regular import unreadable
 from k3_ledger.schemas.errors import StoreError
@@ -175,6 +176,42 @@ def _taken(path: Path, option: str) -> Exception:
     return typer.BadParameter(f"{path} exists already; {cure}", param_hint=option)
 
 
+class _Sink(io.BufferedWriter):
+    """A file that is being written: what the system says of it is an error about the file, wherever it is raised."""
+
+    def __init__(self, raw: io.FileIO, path: Path) -> None:
+        super().__init__(raw)
+        self._path = path
+
+    def write(self, data: Any) -> int:
+        with writing(self._path):
+            return super().write(data)
+
+    def flush(self) -> None:
+        with writing(self._path):
+            super().flush()
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        with writing(self._path):
+            return super().seek(offset, whence)
+
+
+_OF_A_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+"""What only a write is answered."""
+
+
+def _unread(path: Path, error: OSError) -> StoreError:
+    """The error for something that was to be written to a file and cannot be read."""
+    if error.filename is not None:
+        return unreadable(Path(os.fsdecode(error.filename)), error)
+    return StoreError(
+        Code.UNREADABLE,
+        f"what was to be written to {path} cannot be read: {error.strerror or error}",
+        position=Position(source=path.name),
+        hint="look after the disk that the command reads from; nothing was written",
+    )
+
+
 @contextlib.contextmanager
 def new_file(path: Path, *, replace: bool, option: str = "--out") -> Iterator[BinaryIO]:
     """A stream whose content stands at ``path`` when the block ends: whole, and on stable storage.
@@ -183,16 +220,21 @@ def new_file(path: Path, *, replace: bool, option: str = "--out") -> Iterator[Bi
 
     Raises:
         BadParameter: something came there meanwhile; it is left as it is.
-        StoreError: the file cannot be written; nothing is left behind.
+        StoreError: the file cannot be written, or what is written to it cannot be read; nothing is left behind.
     """
     aside = None
     try:
         mode = path.stat().st_mode & 0o777 if replace and path.exists() else 0o666 & ~_umask()
         handle, name = tempfile.mkstemp(prefix=".k3-ledger-", dir=path.parent)
         aside = Path(name)
-        with os.fdopen(handle, "wb") as stream:
+        with _Sink(io.FileIO(handle, "wb"), path) as stream:
             os.fchmod(stream.fileno(), mode)
-            yield stream
+            try:
+                yield stream
+            except OSError as error:  # not the stream's: that one says what it is
+                if error.errno in _OF_A_WRITE:
+                    raise
+                raise _unread(path, error) from None
             stream.flush()
             os.fsync(stream.fileno())
         publish(aside, path, replace=replace, option=option)

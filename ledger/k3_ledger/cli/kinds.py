@@ -97,8 +97,9 @@ _TOKEN_INFO: Final = bytes.fromhex("060b2a864886f70d0109100104")
 """The object identifier of what a timestamp token holds (RFC 3161, 2.4.2), in DER."""
 _ENTRY_END: Final = re.compile(rb'\},"sig":"[A-Za-z0-9+/]{86}=="\}')
 """How an entry's line ends: a log whose beginning is damaged is one still."""
-_HEADER: Final = re.compile(rb"\[\[?[ \t]*(?!(?:true|false|null)\b)[A-Za-z_]")
-"""How a TOML table begins, and nothing in JSON: whatever is wrong with the rest of the line is TOML's to say."""
+_HEADER: Final = re.compile(rb"\[\[?[ \t]*(?!(?:true|false|null)\b)[A-Za-z_]|\[\[\s*(?:#|\Z)")
+"""How a TOML table begins, and nothing in JSON: whatever is wrong with the rest of the line is TOML's to say. Two
+brackets alone begin every list of tables that is written here, and hardly a document of JSON."""
 _SAYS: Final = (
     (b'"k3-ledger/bundle/1"', Kind.BUNDLE_JSON),
     (b'"k3-ledger/memory/', Kind.MEMORY),

@@ -149,3 +149,30 @@ def test_a_longer_artifact_that_stands_there_is_read_all_the_same(ledger, monkey
     put_blob(ledger, io.BytesIO(CONTENT))
     monkeypatch.setattr(blobs, "MAX_ARTIFACT", 10)
     assert check_blob(ledger, DIGEST) == len(CONTENT)
+
+
+@pytest.mark.parametrize("place", ["blobs", "blobs/sha256", f"blobs/sha256/{DIGEST[:2]}"])
+@pytest.mark.parametrize("what", ["a link to nowhere", "a link to itself", "a file"])
+def test_what_stands_in_the_place_of_a_folder_of_the_store_is_named(ledger, place, what):
+    path = ledger.root / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        path.rmdir()
+    if what == "a file":
+        path.write_bytes(b"x")
+    else:
+        path.symlink_to(path if what == "a link to itself" else ledger.root / "nowhere")
+    with pytest.raises(StoreError) as caught:
+        put_blob(ledger, io.BytesIO(CONTENT))
+    assert caught.value.code is Code.STORE_MISSING
+    assert caught.value.finding.position.source == str(path)
+    assert caught.value.finding.expected == "a directory"
+
+
+def test_a_folder_of_the_store_may_be_a_link_to_a_folder(ledger, tmp_path):
+    """The control."""
+    (ledger.root / "blobs").mkdir(exist_ok=True)
+    (tmp_path / "elsewhere").mkdir()
+    (ledger.root / "blobs" / "sha256").symlink_to(tmp_path / "elsewhere")
+    assert put_blob(ledger, io.BytesIO(CONTENT)).added
+    assert check_blob(ledger, DIGEST) == len(CONTENT)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -521,3 +522,41 @@ def test_an_index_whose_last_line_was_damaged_since_is_not_gone_on_from(full):
     with pytest.raises(MalformedError) as caught:
         refresh_index(full)
     assert caught.value.code is Code.LINE_HEAD
+
+
+@pytest.mark.parametrize("what", ["a folder", "a full folder", "a pipe", "a link to a folder"])
+@pytest.mark.parametrize("name", ["index.sqlite", "index.sqlite-wal", "index.sqlite-journal"])
+def test_what_stands_in_the_place_of_the_index_is_left_and_one_in_memory_is_used(full, tmp_path, what, name):
+    expected = [row["identity"] for row in read_entries(full.log_path)]
+    path = full.root / name
+    if what == "a pipe":
+        os.mkfifo(path)
+    elif what == "a link to a folder":
+        (tmp_path / "elsewhere").mkdir()
+        path.symlink_to(tmp_path / "elsewhere")
+    else:
+        path.mkdir()
+        if what == "a full folder":
+            (path / "x").write_bytes(b"x")
+    with open_index(full) as db:
+        assert [row["identity"] for row in list_entries(db)] == expected
+    for rebuild in (True, False):
+        with pytest.raises(StoreError) as caught:
+            refresh_index(full, rebuild=rebuild)
+        assert (caught.value.code, caught.value.finding.position.source) == (Code.INDEX_UNUSABLE, str(path))
+    assert path.exists()
+    assert not path.is_file()
+
+
+@pytest.mark.parametrize("what", ["a link to nowhere", "a link to a file", "an empty file"])
+def test_a_link_in_the_place_of_the_index_is_replaced_as_before(full, tmp_path, what):
+    """The control."""
+    if what == "an empty file":
+        full.index_path.touch()
+    else:
+        if what == "a link to a file":
+            (tmp_path / "elsewhere").touch()
+        full.index_path.symlink_to(tmp_path / "elsewhere")
+    with open_index(full) as db:
+        assert len(list_entries(db)) == OPENING + 2
+    assert full.index_path.is_file()

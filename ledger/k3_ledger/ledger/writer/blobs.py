@@ -66,7 +66,8 @@ def put_blob(ledger: Ledger, source: BinaryIO) -> Blob:
         digest = sha256.hexdigest()
         target = blob_path(ledger, digest)
         for directory in (ledger.blobs_path, target.parent.parent, target.parent):
-            make_directory(ledger.disk, directory)
+            with storage_errors(directory, "store an artifact"):
+                make_directory(ledger.disk, directory)
         if target.exists():
             check_blob(ledger, digest)
             # Whoever put it there may not have lived to make its name durable.

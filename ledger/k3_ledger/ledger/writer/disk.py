@@ -185,10 +185,16 @@ def sync_directory(disk: Disk, path: Path) -> None:
 
 
 def make_directory(disk: Disk, path: Path) -> None:
-    """Create a directory unless it is there, and make its name durable in its parent."""
+    """Create a directory unless it is there, and make its name durable in its parent.
+
+    Raises:
+        OSError: the system refused, or something else stands there, such as a link to nowhere.
+    """
     try:
         disk.mkdir(path)
     except FileExistsError:
+        if not path.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
         return
     sync_directory(disk, path.parent)
 

@@ -13,7 +13,7 @@ import json
 import re
 import sqlite3
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import sqlite_utils
 
@@ -105,8 +105,16 @@ def refresh_index(ledger: Ledger, *, rebuild: bool = False, compare: bool = Fals
         LedgerError: a line of the log is not an entry.
     """
     path = ledger.index_path
+    for place in (path, *(_beside(path, suffix) for suffix in _SIDECARS)):
+        if place.exists() and not place.is_file():  # to SQLite a pipe is a file, and one that never ends
+            raise StoreError(
+                Code.INDEX_UNUSABLE,
+                "the index cannot be written: what stands in its place is no file",
+                position=Position(source=str(place)),
+                hint="move it away: the index is made anew from ledger.jsonl",
+            )
     with _log(ledger) as (read, size):
-        if not rebuild and path.exists() and not _sidecar(path).exists():
+        if not rebuild and path.exists() and not _beside(path, "-wal").exists():
             with contextlib.suppress(sqlite3.DatabaseError), _connect(path) as db:
                 mark = _known(db, read, size)
                 if mark is not None and not (compare and _differs(db, read, mark)):
@@ -123,8 +131,8 @@ def refresh_index(ledger: Ledger, *, rebuild: bool = False, compare: bool = Fals
                 added = _fill(db, read, size, _Mark(0, 0, 0, ""))
                 _mark_disowned(db, ledger)
             # What another program left beside the old index does not belong to the new one.
-            for suffix in ("-wal", "-shm", "-journal"):
-                path.with_name(path.name + suffix).unlink(missing_ok=True)
+            for suffix in _SIDECARS:
+                _beside(path, suffix).unlink(missing_ok=True)
             staged.publish(path)
     return Refreshed(added, added, rebuilt=True)
 
@@ -326,8 +334,12 @@ def _writing(path: Path, refusals: type[sqlite3.DatabaseError] = sqlite3.Databas
         ) from error
 
 
-def _sidecar(path: Path) -> Path:
-    return path.with_name(path.name + "-wal")
+_SIDECARS: Final = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside a file."""
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
 
 
 def _table(db: sqlite_utils.Database, name: str) -> Table:
