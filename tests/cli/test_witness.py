@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from k3_ledger.cli import app
-from k3_ledger.ledger.core.note import KeyType, key_hash, parse_note
+from k3_ledger.ledger.core.note import MAX_SIGNATURES, KeyType, NoteSignature, format_note, key_hash, parse_note
 from k3_ledger.ledger.core.tlog_witness import AddCheckpoint, format_request
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
@@ -109,6 +109,22 @@ def test_a_ledger_is_cosigned_over_http_and_then_verifies_with_a_quorum(
     assert (newer.exit_code, newer.stdout.startswith(f"{NAME}: cosigned at ")) == (0, True)
     assert 2 <= len(parse_note(ledger.checkpoint_path.read_bytes()).sigs) <= 3  # the log's, the first word, a newer one
     assert k3("verify", ledger.root, "--trust", trust(tmp_path, key)).exit_code == 0
+
+
+def test_a_head_without_room_keeps_no_other_witness_from_being_asked(
+    tmp_path: Path, ledger: Ledger, key: str, url: str
+) -> None:
+    for path in (ledger.checkpoint_path, ledger.checkpoints_path / f"{OPENING:012d}.note"):
+        note = parse_note(path.read_bytes())
+        strangers = [NoteSignature(f"s{number}", number, bytes(72)) for number in range(MAX_SIGNATURES - 1)]
+        path.write_bytes(format_note(note.text, [*note.sigs, *strangers]))
+    asked = k3("cosign", "-l", ledger.root, "--witness", f"{key}={url}", "--witness", f"{key}={url}", "--json")
+    assert asked.exit_code == 3
+    assert [row["problem"] for row in json.loads(asked.stdout)["cosignatures"]] == ["K3L-COSIGNATURE-NO-ROOM"] * 2
+    assert asked.stderr.count("the cosignature by witness.example/w1 was not kept") == 2
+    kept = k3("witness", "cosign", ledger.root, "-s", tmp_path / "w", "-k", tmp_path / "w1.pem", "--keep")
+    assert isinstance(kept.exception, LedgerError)
+    assert (kept.exception.code, int(kept.exception.exit_code)) == (Code.COSIGNATURE_NO_ROOM, 3)
 
 
 def test_a_port_that_is_taken_is_said(tmp_path: Path, url: str) -> None:

@@ -6,7 +6,17 @@ import pytest
 
 from k3_ledger.ledger.core.checkpoint import Checkpoint, format_checkpoint, open_checkpoint
 from k3_ledger.ledger.core.cosignature import Witness, read_cosignatures
-from k3_ledger.ledger.core.note import NoteSignature, Verifier, parse_note, parse_verifier_key, sign_note
+from k3_ledger.ledger.core.note import (
+    MAX_NOTE,
+    MAX_SIGNATURES,
+    NoteSignature,
+    Verifier,
+    format_note,
+    parse_note,
+    parse_verifier_key,
+    sign_note,
+)
+from k3_ledger.ledger.core.tlog_witness import parse_answer
 from k3_ledger.ledger.writer.checkpoint import NoteSigner, keep_cosignatures, make_checkpoint
 from k3_ledger.ledger.writer.store import NewKey, enrolment
 from k3_ledger.schemas.errors import LedgerError, MalformedError, SignatureError, StoreError
@@ -155,6 +165,50 @@ def test_cosignatures_of_a_head_that_is_not_kept_are_dropped(ledger):
         path.unlink()
     assert keep(ledger, made.note, W1, 3)[0] == made.note
     assert not list(ledger.checkpoints_path.iterdir())
+
+
+def crowd(path, count, name="stranger"):
+    """Add lines of strangers to a kept head, so that it has ``count`` in all."""
+    note = parse_note(path.read_bytes())
+    more = [NoteSignature(f"{name}{number}", number, bytes(72)) for number in range(count - len(note.sigs))]
+    path.write_bytes(format_note(note.text, [*note.sigs, *more]))
+
+
+def fill(path):
+    crowd(path, MAX_SIGNATURES)
+
+
+def swell(path):
+    crowd(path, 2, "s" * (MAX_NOTE - 150 - len(path.read_bytes())))
+
+
+@pytest.mark.parametrize("crowded", [fill, swell])
+def test_a_cosignature_for_which_there_is_no_room_is_shown_and_the_other_copy_has_it(ledger, crowded):
+    made = make_checkpoint(ledger, LOG)
+    kept = ledger.checkpoints_path / f"{OPENING:012d}.note"
+    crowded(kept)
+    before = kept.read_bytes()
+    line = parse_note(cosign(made.note, W1, 3)).sigs[-1]
+    with pytest.raises(StoreError) as caught:
+        keep(ledger, made.note, W1, 3)
+    assert caught.value.code is Code.COSIGNATURE_NO_ROOM
+    assert caught.value.finding.position.source == str(kept)
+    assert parse_answer(f"{caught.value.finding.found}\n".encode()) == (line,)
+    assert kept.read_bytes() == before
+    assert parse_note(ledger.checkpoint_path.read_bytes()).sigs[-1] == line
+
+
+def test_the_last_line_that_there_is_room_for_is_kept_and_one_in_its_place_too(ledger):
+    made = make_checkpoint(ledger, LOG)
+    for path in (ledger.checkpoint_path, ledger.checkpoints_path / f"{OPENING:012d}.note"):
+        crowd(path, MAX_SIGNATURES - 2)
+    for time in (3, 5, 7):
+        note, line = keep(ledger, made.note, W1, time)
+        assert line in parse_note(note).sigs
+    assert len(parse_note(note).sigs) == MAX_SIGNATURES
+    with pytest.raises(StoreError, match="was not kept: there is no room for it"):
+        keep(ledger, made.note, W2, 3)
+    assert make_checkpoint(ledger, LOG).note == note
 
 
 def test_progress_tells_the_bytes_that_were_read(ledger):

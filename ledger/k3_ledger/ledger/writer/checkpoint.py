@@ -23,7 +23,16 @@ from k3_ledger.ledger.core.checkpoint import (
 )
 from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.merkle import CompactRange
-from k3_ledger.ledger.core.note import Verifier, check_signature_line, format_note, key_hash, parse_note, sign_note
+from k3_ledger.ledger.core.note import (
+    MAX_NOTE,
+    MAX_SIGNATURES,
+    Verifier,
+    check_signature_line,
+    format_note,
+    key_hash,
+    parse_note,
+    sign_note,
+)
 from k3_ledger.ledger.writer.batch import check_key
 from k3_ledger.ledger.writer.beside import ahead_hint, kept_heads, read_head, read_heads
 from k3_ledger.ledger.writer.disk import make_directory, storage_errors
@@ -158,10 +167,11 @@ def keep_cosignatures(
         The note as it is kept now, with every cosignature that it has.
 
     Raises:
-        StoreError: the storage refused.
+        StoreError: the storage refused, or a head has no room for more lines; then the others that are kept have them.
         MalformedError: a kept head cannot be read.
     """
     text, added = parse_note(note).text, tuple(sigs)
+    full: Path | None = None
     kept = ledger.checkpoints_path / f"{parse_checkpoint(text).size:012d}.note"
     log = LogFile(ledger.disk, ledger.log_path, lock_timeout_s=lock_timeout_s)
     try:
@@ -171,11 +181,24 @@ def keep_cosignatures(
                 if data is None:
                     continue
                 old = parse_note(data, position=Position(source=str(path)))
-                if old.text == text:
+                if old.text != text:
+                    continue
+                try:
                     note = format_note(text, _first_and_last(text, old.sigs, added, by))
+                except ValueError:  # the one thing that can be wrong with lines that were read, or made, as lines
+                    full = path
+                else:
                     ledger.publish(path, note)
     finally:
         log.close()
+    if full is not None:
+        raise StoreError(
+            Code.COSIGNATURE_NO_ROOM,
+            f"the cosignature by {by.name} was not kept: there is no room for it",
+            position=Position(source=str(full)),
+            expected=f"at most {MAX_SIGNATURES} signature lines, and {MAX_NOTE} bytes",
+            found=format_note("\n", added).decode().strip(),
+        )
     return note
 
 

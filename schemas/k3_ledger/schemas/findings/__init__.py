@@ -176,6 +176,7 @@ class Code(enum.Enum):
     WITNESS_ANSWER = enum.auto()
     WITNESS_REFUSED = enum.auto()
     WITNESS_AHEAD = enum.auto()
+    COSIGNATURE_NO_ROOM = enum.auto()
     # -- store, said in storing ---
     STORE_MISSING = enum.auto()
     STORE_EXISTS = enum.auto()

@@ -244,5 +244,11 @@ ROWS: Final = {
         "The witness cosigned a head of more entries than this ledger holds: entries are missing here.",
         "do not append: restore the ledger from a copy that holds them",
     ),
+    "COSIGNATURE_NO_ROOM": CodeInfo(
+        Area.WITNESS, E, "no room for a cosignature",
+        "The signed head has as many signature lines as a note may have. The new line is shown and was not kept.",
+        "take lines by keys that nobody here relies on out of the file, and ask the witness again",
+        ExitCode.UNREADABLE,
+    ),
 }
 # fmt: on
