@@ -206,19 +206,15 @@ def test_what_counts_is_what_the_newest_house_rule_scores(claimed: Fraction, clo
     assert isinstance(row.result, Verdict)
     (scored,) = [step.value for step in row.result.steps if step.name == "speed"]
     assert candidate.counted == scored
-    assert NEWEST.clock == THREE.clock
+    assert NEWEST["decode"].clock == THREE.clock
 
 
 def test_no_multiple_is_taken_of_what_does_not_count() -> None:
     """Neither over the other engine nor, repetition by repetition, over an actor that took turns."""
     builder, _ = house_ledger()
     body = claims_more(72.0, 60.0, round_="r2")
-    floor = {
-        **body["timing"][0],
-        "actor": "floor",
-        "samples": series("decode", "x", [(2048, 2048 / 80)] * 3, context=1)["samples"],
-    }
-    builder.add("run", {**body, "timing": [*body["timing"], floor]}, RUNNER)
+    floor = [{**one, "actor": "floor"} for one in timed("decode", 80.0, context=131_072)]
+    builder.add("run", {**body, "timing": [*body["timing"], *floor]}, RUNNER)
     for against, whole, part in (("reference", "1.80", "1.515"), ("floor", "0.90", "0.7575")):
         head = f'track = "{DECODE}"\nagainst = "{against}"\ntolerance = "rounding"\n'
         assert of(builder, claim("ratio", f"{head}ratio = {whole}\n")).status is Status.CONTRADICTED

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k3_ledger.rescore.claims.status import Status
+from k3_ledger.rescore.doubt import UNPROVED
 from k3_ledger.rescore.frontier import derive_climbs
 from k3_ledger.rescore.inputs import ClockReading
 from k3_ledger.rescore.material import Judged
@@ -231,8 +232,8 @@ def test_a_number_that_its_clock_did_not_prove_moves_no_frontier_and_supports_no
     ledger: tuple[Builder, dict[str, str]],
 ) -> None:
     builder, names = ledger
-    assert of(builder, speed("70.0", "")).status is Status.SUPPORTED  # nobody has judged it
-    assert derive_climbs(gather(verified(builder)))[0].value == 70
+    assert why(of(builder, speed("70.0", ""))) == f"only receipt {names['noisy'][:8]} ({UNPROVED}), entry 11 holds it"
+    assert derive_climbs(gather(verified(builder)))[0].value == 60, "nor before anybody judged it"
     seal(builder, PROVING)
     material = gather(verified(builder))
     (one, other) = [one for one in material.candidates if one.identity == names["noisy"]]
@@ -260,14 +261,14 @@ def test_a_number_that_its_clock_did_not_prove_is_no_pins_source_and_explains_no
         "pull_request": 1, "commit": "c" * 40, "run": names["noisy"], "slot": f"frontier:{DECODE}", "claimed": None,
     }  # fmt: skip
     builder.add("merge", merge, JUDGE)
-    for before in (True, False):
+    for judged in (False, True):
         material = gather(verified(builder))
         sourced = [pin for pin in material.pin_entries if pin.source == names["noisy"]]
         codes = {found.code for found in reconcile_lock(sourced, material.measurements).findings}
-        assert (Code.PIN_UNSOURCED in codes) is not before
-        assert [(merge.value is not None, merge.sealed) for merge in material.merges] == [(before, before)]
+        assert Code.PIN_UNSOURCED in codes, judged
+        assert [(merge.value, merge.sealed) for merge in material.merges] == [(None, False)]
         assert any(item.counts for item in material.measurements if item.value == 510)
-        if before:
+        if not judged:
             seal(builder, PROVING)
 
 

@@ -22,9 +22,10 @@ PICTURES = (".svg", ".png")
 HELP = """Derive the frontier of every track from receipts, and draw its climb against the other engine.
 
 Only receipts that were neither refused, refuted or left unproved by their clock, nor superseded move a frontier, and
-of decode and prefill no unjudged candidate without a clock, or whose agreement was not graded in full. Of a claim
-counts what its clock bears out. What was measured on other weights under one name is another frontier, and that is
-said. --picture writes the same climbs as SVG or PNG (needs the extra k3-ledger[report]).
+of what a model does no unjudged candidate without a clock that proves it, whose context was not filled, or whose
+agreement was not graded in full. Of a claim counts what its clock bears out. What was measured on other weights under
+one name is another frontier, and that is said. --picture writes the same climbs as SVG or PNG (needs the extra
+k3-ledger[report]).
 """
 
 

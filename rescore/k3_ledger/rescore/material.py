@@ -7,7 +7,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from k3_ledger.rescore.doubt import NEWEST, doubt
+from k3_ledger.rescore.doubt import doubt, newest_rule
 from k3_ledger.rescore.rules.judging import count_claims
 from k3_ledger.rescore.rules.registry import RULES
 from k3_ledger.rescore.rules.verdict import REJECT
@@ -167,7 +167,7 @@ class Candidate:
         if not self.native:
             return speed
         found = self.decided
-        rule = NEWEST if found is None else self.by_digest.get(found.rule_sha256)
+        rule = newest_rule(self.run.track) if found is None else self.by_digest.get(found.rule_sha256)
         counted = None if rule is None else count_claims(rule, replace(self.run, speed=speed)).speed
         return speed if counted is None else counted
 
@@ -188,7 +188,8 @@ class Candidate:
         if self.published == REJECT:
             return REJECT
         if self.native and self.published is None:
-            return doubt(self.run.track, self.run.speed, self.run.clock, self.run.parity)
+            run = self.run
+            return doubt(run.track, run.speed, run.clock, run.parity, filled=run.filled)
         found = self.decided
         return "unproved" if found is not None and found.unproved else ""
 
@@ -201,7 +202,10 @@ class Fact:
         index: position of the receipt.
         stands: whether the receipt counts.
         commit: what was measured; None when the receipt names no commit.
-        refuted: whether it is the program's own number, of a run that nobody judges, and its clock contradicts it.
+        refuted: whether verdicts are derived as if it were not there: it is the program's own number, of a run that
+            nobody judges, and its clock contradicts it (:func:`~k3_ledger.rescore.doubt.is_refuted`).
+        doubted: why it supports nothing, of a run that nobody judges or of an actor beside the program; empty where it
+            does.
         weights: digest of the weights; None where the receipt names none.
     """
 
@@ -214,6 +218,7 @@ class Fact:
     refuted: bool = False
     weights: str | None = None
     commit: str | None = None
+    doubted: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,7 @@ class ActorSpeed:
         primary: whether this is what the actor is known by: its own clock where it has one, else the one outside.
         beside: for each other actor that repeated the same as often, the median of the quotients of their rates,
             repetition by repetition. Actors that take turns share what disturbs the machine; their quotients do not.
+        clock: the wall clock's reading of an actor beside the program, as :class:`Measured` has the program's own.
     """
 
     actor: str
@@ -80,6 +81,7 @@ class ActorSpeed:
     speed: Fraction
     primary: bool
     beside: tuple[tuple[str, Fraction], ...] = ()
+    clock: ClockReading | None = None
 
 
 def read_run(body: Any) -> list[Measured]:
@@ -103,15 +105,19 @@ def read_run(body: Any) -> list[Measured]:
 def read_actors(body: Any) -> list[ActorSpeed]:
     """Every actor that a ``run`` body timed, by either clock, in the order of its series."""
     rates: dict[tuple[str, Track], dict[Observer, list[Fraction]]] = {}
+    outside: dict[tuple[str, Track], list[Any]] = {}
     for series in body.timing:
         # What is no token is done on the same input by nature: a ledger is verified again and again.
         if series.cache != "warm" and (series.unit != "token" or series.inputs == "fresh"):
-            by_observer = rates.setdefault((series.actor, _track(body, series)), {})
-            by_observer.setdefault(series.observer, []).extend(map(_rate, claimed(series)))
+            key = series.actor, _track(body, series)
+            rates.setdefault(key, {}).setdefault(series.observer, []).extend(map(_rate, claimed(series)))
+            if series.actor != "subject" and series.observer == "controller":
+                outside.setdefault(key, []).extend(series.samples)
     return [
         ActorSpeed(
             actor, observer, track, quantize(median(rows), DECIMALS),
             primary=observer == _primary(found), beside=_beside(actor, track, rows, rates),
+            clock=_clock(_by_length(outside.get((actor, track), ()))),
         )
         for (actor, track), found in rates.items()
         for observer, rows in found.items()
@@ -240,9 +246,7 @@ def read_weights(body: Any) -> str | None:
 def _measured(track: Track, series: list[Any]) -> Measured:
     own = [sample for item in series if item.observer == "subject" for sample in claimed(item)]
     outside = [sample for item in series if item.observer == "controller" for sample in item.samples]
-    by_length: dict[int, list[int]] = {}
-    for sample in outside:
-        by_length.setdefault(sample.count, []).append(sample.duration_ns)
+    by_length = _by_length(outside)
     counts = [len(own)] if own else []
     counts += [len(durations) for durations in by_length.values()]
     exact = median([_rate(sample) for sample in own]) if own else None
@@ -254,6 +258,13 @@ def _measured(track: Track, series: list[Any]) -> Measured:
         all(item.context is None or item.context_filled == item.context for item in series),
         exact,
     )
+
+
+def _by_length(samples: Iterable[Any]) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for sample in samples:
+        found.setdefault(sample.count, []).append(sample.duration_ns)
+    return found
 
 
 def _clock(by_length: dict[int, list[int]]) -> ClockReading | None:

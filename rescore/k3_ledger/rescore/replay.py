@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from k3_ledger.rescore.doubt import is_refuted
+from k3_ledger.rescore.doubt import REFUTED, contradicts, doubt_clock, is_refuted
 from k3_ledger.rescore.imported import list_unreadable, read_frontier, read_import
 from k3_ledger.rescore.inputs import Figure, RunInputs
 from k3_ledger.rescore.material import SHIPPED, Candidate, Fact, Judged, LeftOut, Material
@@ -34,11 +34,16 @@ from k3_ledger.verify.log import VerifiedLog
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
-    from k3_ledger.rescore.inputs import Parity
+    from k3_ledger.rescore.inputs import ClockReading, Parity
+    from k3_ledger.rescore.native import ActorSpeed
     from k3_ledger.rescore.rules.parameters import Rule, Scope
     from k3_ledger.rescore.slots import Role, Track
     from k3_ledger.verify.log import VerifiedEntry
     from k3_ledger.verify.polaris import ImportItem
+
+
+OWN: Final = "subject"
+"""The measured program as an actor, and its own clock as an observer."""
 
 
 def gather(log: VerifiedLog, *, at: int | None = None) -> Material:
@@ -80,6 +85,7 @@ def _leave_out_refused(material: Material) -> None:
     rejected = {one.identity for one in material.candidates if one.native and one.published == REJECT}
     own = [one for one in material.candidates if one.native and one.run.speed is not None]
     unproved = {(one.identity, one.run.track) for one in own if one.voided not in {"", "superseded", REJECT}}
+    unproved |= {(one.identity, one.speed.track) for one in material.facts if one.doubted and one.speed.actor == OWN}
     counted = {(one.identity, one.run.track): one.counted for one in own if one.counted != one.run.speed}
     if rejected or unproved or counted:
         material.measurements = [
@@ -266,6 +272,7 @@ class Gathering:
             Fact(
                 identity, index, at, body.role, one, stands,
                 one.actor == one.observer == "subject" and one.track in refuted, weights, commit,
+                _doubted(one, body.role, read.get(one.track)),
             )
             for one in actors
         ]  # fmt: skip
@@ -426,6 +433,15 @@ def read_rule_entry(body: Any, index: int) -> Rule:
                 found=stated,
             )
     return rule
+
+
+def _doubted(one: ActorSpeed, role: str, reading: ClockReading | None) -> str:
+    """Why a speed supports nothing that no verdict is about; empty of a candidate's own, whose verdict may say."""
+    if one.observer != OWN:
+        return ""
+    if one.actor != OWN:
+        return doubt_clock(one.track, one.speed, one.clock)
+    return REFUTED if role != "candidate" and contradicts(one.track, one.speed, reading) else ""
 
 
 def _time(text: str) -> datetime:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from k3_ledger.rescore.doubt import REFUTED, doubt, doubt_agreement
+from k3_ledger.rescore.doubt import doubt, doubt_work
 from k3_ledger.rescore.exact import format_rounded
 from k3_ledger.rescore.history.pins import MODEL, PINS
 from k3_ledger.rescore.material import CONTESTED, DIFFERING
@@ -94,7 +94,7 @@ def _receipts(material: Material) -> Iterator[Evidence]:
         state = "" if fact.stands else "superseded"
         if fact.stands and fact.identity in rejected:
             state = REJECT
-        elif fact.stands and one.actor == "subject":
+        elif fact.stands:
             state = _doubted(fact, candidate)
         value, beside = one.speed, one.beside
         if candidate is not None and not state and (counted := candidate.count(one.speed)) != one.speed:
@@ -107,23 +107,30 @@ def _receipts(material: Material) -> Iterator[Evidence]:
             shown = f" (claims {format_rounded(one.speed, 2)}, and its clock bears out no more)"
         yield Evidence(
             one.track, _actor(fact), value, fact.time, fact.identity, fact.index, not state,
-            f"receipt {fact.identity[:8]}{shown}, entry {fact.index}",
+            f"receipt {fact.identity[:8]}{_whose(fact)}{shown}, entry {fact.index}",
             observer=one.observer, primary=one.primary, beside=beside, moment=Moment(fact.index, fact.time),
             weights=fact.weights, claimed=None if value == one.speed else one.speed,
         )  # fmt: skip
 
 
 def _doubted(fact: Fact, candidate: Candidate | None) -> str:
-    """Why a speed of the program itself supports nothing; empty where it does."""
+    """Why a speed supports nothing; empty where it does."""
     one = fact.speed
-    if fact.role != "candidate":
-        return REFUTED if fact.refuted else ""
+    if fact.role != "candidate" or one.actor != "subject":
+        return fact.doubted
     if candidate is not None and candidate.published is not None:
         return candidate.voided
-    clock, parity = (None, None) if candidate is None else (candidate.run.clock, candidate.run.parity)
+    clock, parity, filled = None, None, None
+    if candidate is not None:
+        clock, parity, filled = candidate.run.clock, candidate.run.parity, candidate.run.filled
     if one.observer == "subject":
-        return doubt(one.track, one.speed, clock, parity)
-    return doubt_agreement(one.track, parity)
+        return doubt(one.track, one.speed, clock, parity, filled=filled)
+    return doubt_work(one.track, parity, filled=filled)
+
+
+def _whose(fact: Fact) -> str:
+    """Whose figure it is, where it is neither the program's own nor the other engine's in a receipt of its own."""
+    return "" if fact.speed.actor == "subject" else f" (its {fact.speed.actor})"
 
 
 def _actor(fact: Fact) -> str:

@@ -3,19 +3,21 @@
 One run has one gain. Its published verdict says which, where there is one. Else the rule that was in force computes it,
 over the frontier that this rule holds the run against and from as much of the claim as the rule counts; what that rule
 does not score gained nothing that anybody knows, and what it refuses supports nothing. Where a ledger had published no
-rule for what a run measured, its gain is what the newest house rule computes, and it was credited nothing. An imported
-run of which no rule says anything gained what its own record says, over the frontier that it names.
+rule for what a run measured, the newest house rule computes it and refuses it, but for how often the run was repeated,
+and it was credited nothing. An imported run of which no rule says anything gained what its own record says, over the
+frontier that it names.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from k3_ledger.rescore.doubt import newest_rule
 from k3_ledger.rescore.rescore import IN_FORCE, NO_RUN, rescore
-from k3_ledger.rescore.rules.parameters import Scope
-from k3_ledger.rescore.rules.registry import RULES
+from k3_ledger.rescore.rules.measured_gain import FEW_SAMPLES
 from k3_ledger.rescore.rules.verdict import NONE, REJECT, NotScorable
+from k3_ledger.schemas.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.inputs import Figure
     from k3_ledger.rescore.material import Candidate, Judged, Material
     from k3_ledger.rescore.rules.parameters import Rule
-    from k3_ledger.rescore.rules.verdict import Scored
+    from k3_ledger.rescore.rules.verdict import Scored, Verdict
     from k3_ledger.rescore.slots import Track
 
 _NO_TIERS: Final = frozenset({NONE, REJECT})
@@ -40,7 +42,7 @@ class Gain:
         why: why no gain is known; empty where one is, or where there was no frontier.
         over: the frontier of other weights that it is over; None where it is of the run's own.
         ruled: whether a verdict or a rule in force says so.
-        refused: which gates of the rule in force refuse a run that nobody judged, in words; empty where none does.
+        refused: which rule refuses a run that nobody judged, and by which gates, in words; empty where none does.
         mixed: whether it is not known because what the run was held against is of other weights.
     """
 
@@ -83,7 +85,7 @@ class Gains:
         if isinstance(result, NotScorable) and not candidate.native:
             return _recorded(candidate, result)
         if isinstance(result, NotScorable) and result.field == "rule":
-            ruled, result = False, self._says(house_rule_for(candidate.run.track), candidate)
+            ruled, result = False, self._says(newest_rule(candidate.run.track), candidate)
         if isinstance(result, NotScorable):
             return Gain(candidate, None, why=result.message, ruled=ruled, mixed=result.reason == "weights")
         slot = candidate.run.track.slot("frontier")
@@ -95,8 +97,15 @@ class Gains:
             result.credit if ruled and result.tier not in _NO_TIERS else None,
             over=held if other else None,
             ruled=ruled,
-            refused=", ".join(result.refused_by) if ruled and result.tier == REJECT else "",
+            refused=_refused(result, ruled=ruled),
         )
+
+
+def _refused(result: Verdict, *, ruled: bool) -> str:
+    """Which rule refuses a run, and by which gates; how often it was repeated is a rule's to ask that was published."""
+    gates = [gate for gate in result.gates if gate.outcome is Outcome.FAIL and (ruled or gate.reason != FEW_SAMPLES)]
+    by = "the rule in force" if ruled else "the newest house rule"
+    return f"{by}: {', '.join(gate.name for gate in gates)}" if gates else ""
 
 
 def _sealed(candidate: Candidate, verdict: Judged) -> Gain:
@@ -117,9 +126,3 @@ def _recorded(candidate: Candidate, result: NotScorable) -> Gain:
         return Gain(candidate, None, why=result.message, ruled=False)
     gain = (run.speed - run.frontier.value) / run.frontier.value
     return Gain(candidate, gain, why=result.message, ruled=False)
-
-
-def house_rule_for(track: Track) -> Rule:
-    """The newest house rule, as it would be for a metric and a context."""
-    newest = RULES["house-6.prefill" if track.metric == "prefill" else "house-6.decode"]
-    return replace(newest, scope=Scope(track.metric, track.context))

@@ -170,7 +170,7 @@ def _state(candidate: Candidate, refused: str = "") -> str:
     """A run's name, and why it does not count."""
     voided = candidate.voided
     if not voided and refused:
-        voided = f"unjudged, and refused by the rule in force: {refused}"
+        voided = f"unjudged, and refused by {refused}"
     return _name(candidate) if voided in {"", "superseded"} else f"{_name(candidate)} ({voided})"
 
 

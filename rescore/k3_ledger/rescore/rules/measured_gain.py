@@ -26,7 +26,7 @@ slowest pair bears out that is long enough to prove it (:mod:`k3_ledger.rescore.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from k3_ledger.rescore.exact import format_exact
 from k3_ledger.rescore.rules.clock import check_clock, check_clock_or_excuse
@@ -40,6 +40,9 @@ from k3_ledger.schemas.outcomes import Outcome
 if TYPE_CHECKING:
     from k3_ledger.rescore.inputs import RunInputs
     from k3_ledger.rescore.rules.parameters import Guard, Rule, Sampling
+
+FEW_SAMPLES: Final = "few-samples"
+"""Why a gate refuses what was repeated too seldom."""
 
 
 def judge(rule: Rule, run: RunInputs) -> Scored:
@@ -161,7 +164,7 @@ def check_sampling(rule: Sampling, run: RunInputs) -> Gate:
     independent = run.parity.independent if run.parity else None
     if run.samples is not None and run.samples < rule.repetitions:
         detail = f"{run.samples} repetitions of a length, the rule asks for {rule.repetitions}"
-        return Gate("sampling", Outcome.FAIL, "few-samples", detail, steps)
+        return Gate("sampling", Outcome.FAIL, FEW_SAMPLES, detail, steps)
     if rule.filled and run.filled is False:
         return Gate("sampling", Outcome.FAIL, "seeked", "the context was skipped over, not filled with tokens", steps)
     if rule.independent and independent is False:
