@@ -51,22 +51,24 @@ def test_a_file_that_cannot_be_opened_to_be_read_is_named(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("how", ["write", "flush", "seek", "at the end"])
-def test_a_write_that_fails_is_still_one(tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The control: whichever call it is that the system refuses."""
+@pytest.mark.parametrize(("device", "mode"), [("/dev/full", os.O_WRONLY), ("/dev/null", os.O_RDONLY)])
+def test_a_write_that_fails_is_still_one(tmp_path: Path, how: str, device: str, mode: int) -> None:
+    """The control: whichever call it is that the system refuses, and whatever it says."""
 
     def write(file: Any) -> None:
         file.write(b"x")
-        os.close(file.fileno())
-        handle = os.open("/dev/full", os.O_WRONLY)
-        assert handle == file.fileno()
+        handle = os.open(device, mode)
+        os.dup2(handle, file.fileno())
+        os.close(handle)
         if how == "write":
             file.write(b"x" * (1 << 20))
         elif how != "at the end":
             getattr(file, how)(*([0] if how == "seek" else []))
 
     error = refused(tmp_path / "out", write)
-    assert (error.code, error.finding.position.source) == (Code.DISK_FULL, str(tmp_path / "out"))
-    assert "cannot write the file" in str(error)
+    wanted = Code.DISK_FULL if device == "/dev/full" else Code.DISK_ERROR
+    assert (error.code, error.finding.message) == (wanted, "cannot write the file")
+    assert error.finding.position.source == str(tmp_path / "out")
 
 
 def test_what_only_a_write_is_answered_is_a_write_wherever_it_comes_from(tmp_path: Path) -> None:
