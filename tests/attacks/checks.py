@@ -331,7 +331,7 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "core.tiletree._check_entries": ((f"{CORE}.tiletree._check_entries", _entries),),
     "cli.sources.open_regular": (("k3_ledger.cli.sources.open_regular", _open),),
     "cli.opening.LOG_NAME": (("k3_ledger.cli.opening.LOG_NAME", "another name"),),
-    "cli.pack._check_files": (("k3_ledger.cli.pack._check_files", _none),),
+    "cli.packed._check_files": (("k3_ledger.cli.packed._check_files", _none),),
     "cli.cache.Cache.open_blob": (("k3_ledger.cli.cache.Cache.open_blob", _cached),),
     "verify.policy.known": ((f"{VERIFY}.policy._KEYS", _Everything()),),
     "verify.policy._typed": ((f"{VERIFY}.policy._typed", lambda table, key, *_: table.get(key)),),

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.testing import CliRunner
 
-from k3_ledger.cli import app
+from k3_ledger.cli import app, pack
 from k3_ledger.ledger.core.checkpoint import parse_checkpoint
 from k3_ledger.ledger.core.note import parse_note
+from k3_ledger.ledger.writer import tarball
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
 from tests.ledgers import JUDGE, LOG, ORIGIN, ROOT, RUNNER, Builder, Key, key_body, run_body, sign_head, small_ledger
@@ -99,6 +100,49 @@ def test_some_entries_in_one_file_verify_alone(folder: Path, tmp_path: Path) -> 
     assert "2 proved entries" in k3("verify", out).stdout
     assert k3("bundle", "pack", folder, "--entries", "5", "--out", out, "--replace").exit_code == 0
     assert verdict(out)[0] == 0
+
+
+@pytest.mark.parametrize("entries", ["all", "10"])
+def test_what_is_packed_is_taken_and_what_would_not_be_is_not_packed(
+    folder: Path, tmp_path: Path, entries: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "bundle"
+    assert k3("bundle", "pack", folder, "--entries", entries, "--out", out).exit_code == 0
+    members = len(names(out))
+    monkeypatch.setattr(tarball, "MAX_MEMBERS", members)
+    assert k3("bundle", "pack", folder, "--entries", entries, "--out", out, "--replace").exit_code == 0
+    assert verdict(out)[0] == 0
+    before = out.read_bytes()
+    monkeypatch.setattr(tarball, "MAX_MEMBERS", members - 1)
+    refused = k3("bundle", "pack", folder, "--entries", entries, "--out", out, "--replace")
+    assert code(refused) is Code.ARCHIVE_REFUSED
+    assert isinstance(refused.exception, LedgerError)
+    assert refused.exception.finding.found == f"{members} files"
+    assert out.read_bytes() == before
+    assert code(k3("verify", out)) is Code.ARCHIVE_REFUSED  # as it would have been
+
+
+@pytest.mark.parametrize("what", ["blobs", "ledger.jsonl"])
+def test_a_file_whose_length_a_header_cannot_say_is_not_packed(
+    folder: Path, tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    longest, more = (
+        (len(RAW), ["--entries", "10"]) if what == "blobs" else ((folder / what).stat().st_size, ["--no-artifacts"])
+    )
+    monkeypatch.setattr(pack, "MAX_FILE", longest)
+    assert k3("bundle", "pack", folder, "--out", tmp_path / "a", *more).exit_code == 0
+    monkeypatch.setattr(pack, "MAX_FILE", longest - 1)
+    refused = k3("bundle", "pack", folder, "--out", tmp_path / "b", *more)
+    assert code(refused) is Code.ARCHIVE_REFUSED
+    assert isinstance(refused.exception, LedgerError)
+    assert (refused.exception.finding.position.source or "").startswith(what)
+    assert not (tmp_path / "b").exists()
+
+
+def test_the_longest_file_is_the_longest_that_a_header_can_say() -> None:
+    pack._member("name", pack.MAX_FILE).tobuf(tarfile.USTAR_FORMAT)
+    with pytest.raises(ValueError, match="overflow"):
+        pack._member("name", pack.MAX_FILE + 1).tobuf(tarfile.USTAR_FORMAT)
 
 
 def test_equal_content_makes_equal_bytes(folder: Path, whole: Path, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def record_of(named: Named) -> LogSource | None:
     if is_log(named):
         return named
     if isinstance(named, PackNamed):
-        from k3_ledger.cli.pack import read_list
+        from k3_ledger.cli.packed import read_list
         from k3_ledger.cli.stores import StoreLog
 
         with contextlib.suppress(LedgerError):

@@ -207,7 +207,7 @@ def _check(named: Named, policy: TrustPolicy | None, options: Options, clock: Cl
 
         return check_proof_file(named.data, named.name, policy, replace(options, clock=clock))
     if isinstance(named, PackNamed):
-        from k3_ledger.cli.pack import check_pack
+        from k3_ledger.cli.packed import check_pack
 
         return check_pack(named.store, policy, replace(options, clock=clock), check_ledger)
     with progress_bar(named.size, "verifying") as progress:

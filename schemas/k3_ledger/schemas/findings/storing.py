@@ -195,7 +195,7 @@ ROWS: Final = {
     "ARCHIVE_REFUSED": CodeInfo(
         Area.MIRROR, E, "archive not acceptable",
         "The file is no tar of a ledger or of an offline bundle: it is damaged, or holds links, devices, climbing "
-        "names, members that stand twice, or more than its own list names.",
+        "names, members that stand twice, more than its own list names, or more files than a verifier takes.",
         "make it with `k3-ledger bundle pack`, or with `tar --format=ustar -cf ledger.tar -C LEDGER .`",
         ExitCode.UNREADABLE,
     ),
