@@ -1,4 +1,4 @@
-"""Where ``k3-ledger`` begins: whoever interrupts it is told so, also while its first modules are imported.
+"""Where ``k3-ledger`` begins: from the first import on, an interrupt is told, and no fault accuses anybody.
 
 Nothing is imported here that takes time. What comes before, the interpreter itself, ends as it does.
 """
@@ -20,3 +20,21 @@ def main() -> None:
         if sys.stderr is not None:
             sys.stderr.write("interrupted\n")
         sys.exit(128 + signal.SIGINT)
+    except SystemExit:
+        raise
+    except BaseException as error:  # noqa: BLE001 - nor is a panic of a library in Rust an Exception
+        sys.exit(_say(error))
+
+
+def _say(error: BaseException) -> int:
+    """Say in words what kept the program from running at all, or from saying it better, and return its exit code."""
+    what = ascii(f"{type(error).__name__}: {error}")[1:-1]
+    if sys.stderr is not None:
+        try:  # noqa: SIM105 - nothing more is imported: there may be no room for it, or no disk
+            sys.stderr.write(
+                f"error: the program could not run, and this is no verdict: {what}\n"
+                "hint: give it more memory, or look after the disk it is installed on, and run it again\n"
+            )
+        except OSError:
+            pass
+    return 3

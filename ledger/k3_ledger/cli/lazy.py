@@ -178,19 +178,28 @@ class LazyGroup(TyperGroup):
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
         """Parse a command line; ``--help`` prints here."""
-        with _closed_output():
+        with _own_ends():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
-        with _closed_output():
+        with _own_ends():
             return super().invoke(ctx)
 
 
 @contextlib.contextmanager
-def _closed_output() -> Iterator[None]:
-    """Keep the framework from ending a broken pipe with 1, which is the exit code of a false ledger."""
+def _own_ends() -> Iterator[None]:
+    """Keep the framework from ending with 1, which is the exit code of a false ledger, where nothing was found false.
+
+    It does so where a pipe breaks, where something ends early that is no answer, and where a question is not answered.
+    """
     try:
         yield
     except BrokenPipeError as error:
         raise OutputClosedError from error
+    except EOFError as error:
+        raise RuntimeError("something ended early") from error
+    except typer.Abort as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        raise typer.BadParameter("a passphrase is asked for, and the input ended without one") from None

@@ -91,8 +91,12 @@ def found(code: int) -> Iterator[None]:
     """
     try:
         yield
-    except OSError:
+    except Exception as error:
         if code != ExitCode.FALSE:
             raise
         drop_output(sys.stdout)
+        if not isinstance(error, OSError):
+            with contextlib.suppress(OSError):
+                said = f"note: what was found false stands, but the report could not be made: {error!r}"
+                typer.echo(printable(said), err=True)
         raise typer.Exit(code) from None
