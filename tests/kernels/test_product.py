@@ -105,3 +105,16 @@ def test_no_tokens_and_no_rows_are_no_result(device, dtype):
 def test_arguments_outside_the_contract_are_refused(x, weight, error, match):
     with pytest.raises(error, match=match):
         kernel("product", x, weight)
+
+
+@pytest.mark.parametrize("by_count", [False, True], ids=["exact", "by count"])
+@pytest.mark.parametrize("shape", [(1, 5, 60), (3, 4, 1500), (2, 3, 5, 60)], ids=str)
+def test_nothing_behind_a_tensor_is_read(shape, by_count, device, dtype):
+    def in_nan(tensor):
+        room = torch.full((tensor.numel() + 4096,), torch.nan, dtype=tensor.dtype, device=tensor.device)
+        room[: tensor.numel()] = tensor.flatten()
+        return room[: tensor.numel()].view(tensor.shape)
+
+    x, weight = inputs(shape, device, dtype)
+    expected = kernel("product", x, weight, by_count=by_count)
+    assert torch.equal(kernel("product", in_nan(x), in_nan(weight), by_count=by_count), expected)
