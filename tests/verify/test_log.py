@@ -354,6 +354,42 @@ def test_a_kept_head_by_a_disowned_log_key_covers_nothing_and_accuses_nobody() -
     assert Code.CHECKPOINT_SIGNATURE in codes(check(ledger, kept=kept))
 
 
+BEHIND = Code.CHECKPOINT_BEHIND
+
+
+def test_an_owner_who_has_not_signed_anew_after_a_revocation_is_said_to_keep_nothing_back() -> None:
+    """The head that was remembered is the very one that is shown, and a revocation took it back."""
+    ledger = small_ledger(3)
+    early, seen = sign_head(ledger.lines[:5]), ledger.head()
+    ledger.add("key", key_body(LOG, "log", "revoke", revoked_from=6), ROOT)
+    both = (("checkpoints/000000000005.note", early), ("checkpoints/000000000007.note", seen))
+    remembered = (("memory", seen),)
+    newest = check(ledger, checkpoint=seen, kept=both, expected_heads=remembered)
+    assert codes(newest) == {Code.CHECKPOINT_SIGNATURE, Code.CHECKPOINT_DISOWNED, Code.UNCHECKPOINTED}
+    assert newest.exit_code == ExitCode.FALSE
+    assert BEHIND not in codes(check(ledger, checkpoint=seen, expected_heads=remembered))
+    kept = check(ledger, checkpoint=early, kept=both, expected_heads=remembered)
+    assert codes(kept) == {Code.CHECKPOINT_DISOWNED, Code.UNCHECKPOINTED}
+
+
+def test_who_shows_an_older_head_is_still_said_to_after_a_revocation() -> None:
+    ledger = small_ledger(3)
+    early, late = sign_head(ledger.lines[:5]), ledger.head()
+    ledger.add("key", key_body(LOG, "log", "revoke", revoked_from=6), ROOT)
+    ledger.add("key", key_body(Key("log2"), "log"), ROOT)
+    ledger.add("run", run_body(9), RUNNER)
+    seen = ledger.head(key=Key("log2"))
+    own = sign_head(ledger.lines[:7])  # by the key that was taken back, over other entries than were remembered
+    for checkpoint, kept in ((early, ()), (own, ()), (early, (("checkpoints/000000000007.note", late),))):
+        report = check(ledger, checkpoint=checkpoint, kept=kept, expected_heads=(("memory", seen),))
+        assert BEHIND in codes(report)
+    thiefs = (("checkpoints/000000000010.note", sign_head(ledger.lines)),)  # what a stolen key signs excuses nobody
+    assert BEHIND in codes(check(ledger, checkpoint=early, kept=thiefs, expected_heads=(("memory", seen),)))
+    stranger = sign_head(ledger.lines, Key("stranger"))
+    assert BEHIND in codes(check(ledger, checkpoint=stranger, expected_heads=(("memory", seen),)))
+    assert BEHIND not in codes(check(ledger, checkpoint=seen, expected_heads=(("memory", seen),)))
+
+
 def test_a_head_by_a_log_key_whose_enrolment_was_taken_back_covers_nothing() -> None:
     ledger, second, stolen = small_ledger(2), Key("second root"), Key("stolen log")
     ledger.add("key", key_body(second, "root") | {"name": "second"}, ROOT)

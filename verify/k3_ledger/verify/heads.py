@@ -176,6 +176,9 @@ def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None, clock: Clo
 def _compare(scan: Scan, heads: Heads) -> tuple[list[SignedHead], int, int]:
     """Compare heads with the tree; returns the log's own good ones, and the sizes of the largest that the log signed,
     whether these are its lines or not, and of the largest remembered one.
+
+    A newest head that a revocation took back was signed by the log as well, and so was a kept one that is the very head
+    that was remembered: whoever shows it keeps nothing back.
     """
     for step, count in heads.malformed.items():
         scan.tallies[step].checked += count
@@ -184,10 +187,13 @@ def _compare(scan: Scan, heads: Heads) -> tuple[list[SignedHead], int, int]:
     signed, remembered = 0, 0
     good: list[SignedHead] = []
     reported: set[tuple[str, Checkpoint, Code]] = set()
+    seen = {head.checkpoint for head in heads.heads if head.step == "memory"}
     for head in heads.heads:
         tally = scan.tallies[head.step]
         if _is_passed_over(scan, head, heads):
             tally.not_checked += 1
+            if head.step == "checkpoint" and head.checkpoint in seen:
+                signed = max(signed, head.checkpoint.size)
             continue
         tally.checked += 1
         found = list(head_faults(scan, head))
@@ -208,6 +214,8 @@ def _compare(scan: Scan, heads: Heads) -> tuple[list[SignedHead], int, int]:
         elif not unsigned and {finding.code for finding in found} <= _OF_THE_TREE:
             signed = max(signed, head.checkpoint.size)
             good += [] if found else [head]
+        elif head.newest and _taken_back(scan, head) is not None:
+            signed = max(signed, head.checkpoint.size)
     return good, signed, remembered
 
 
