@@ -20,16 +20,16 @@ from k3_ledger.rescore.judgements import (
 )
 from k3_ledger.rescore.material import Material
 from k3_ledger.rescore.replay import Gathering
+from k3_ledger.rescore.rules.registry import ALIASES, RULES, find_namesake, is_of_a_release
 from k3_ledger.rescore.standing import Standing
 from k3_ledger.schemas.errors import RescoreError
-from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.log import VerifiedEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from k3_ledger.schemas.findings import Finding
     from k3_ledger.verify.log import VerifiedLog
 
 ADMITTED: Final = FEW
@@ -68,8 +68,25 @@ def admit(entry: Any, before: Iterable[VerifiedEntry]) -> Iterator[Finding]:
         yield replace(error.finding, code=Code.JUDGEMENT_UNREADABLE, hint=_HINT)
         return
     material = gathering.material
-    found = (*check_rule_names(material), *trace_pins(material, lost), *check_supersessions(material, lost))
+    found = (
+        *check_rule_names(material),
+        *_check_kept_names(material),
+        *trace_pins(material, lost),
+        *check_supersessions(material, lost),
+    )
     yield from _about(entry.index, found)
+
+
+def _check_kept_names(material: Material) -> Iterator[Finding]:
+    """Rules of the ledger's own under names that releases give to theirs: a later one could mean another rule by it."""
+    for index, rule in material.rules:
+        said = find_namesake(rule.name, rule.sha256, [rule])
+        registered = RULES.get(ALIASES.get(rule.name, rule.name))
+        itself = registered is not None and registered.sha256 == rule.sha256
+        if said is None and not itself and is_of_a_release(rule.name):
+            message = f"{rule.name} is a name that only registered rules are given"
+            place = Position(index=index, field="body.rule")
+            yield Finding(Code.RULE_NAME_TAKEN, message, place, "a name of its own", rule.name)
 
 
 def admit_verdict(entry: Any, log: VerifiedLog) -> Iterator[Finding]:

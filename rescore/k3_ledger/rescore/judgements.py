@@ -210,7 +210,7 @@ def check_verdicts(
     read = verdicts or (lambda: _sealed(log, material))
     known = {rule.sha256: rule for rule in RULES.values()}
     standing = [rule for _, rule in material.rules]
-    free = [rule for rule in material.withdrawn if find_namesake(rule.name, rule.sha256, standing) is None]
+    free = [rule for rule in material.withdrawn if find_namesake(rule.name, rule.sha256, [*standing, rule]) is None]
     known |= {rule.sha256: rule for rule in (*free, *standing)}
     turns = material.standing.turns()
     at: dict[str, set[int]] = {}
@@ -251,7 +251,7 @@ def _taken_back_below(body: Any, lost: Mapping[str, int], index: int) -> Finding
 def check_rule_names(material: Material) -> Iterator[Finding]:
     """Rule entries under a name that means another rule."""
     for number, (index, rule) in enumerate(material.rules):
-        other = find_namesake(rule.name, rule.sha256, [earlier for _, earlier in material.rules[:number]])
+        other = find_namesake(rule.name, rule.sha256, [upto for _, upto in material.rules[: number + 1]])
         if other is not None:
             message = f"{rule.name} is the name of another rule"
             yield Finding(Code.RULE_NAME_TAKEN, message, _at(index, "rule"), other.sha256, rule.sha256)

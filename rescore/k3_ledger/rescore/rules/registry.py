@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.rescore.history.rules import CHANGES, RELEASES, released
@@ -37,6 +38,11 @@ ALIASES: Final[dict[str, str]] = {
 }
 """Other names of registered rules: names in use elsewhere for rules that were never tagged, and tags by commit."""
 
+SHIPPED_LATER: Final[frozenset[str]] = frozenset()
+"""Registered names that ledgers of before may have given to a rule of their own: there they stay its names. Whoever
+registers a name adds it here; those that are not here were registered before anybody could have taken them."""
+_OF_RELEASES: Final = re.compile(r"house-[0-9]+(\..+)?|v[0-9]+(\.[0-9]+)*([+@].+)?")
+
 
 def find_rule(name: str, also: Sequence[str] = ()) -> Rule:
     """The rule of that name, release tag, interim id or alias.
@@ -63,11 +69,18 @@ def find_namesake(name: str, sha256: str, published: Iterable[Rule] = ()) -> Rul
     Args:
         name: the name, which may be an alias.
         sha256: digest of the rule that is called so.
-        published: further rules whose names are taken, oldest first; the first of a name has it.
+        published: further rules whose names are taken, oldest first; the first of a name has it, also before
+            a registered one that was shipped later.
     """
     registered = RULES.get(ALIASES.get(name, name))
-    owner = registered or next((rule for rule in published if rule.name == name), None)
+    first = next((rule for rule in published if rule.name == name), None)
+    owner = (first or registered) if name in SHIPPED_LATER else (registered or first)
     return None if owner is None or owner.sha256 == sha256 else owner
+
+
+def is_of_a_release(name: str) -> bool:
+    """Whether a name is kept for rules that are registered, now or later, so that nobody's own is to be called so."""
+    return name in RULES or name in ALIASES or _OF_RELEASES.fullmatch(name) is not None
 
 
 def name_by_digest(rule: Rule) -> str:
