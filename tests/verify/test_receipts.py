@@ -63,7 +63,13 @@ def load(**changes: int) -> dict[str, Any]:
 
 def outputs(value: str, name: str = "run.outputs-decode") -> dict[str, Any]:
     other = {"name": "chunk", "value": "64", "origin": "default"}
-    return run_body(flags=[other, {"name": name, "value": value, "origin": "default"}])
+    body = run_body(flags=[other, {"name": name, "value": value, "origin": "default"}])
+    return {**body, "timing": [*body["timing"], {**body["timing"][0], "observer": "subject"}]}
+
+
+def unclaimed(body: dict[str, Any]) -> dict[str, Any]:
+    """The same, with the controller's clock alone."""
+    return {**body, "timing": [one for one in body["timing"] if one["observer"] == "controller"]}
 
 
 def test_sound_receipts_have_no_findings() -> None:
@@ -71,6 +77,9 @@ def test_sound_receipts_have_no_findings() -> None:
     assert found(parity()) == {}
     assert found(load()) == {}
     assert found(outputs("240 looked at, 6 missed, 6 may")) == {}
+    assert found(outputs("3 of 7, 3 may", name="run.rounds-off")) == {}
+    assert found(unclaimed(outputs("7 of 7, 3 may", name="run.rounds-off"))) == {}, "no speed is claimed"
+    assert found(unclaimed(outputs("240 looked at, 240 missed, 6 may"))) == {}, "nor here"
     assert found(outputs("240 missed", name="outputs-decode")) == {}, "a flag of an engine's own"
     assert found(timing(context=None, context_filled=None)) == {}
     assert found(timing(samples=samples((0, 10, 1), (10, 5, 1)))) == {}
@@ -101,6 +110,10 @@ def test_sound_receipts_have_no_findings() -> None:
         (outputs("5 looked at, 6 missed, 6 may"), Code.RECEIPT_COUNTS, "body.flags[1]"),
         (outputs("240 looked at, 240 missed"), Code.RECEIPT_COUNTS, "body.flags[1]"),
         (outputs("none"), Code.RECEIPT_COUNTS, "body.flags[1]"),
+        (outputs("4 of 7, 3 may", "run.rounds-off"), Code.RECEIPT_COUNTS, "body.flags[1]"),
+        (outputs("4 of 7, 4 may", "run.rounds-off"), Code.RECEIPT_COUNTS, "body.flags[1]"),
+        (outputs("1 of 0, 1 may", "run.rounds-off"), Code.RECEIPT_COUNTS, "body.flags[1]"),
+        (outputs("none", "run.rounds-off"), Code.RECEIPT_COUNTS, "body.flags[1]"),
         (outputs("9" * 400 + " looked at, 0 missed, 0 may"), Code.RECEIPT_COUNTS, "body.flags[1]"),
         (load(distinct=12), Code.RECEIPT_COUNTS, "body.expert_load"),
     ],

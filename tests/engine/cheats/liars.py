@@ -253,14 +253,14 @@ class GuessesOneInTen(Engine):
         return {**reply, "ids": ids}
 
 
-class SkipsOneWalkInTwelve(Engine):
-    """Honest in so many repetitions that no quartile moves, and garbage at once in the others."""
+class SkipsOneWalkInFour(Engine):
+    """Honest in so many repetitions that no median moves, and garbage at once in the others."""
 
-    decodes = 0
+    decodes, every = 0, 4
 
     def skips(self, _: Json) -> bool:
         self.decodes += 1
-        return self.decodes % 12 == 11
+        return self.decodes % self.every == self.every - 1
 
     def decode(self, request: Json) -> Json:
         if not self.skips(request):
@@ -271,7 +271,13 @@ class SkipsOneWalkInTwelve(Engine):
         return {"ids": ids, "logprobs": [-0.5] * len(ids), "self_ns": time.monotonic_ns() - start}
 
 
-class SkipsOneLongRunInFive(SkipsOneWalkInTwelve):
+class SkipsOneWalkInTwelve(SkipsOneWalkInFour):
+    """In so few that a router's flips would explain them."""
+
+    every = 12
+
+
+class SkipsOneLongRunInFive(SkipsOneWalkInFour):
     """The same with the longer runs alone, on which the clock's reading stands."""
 
     PILOTS = 5

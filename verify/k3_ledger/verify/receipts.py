@@ -97,7 +97,7 @@ def check_run(body: Any) -> Iterator[Fault]:
         yield from _check_series(series, f"body.timing[{number}]")
     if body.parity is not None:
         yield from _check_parity(body.parity)
-    yield from _check_outputs(body.flags)
+    yield from _check_outputs(body)
     load = body.expert_load
     if load is not None and not (
         load.distinct <= load.experts and load.max_load <= load.tokens <= load.distinct * load.max_load
@@ -112,22 +112,30 @@ def check_run(body: Any) -> Iterator[Fault]:
 
 
 _OUTPUTS = re.compile(r"([0-9]{1,9}) looked at, ([0-9]{1,9}) missed, ([0-9]{1,9}) may")
+_ROUNDS = re.compile(r"([0-9]{1,9}) of ([0-9]{1,9}), ([0-9]{1,9}) may")
 
 
-def _check_outputs(flags: Any) -> Iterator[Fault]:
-    """What the runner says of the outputs that it looked at is nothing for which it must have refused the run."""
-    for number, flag in enumerate(flags):
+def _check_outputs(body: Any) -> Iterator[Fault]:
+    """A receipt that claims a speed says nothing of the outputs that were looked at for which none may be claimed."""
+    if not any(series.observer == "subject" for series in body.timing):
+        return
+    for number, flag in enumerate(body.flags):
+        looked, missed, may = 0, 0, 0
         if flag.name.startswith("run.outputs-"):
             said = _OUTPUTS.fullmatch(flag.value)
             looked, missed, may = map(int, said.groups()) if said else (0, 1, 0)
-            if missed > min(looked, may):
-                yield Fault(
-                    Code.RECEIPT_COUNTS,
-                    f"body.flags[{number}]",
-                    "more outputs missed than may: such a run is a failed one",
-                    "N looked at, at most as many missed, and no more than may",
-                    flag.value[:_SHOWN],
-                )
+        elif flag.name == "run.rounds-off":
+            said = _ROUNDS.fullmatch(flag.value)
+            missed, looked, may = map(int, said.groups()) if said else (1, 0, 0)
+            may = min(may, max(0, looked - 1) // 2)
+        if missed > min(looked, may):
+            yield Fault(
+                Code.RECEIPT_COUNTS,
+                f"body.flags[{number}]",
+                "more outputs missed than may where a speed is claimed",
+                "no more than may, which of rounds are fewer than half",
+                flag.value[:_SHOWN],
+            )
 
 
 def _check_series(series: Any, field: str) -> Iterator[Fault]:

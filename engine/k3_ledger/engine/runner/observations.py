@@ -16,6 +16,8 @@ Metric = Literal["prefill", "decode"]
 Kind = Literal["short", "prompts", "long-decode"]
 METRICS: Final[tuple[Metric, ...]] = ("prefill", "decode")
 KINDS: Final[tuple[Kind, ...]] = ("short", "prompts", "long-decode")
+Place = tuple[Metric, int]
+"""An output of a walk: of which of its prompts, or which of decode's."""
 LONGER: Final[dict[Metric, Kind]] = {"prefill": "prompts", "decode": "long-decode"}
 """Which kind of walk does the extra tokens of a metric."""
 SIGNAL: Final = 4
@@ -104,6 +106,21 @@ class Walk:
         """Duration of the reset that no prefill is in front of."""
         return self.earlier[0].reset_ns if self.earlier else self.reset_ns
 
+    def ids(self, place: Place) -> tuple[int, ...]:
+        """What stood in front of an output."""
+        op, at = place
+        if op == "decode":
+            return (*self.prompt, self.start, *self.output[:at])
+        return self.earlier[at].prompt if at < len(self.earlier) else self.prompt
+
+    def answer(self, place: Place) -> tuple[int, float]:
+        """An output, and the log-probability that the engine gave with it."""
+        op, at = place
+        if op == "decode":
+            return self.output[at], self.logprobs[at]
+        one = self.earlier[at] if at < len(self.earlier) else self
+        return one.next, one.next_logprob
+
     def timed(self, metric: Metric) -> Timed:
         """Times of one of its two requests."""
         return self.prefill if metric == "prefill" else self.decode
@@ -150,6 +167,11 @@ class Observations:
     def walks(self) -> list[Walk]:
         """Counted walks in the order in which they ran."""
         return sorted((walk for one in self.rounds for walk in one.values()), key=lambda walk: walk.prefill.start_ns)
+
+    @property
+    def in_order(self) -> list[list[Walk]]:
+        """Counted rounds, the walks of each in the order in which they ran."""
+        return [sorted(one.values(), key=lambda walk: walk.prefill.start_ns) for one in self.rounds]
 
     def of(self, metric: Metric, *, extended: bool) -> list[Timed]:
         """Counted repetitions of a metric at one of its lengths. Decode behind several prompts belongs to neither."""

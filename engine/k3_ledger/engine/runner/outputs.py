@@ -4,30 +4,37 @@ This is what ties a speed to an answer. An id that is looked at must be, to with
 exactly the ids in front of it, and the log-probability that the engine gave with it must be the reference's. Which
 positions are looked at is drawn after the run.
 
-A rate, as top-1 has one: where the router's choice hangs on the last bit, an honest engine takes another expert once
-in a while, and one output is far off. How many may be is a rule, see :func:`allowed`; it is never most of one walk, for
-each must have done its work, however many there are. More misses than that refuse the run where the graded rows tell
-that they are more than this engine's own way, which few rows do not: then nothing is tied to an answer, and nobody is
-accused. Bound and rate both follow from what parity measured on rows of
-logits: an engine that is right when it is asked for logits must be as right when it is timed, and one that widens
-either by being wrong there has a parity record that says so.
+What is counted is walks. Where the router's choice hangs on the last bit, an honest engine takes another expert once in
+a while, and what that leaves in a walk's state can be off in every output behind it: the ids of one walk are one event.
+A walk is *off* where any of its outputs that were looked at is. Two questions are asked of such walks, apart:
 
-A record can be widened on purpose and stay within what rules take. So beside the engine's own bound there is a ceiling,
-which no answer of the engine moves: a run whose timed outputs do not keep to it is no lie yet, for a coarse engine is
-as coarse when it is timed, but its speed is tied to no answer, and its receipt claims none.
+- Is the speed tied to answers? Yes while fewer than half of the rounds have a walk that is off, because a rate is the
+  median of the rounds. Else nothing is tied to an answer, the receipt claims no speed, and nobody is accused.
+- Did the engine answer otherwise because it was timed? It is asked for the same ids again, as rows of logits, through
+  the code that was timed, see :mod:`k3_ledger.engine.runner.again`. Only an engine whose timed answers are off more
+  often than chance makes of the answers that it gives to the same ids now is refused. However often an honest engine
+  flips, it does so in both.
+
+The reference can be the one that flipped. Before an output counts, llama.cpp computes it from nothing, and where the
+model is small enough the specification in float64 is asked too; what any of them confirms is no miss.
+
+The bound follows from what parity measured on rows of logits: an engine that is right when it is asked for logits must
+be as right when it is timed, and one that widens it by being wrong there has a parity record that says so. A record can
+be widened on purpose and stay within what rules take. So beside the engine's own bound there is a ceiling, which no
+answer of the engine moves, and a speed is tied to outputs that keep to both.
 """
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 import numpy as np
 
 from k3_ledger.engine.parity.compare import check_finite, log_softmax
+from k3_ledger.engine.runner.again import Asked, Compared, ask_again
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 
@@ -35,23 +42,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from k3_ledger.engine.parity.rows import LogitSource
-    from k3_ledger.engine.runner.observations import Walk
+    from k3_ledger.engine.runner.observations import Metric, Place, Walk
+    from k3_ledger.engine.runner.specification import Specified
 
 LEAST: Final = 0.02
 """Nats that are always taken: float32 against llama.cpp stays a hundred times under this."""
 MULTIPLE: Final = 2
 """How many times the difference at the top that all graded rows but :data:`TAIL` keep to may be reached."""
 TAIL: Final = 0.05
-"""Share of graded rows whose difference widens no bound: they count as misses instead, as they do for top-1."""
+"""Share of graded rows whose difference widens no bound."""
 CEILING: Final = LEAST
 """Nats that outputs have to keep to for a speed to count, whatever parity graded."""
 COARSE: Final = 0.5
 """The same where a stored type, or the type that is computed in, is coarser than float32: the gap beyond which the
 contract of bfloat16 keeps the top-1."""
-SHARE: Final = 0.005
-"""Share of outputs that an engine may miss although no graded row did: rows are few."""
-LUCK: Final = 0.001
-"""Odds at which an engine that misses just that share is refused."""
 LOOKED: Final = 240
 """Outputs that are looked at, at least, where the walks have as many."""
 ANYWAY: Final = 6
@@ -66,7 +70,9 @@ CONSTANT_SHARE: Final = 0.9
 _NAMED: Final = 3
 """Misses that a finding names."""
 
-Op = Literal["prefill", "decode"]
+Row = np.ndarray[tuple[int], np.dtype[np.float64]]
+Answer = tuple[int, float]
+"""A token and the log-probability that the engine gave with it."""
 
 
 @runtime_checkable
@@ -80,33 +86,20 @@ class Keeping(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What a timed output may miss by, and what share may miss by more.
+    """What a timed output may miss by.
 
     Attributes:
         bound: in nats.
-        share: of all outputs, from 0 to 1.
         ceiling: nats that the engine has no say in.
-        rows: graded rows that bound and share come from; None where they come from nothing of the engine's.
-        beyond: of these, rows beyond the bound.
     """
 
     bound: float = LEAST
-    share: float = SHARE
     ceiling: float = CEILING
-    rows: int | None = None
-    beyond: int = 0
 
-    def odds(self, missed: int, looked: int) -> float:
-        """Of an engine that is as right when it is timed as when it was graded, to miss as many or more.
-
-        Graded rows and outputs that were looked at are one urn, and who missed is drawn from it (Fisher's exact test):
-        what few rows show of an engine says little of its outputs, and then no count of misses is evidence of much.
-        """
-        if self.rows is None:
-            return 0.0
-        misses, total = self.beyond + missed, self.rows + looked
-        ways = sum(math.comb(self.rows, few) * math.comb(looked, misses - few) for few in range(self.beyond + 1))
-        return ways / math.comb(total, misses)
+    @property
+    def tied(self) -> float:
+        """Nats within which a speed is tied to an answer."""
+        return min(self.bound, self.ceiling)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +108,14 @@ class Looked:
 
     Attributes:
         findings: what refuses the run, and what must be said about it.
-        counts: outputs looked at, those that missed, and those that may, by request.
-        tied: whether outputs keep to the ceiling, so that the speed is tied to an answer.
+        counts: outputs looked at and those that missed, by request.
+        rounds: rounds looked at, those with an output that ties no speed, and those that may have one.
+        tied: whether the speed is tied to answers.
     """
 
     findings: tuple[Finding, ...]
-    counts: dict[Op, tuple[int, int, int]]
+    counts: dict[Metric, tuple[int, int]]
+    rounds: tuple[int, int, int]
     tied: bool = True
 
 
@@ -128,136 +123,155 @@ def tolerance(differences: Sequence[float], ceiling: float = CEILING) -> Toleran
     """What rows that parity graded give an engine, from their differences at the top."""
     ordered = sorted(differences)
     if not ordered:
-        return Tolerance(ceiling=ceiling, rows=0)
+        return Tolerance(ceiling=ceiling)
     bulk = ordered[len(ordered) - 1 - int(TAIL * len(ordered))]
-    bound = max(LEAST, MULTIPLE * bulk)
-    beyond = sum(one > bound for one in ordered)
-    return Tolerance(bound, max(SHARE, beyond / len(ordered)), ceiling, len(ordered), beyond)
+    return Tolerance(max(LEAST, MULTIPLE * bulk), ceiling)
 
 
-def allowed(looked: int, share: float, luck: float = LUCK) -> int:
-    """How many of ``looked`` outputs may miss: more than that happen by chance once in a thousand runs or less.
+def allowed(rounds: int) -> int:
+    """In how many of so many rounds a walk may be off: fewer than half, so that the median is of one that is not."""
+    return max(0, (rounds - 1) // 2)
 
-    The least count that a binomial variable of ``looked`` trials and this share passes with odds of at most ``luck``.
+
+class Judge:
+    """By how many nats an answer is off, by whoever may be right about it.
+
+    A reference that keeps what it computed is asked a second time, from nothing, before an answer is off; then the
+    specification, whose rounding is another, where it can be.
     """
-    beyond, count = 1.0, -1
-    while beyond > luck:
-        count += 1
-        beyond -= math.comb(looked, count) * share**count * (1 - share) ** (looked - count)
-    return count
 
+    def __init__(self, reference: LogitSource, specified: Specified | None, bound: float) -> None:
+        self.reference = reference
+        self._again = reference.afresh() if isinstance(reference, Keeping) else None
+        self._specified = specified
+        self._bound = bound
+        self._rows: dict[tuple[int, Place], Row] = {}
+        self._sure: set[tuple[int, Place]] = set()
 
-def allowed_of_one(looked: int, share: float, walks: int) -> int:
-    """How many of the ``looked`` outputs of one walk may miss: half of them, or what chance makes of one of so many.
+    def row(self, number: int, place: Place, walk: Walk) -> Row:
+        """What the reference gives there."""
+        key = (number, place)
+        if key not in self._rows:
+            self._rows[key] = self._ask(self.reference, key, walk)
+        return self._rows[key]
 
-    What a router's choice puts into a walk's state can be off for several outputs behind it, so half of them prove
-    nothing yet; a walk that did no work misses all.
-    """
-    return max(looked // 2, allowed(looked, share, LUCK / walks))
+    def off(self, number: int, place: Place, walk: Walk, answer: Answer) -> float:
+        """By how many nats an answer is off."""
+        key = (number, place)
+        off = _off(self.row(number, place, walk), answer)
+        if off > self._bound and self._again is not None and key not in self._sure:
+            self._sure.add(key)
+            self._rows[key] = self._ask(self._again, key, walk)
+            off = _off(self._rows[key], answer)
+        if off > self._bound and self._specified is not None:
+            for row in self._specified.rows(number, walk, place):
+                off = min(off, _off(row, answer))
+        return off
+
+    def _ask(self, reference: LogitSource, key: tuple[int, Place], walk: Walk) -> Row:
+        values = reference.rows(list(walk.ids(key[1])), 1, "prefill").values
+        check_finite(values, "reference", str(position(*key)))
+        row: Row = log_softmax(values)[0]
+        return row
 
 
 def check_outputs(
-    walks: Sequence[Walk], reference: LogitSource, *, given: Tolerance | None = None, outputs: int = LOOKED
+    rounds: Sequence[Sequence[Walk]],
+    reference: LogitSource,
+    *,
+    engine: LogitSource | None = None,
+    specified: Specified | None = None,
+    given: Tolerance | None = None,
+    outputs: int = LOOKED,
 ) -> Looked:
     """Hold ids and log-probabilities against what the reference gives.
 
-    A reference that keeps what it computed is asked a second time before an output counts as a miss, from nothing.
-
     Args:
-        walks: the walks that count.
+        rounds: the walks that count, by round.
         reference: the engine taken as right.
+        engine: the engine that was timed, to be asked again; without it nobody is accused of a walk that is off.
+        specified: the specification in float64, to be asked before an output counts as a miss.
         given: what may be missed, see :func:`tolerance`.
         outputs: how many to look at, of all walks together; the first and the last of each are looked at anyway, and
             :data:`ANYWAY` of each where these are :data:`LOOKED` or more.
     """
     given = given or Tolerance()
-    again: LogitSource | None = reference.afresh() if isinstance(reference, Keeping) else None
+    walks = [walk for one in rounds for walk in one]
+    judge = Judge(reference, specified, given.tied)
     chosen: Counter[int] = Counter()
-    misses: dict[Op, list[Finding]] = {"prefill": [], "decode": []}
-    looked: dict[Op, int] = {"prefill": 0, "decode": 0}
-    far: list[tuple[int, Op, float]] = []
+    looked: Counter[Metric] = Counter()
+    misses: dict[Metric, list[Finding]] = {"prefill": [], "decode": []}
     foreign: list[Finding] = []
-    idle: list[Finding] = []
-    unsure: list[tuple[str, int, int]] = []
+    compared: list[Compared] = []
+    loose: list[bool] = [False for _ in walks]
     each = _of_each(walks, outputs)
+    vocabulary = 0
     for number, walk in enumerate(walks):
-        drawn, before = _draw(len(walk.output), each - 1), len(misses["decode"])
-        for op, at, ids, (token, logprob) in _places(walk, drawn):
-            chosen[token] += 1
+        places = _places(walk, each)
+        off: set[Place] = set()
+        for place in places:
+            op, answer = place[0], walk.answer(place)
+            chosen[answer[0]] += 1
             looked[op] += 1
-            place = Position(field=f"walk {number}, {op}, output {at}")
-            row = _row(reference, ids, place)
-            if not 0 <= token < len(row):
-                foreign.append(_miss(reference, place, "a token of the vocabulary", f"token {token}"))
-            else:
-                found = list(_check_one(reference.name, row, (token, logprob), given.bound, place))
-                if found and again is not None:
-                    row = _row(again, ids, place)
-                    found = list(_check_one(reference.name, row, (token, logprob), given.bound, place))
-                misses[op] += found
-                far.append((number, op, _off(row, (token, logprob))))
-        most = allowed_of_one(len(drawn), given.share, len(walks))
-        missed, where = len(misses["decode"]) - before, f"walk {number}, decode"
-        if missed > most and given.odds(missed, len(drawn)) <= LUCK / len(walks):
-            idle.append(_too_many(where, missed, len(drawn), most))
-        elif missed > most:
-            unsure.append((where, missed, len(drawn)))
-    may = {op: allowed(looked[op], given.share) for op in looked}
+            vocabulary = len(judge.row(number, place, walk))
+            if not 0 <= answer[0] < vocabulary:
+                foreign.append(_foreign(reference.name, position(number, place), answer[0]))
+                continue
+            by = judge.off(number, place, walk, answer)
+            loose[number] |= by > given.tied
+            if by > given.bound:
+                off.add(place)
+                misses[op].append(_miss(reference.name, position(number, place), by, given.bound, answer))
+        compared.append(Compared(walk, places, frozenset(off)))
     findings = [*foreign[:_NAMED], *_degenerate(chosen)]
-    for op, found in misses.items():
-        if len(found) > may[op] and given.odds(len(found), looked[op]) <= LUCK:
-            findings += [_too_many(op, len(found), looked[op], may[op]), *found[:_NAMED]]
-        elif len(found) > may[op]:
-            unsure.insert(0, (op, len(found), looked[op]))
-    loose = [] if findings or idle else [*_check_told(unsure, given)] or [*_check_tied(far, given)]
-    counts = {op: (looked[op], len(misses[op]), may[op]) for op in looked}
-    return Looked((*findings, *idle[:_NAMED], *loose), counts, tied=not loose)
+    if engine is not None and not findings:
+        asked = ask_again(compared, engine, judge, bound=given.bound, vocabulary=vocabulary)
+        if asked.proven:
+            findings += [_told(asked), *misses["prefill"][:_NAMED], *misses["decode"][:_NAMED]]
+    missed, at = 0, 0
+    for one in rounds:
+        missed += any(loose[at : at + len(one)])
+        at += len(one)
+    held = (len(rounds), missed, allowed(len(rounds)))
+    untied = [] if findings or missed <= held[2] else [_untied(held, given, misses)]
+    counts = {op: (looked[op], len(misses[op])) for op in misses}
+    return Looked((*findings, *untied), counts, held, tied=missed <= held[2])
 
 
-def _places(walk: Walk, drawn: Sequence[int]) -> Iterator[tuple[Op, int, tuple[int, ...], tuple[int, float]]]:
-    """(request, number of the output, ids in front of it, id and log-probability) of what is looked at in a walk."""
-    earlier = sorted(secrets.SystemRandom().sample(range(len(walk.earlier)), min(EARLIER, len(walk.earlier))))
-    for at in earlier:
-        one = walk.earlier[at]
-        yield "prefill", at, one.prompt, (one.next, one.next_logprob)
-    yield "prefill", len(walk.earlier), walk.prompt, (walk.next, walk.next_logprob)
-    for at in drawn:
-        yield "decode", at, (*walk.prompt, walk.start, *walk.output[:at]), (walk.output[at], walk.logprobs[at])
+def position(number: int, place: Place) -> Position:
+    """Where an output is, in words."""
+    return Position(field=f"walk {number}, {place[0]}, output {place[1]}")
 
 
-def _check_told(unsure: list[tuple[str, int, int]], given: Tolerance) -> Iterator[Finding]:
-    """Whether enough rows were graded to say of these misses that they are more than the engine's own way."""
-    for where, missed, looked in unsure[:1]:
-        yield Finding(
-            Code.RUN_UNTIED,
-            f"not scorable: outputs: {where}: {missed} of {looked} miss, and too few rows were graded ({given.rows}) "
-            "to tell whether the engine is less right when it is timed: not checked",
-            Position(field="outputs"),
-            f"none that {given.beyond} in {given.rows} rows make unlikely, or enough rows to say that it is unlikely",
-            f"odds of {given.odds(missed, looked):.2g}",
-            hint="grade more rows: --depth up to --context, --rows, --prompts",
-        )
+def _places(walk: Walk, each: int) -> tuple[Place, ...]:
+    """What is looked at in a walk, ``each`` of its outputs beside those of earlier prompts."""
+    earlier = secrets.SystemRandom().sample(range(len(walk.earlier)), min(EARLIER, len(walk.earlier)))
+    prompts: list[Place] = [("prefill", at) for at in (*sorted(earlier), len(walk.earlier))]
+    return (*prompts, *(("decode", at) for at in _draw(len(walk.output), each - 1)))
 
 
-def _check_tied(far: list[tuple[int, Op, float]], given: Tolerance) -> Iterator[Finding]:
-    """Whether outputs, and those of each walk, keep to the ceiling as well as to the bound that is the engine's own."""
-    if given.bound <= given.ceiling:
-        return
-    looked = Counter(op for _, op, _ in far)
-    missed = Counter(op for _, op, off in far if off > given.ceiling)
-    each = Counter(number for number, op, _ in far if op == "decode")
-    idle = Counter(number for number, op, off in far if op == "decode" and off > given.ceiling)
-    walks = [number for number in each if idle[number] > allowed_of_one(each[number], SHARE, len(each))]
-    if walks or any(missed[op] > allowed(looked[op], SHARE) for op in looked):
-        yield Finding(
-            Code.RUN_UNTIED,
-            f"not scorable: outputs: by its own parity record this engine may miss by {given.bound:.3g} nats, and "
-            f"{missed.total()} of {looked.total()} outputs that were looked at are further off than {given.ceiling:g}",
-            Position(field="outputs"),
-            f"within {given.ceiling:g} nats, but for {allowed(looked['decode'], SHARE)} of {looked['decode']} "
-            "ids of decode",
-            f"{missed['decode']}",
-        )
+def _told(asked: Asked) -> Finding:
+    return Finding(
+        Code.RUN_OUTPUT,
+        f"outputs of {asked.off} of {asked.walks} timed walks are not what the reference gives, and asked for rows of "
+        f"logits behind the same ids, {asked.times} times, the engine gives other ones",
+        Position(field="outputs"),
+        "off as often when it is timed as when it is asked for the same again",
+        f"odds of {float(asked.odds):.2g}",
+    )
+
+
+def _untied(held: tuple[int, int, int], given: Tolerance, misses: dict[Metric, list[Finding]]) -> Finding:
+    rounds, missed, may = held
+    own = "" if given.bound <= given.ceiling else f"; by its own parity record it may miss by {given.bound:.3g} nats"
+    return Finding(
+        Code.RUN_UNTIED,
+        f"not scorable: outputs: in {missed} of {rounds} rounds an output is further than {given.tied:.3g} nats from "
+        f"what the reference gives ({sum(map(len, misses.values()))} beyond the engine's own bound){own}",
+        Position(field="outputs"),
+        f"in at most {may} of {rounds} rounds",
+        f"{missed}",
+    )
 
 
 def _of_each(walks: Sequence[Walk], outputs: int) -> int:
@@ -289,56 +303,22 @@ def _draw(length: int, count: int) -> list[int]:
     return sorted(drawn)
 
 
-def _row(reference: LogitSource, ids: Sequence[int], place: Position) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    values = reference.rows(list(ids), 1, "prefill").values
-    check_finite(values, "reference", str(place))
-    row: np.ndarray[tuple[int], np.dtype[np.float64]] = log_softmax(values)[0]
-    return row
-
-
-def _check_one(
-    name: str,
-    row: np.ndarray[tuple[int], np.dtype[np.float64]],
-    given: tuple[int, float],
-    bound: float,
-    place: Position,
-) -> Iterator[Finding]:
-    token, logprob = given
-    best = int(np.argmax(row))
-    if row[best] - row[token] > bound:
-        yield Finding(
-            Code.RUN_OUTPUT,
-            f"a timed walk put out a token that {name} would not have chosen",
-            place,
-            f"token {best}, or one within {bound:.3g} nats of it",
-            f"token {token}, {row[best] - row[token]:.3g} nats below",
-        )
-    elif abs(row[token] - logprob) > bound:
-        yield Finding(
-            Code.RUN_OUTPUT,
-            f"a timed walk gave a token another log-probability than {name} does",
-            place,
-            f"{row[token]:.6f}, to within {bound:.3g} nats",
-            f"{logprob:.6f}",
-        )
-
-
-def _off(row: np.ndarray[tuple[int], np.dtype[np.float64]], given: tuple[int, float]) -> float:
+def _off(row: Row, answer: Answer) -> float:
     """By how many nats an output is off: its token from the best one, or its log-probability."""
-    token, logprob = given
+    token, logprob = answer
     return float(max(row.max() - row[token], abs(row[token] - logprob)))
 
 
-def _miss(reference: LogitSource, place: Position, expected: str, found: str) -> Finding:
-    message = f"a timed walk put out a token that {reference.name} does not have"
-    return Finding(Code.RUN_OUTPUT, message, place, expected, found)
-
-
-def _too_many(op: str, missed: int, looked: int, may: int) -> Finding:
+def _miss(name: str, place: Position, by: float, bound: float, answer: Answer) -> Finding:
     return Finding(
         Code.RUN_OUTPUT,
-        f"{op}: {missed} of {looked} outputs that were looked at are not what the reference gives",
-        Position(field=op),
-        f"at most {may} of {looked}",
-        f"{missed}",
+        f"a timed walk put out a token that {name} would not have chosen, or gave it another log-probability",
+        place,
+        f"the most probable token and its log-probability, to within {bound:.3g} nats",
+        f"token {answer[0]} at {answer[1]:.6f}, off by {by:.3g} nats",
     )
+
+
+def _foreign(name: str, place: Position, token: int) -> Finding:
+    message = f"a timed walk put out a token that {name} does not have"
+    return Finding(Code.RUN_OUTPUT, message, place, "a token of the vocabulary", f"token {token}")

@@ -113,10 +113,8 @@ def plan_flags(
         "run.prompts": found.prompts,
         "run.output-ceiling": decimal_text(given.ceiling),
         "run.output-bound": decimal_text(given.bound),
-        **{
-            f"run.outputs-{op}": f"{seen} looked at, {missed} missed, {may} may"
-            for op, (seen, missed, may) in looked.counts.items()
-        },
+        **{f"run.looked-{op}": f"{seen} looked at, {missed} missed" for op, (seen, missed) in looked.counts.items()},
+        "run.rounds-off": "{1} of {0}, {2} may".format(*looked.rounds),
         "run.repetitions": len(found.rounds),
         "run.seed": found.seed,
         "run.rounds-set-aside": len(found.shorter),

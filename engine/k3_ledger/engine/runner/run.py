@@ -31,6 +31,7 @@ from k3_ledger.engine.runner.outputs import CEILING, COARSE, LOOKED
 from k3_ledger.engine.runner.record import plan_flags, timing_of
 from k3_ledger.engine.runner.replies import printable
 from k3_ledger.engine.runner.session import Session, Task
+from k3_ledger.engine.runner.specification import Specification
 from k3_ledger.engine.tsm import Module, attest
 from k3_ledger.engine.weights import joined, open_weights
 from k3_ledger.schemas.errors import AttestationError, LedgerError, RunError
@@ -204,6 +205,7 @@ class _Started:
             timeout_s=request.timeout_s,
             outputs=request.outputs,
             ceiling=COARSE if emulates(weights) or half else CEILING,
+            specified=Specification(weights),
             watch=self._watch,
         )
         self.pins: Path | None = None

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from k3_ledger.engine.parity.rows import LogitSource
     from k3_ledger.engine.parity.suite import Graded
     from k3_ledger.engine.runner.observations import Observations
+    from k3_ledger.engine.runner.specification import Specified
     from k3_ledger.schemas.findings import Finding
 
 PROTOCOL = 1
@@ -58,6 +59,7 @@ class Task:
         timeout_s: longest wait for one answer, in seconds.
         outputs: how many outputs of timed walks are compared with the reference's.
         ceiling: nats that these must keep to for the run's speed to count, whatever parity graded.
+        specified: a second opinion on outputs that miss; None where there is none.
         watch: called between phases; raises when the model file is not what it was.
     """
 
@@ -72,6 +74,7 @@ class Task:
     timeout_s: float = 600.0
     outputs: int = LOOKED
     ceiling: float = CEILING
+    specified: Specified | None = None
     watch: Callable[[], None] = lambda: None
 
 
@@ -86,7 +89,7 @@ class Session:
         name, version: as the engine reports itself; nothing else that can be checked is taken from it.
         found: timings, as soon as there are some.
         graded: the parity record.
-        tolerance: what timed tokens may miss by, and how many of them may miss by more.
+        tolerance: what timed tokens may miss by.
         looked: the timed tokens that were compared.
         memory: peak of each rank.
         load: spread over experts, where the engine can say.
@@ -163,7 +166,15 @@ class Session:
         self._look(folder)
         self._next("outputs", "outputs of timed runs")
         self.tolerance = tolerance(self.graded.top_differences, task.ceiling)
-        self.looked = check_outputs(found.walks, reference, given=self.tolerance, outputs=task.outputs)
+        self.looked = check_outputs(
+            found.in_order,
+            reference,
+            engine=source,
+            specified=task.specified,
+            given=self.tolerance,
+            outputs=task.outputs,
+        )
+        self._look(folder)
         findings += self.looked.findings
         self.stage = "done"
         return findings

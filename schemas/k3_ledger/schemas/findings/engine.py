@@ -222,10 +222,10 @@ ROWS: Final = {
     ),
     "RUN_UNTIED": CodeInfo(
         Area.RUN, W, "not scorable: outputs",
-        "The engine's own parity record widens what its timed outputs may miss by past the ceiling, and they make use "
-        "of it; or more of them miss than may, and too few rows were graded to tell whether the engine is as far off "
-        "when it is asked for logits. Nothing ties the speed to an answer. The receipt holds the controller's clock "
-        "alone, so that no rule scores it; what the engine said is in `observations.json`.",
+        "In half of the rounds or more, timed outputs are further from the reference's than the engine's own parity "
+        "record, or the ceiling, lets them be, and the engine does not answer otherwise when it is asked for the same "
+        "again. Nothing ties the speed to an answer. The receipt holds the controller's clock alone, so that no rule "
+        "scores it; what the engine said is in `observations.json`.",
         "look at KL and top-1 in the parity record; measure a path, or a file, that is nearer to the reference",
     ),
     "RUN_LEFT_OVER": CodeInfo(
@@ -235,8 +235,8 @@ ROWS: Final = {
     ),
     "RUN_OUTPUT": CodeInfo(
         Area.RUN, E, "timed run put out something wrong",
-        "A timed run put out another number of tokens, or a token that the reference would not have "
-        "chosen.",
+        "A timed run put out another number of tokens or ids that do not exist, or tokens that the reference would not "
+        "have chosen, and the engine, asked for rows of logits behind the same ids, gives other ones than it put out.",
         "the answer that is timed must be the answer",
     ),
     "RUN_FOREIGN_FILE": CodeInfo(
