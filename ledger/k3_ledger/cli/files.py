@@ -177,7 +177,10 @@ def _taken(path: Path, option: str) -> Exception:
 
 
 class _Sink(io.BufferedWriter):
-    """A file that is being written: what the system says of it is an error about the file, wherever it is raised."""
+    """A file that is being written: what the system refuses of it is an error about the file.
+
+    What stays in the buffer is refused again when it is closed.
+    """
 
     def __init__(self, raw: io.FileIO, path: Path) -> None:
         super().__init__(raw)
@@ -186,14 +189,6 @@ class _Sink(io.BufferedWriter):
     def write(self, data: Any) -> int:
         with writing(self._path):
             return super().write(data)
-
-    def flush(self) -> None:
-        with writing(self._path):
-            super().flush()
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        with writing(self._path):
-            return super().seek(offset, whence)
 
 
 _OF_A_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
