@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.ledger.regular import as_regular
 from k3_ledger.ledger.writer.disk import Staging, make_directory, storage_errors, sync_directory
+from k3_ledger.ledger.writer.secrets_in import KeyWatch
 from k3_ledger.schemas.errors import KeyFileError, StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -99,25 +99,20 @@ def check_blob(ledger: Ledger, sha256: str) -> int:
     return size
 
 
-_PRIVATE_KEY: Final = re.compile(rb"^-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----\s*$", re.MULTILINE)
-_LONGEST_KEY: Final = 16_384
-"""Bytes of the longest file that is taken for one with a private key: what is longer only quotes one."""
-
-
 def check_publishable(source: BinaryIO, name: str) -> tuple[str, int]:
-    """What :func:`digest_of` gives, of what is not a private key: artifacts are published, and never taken back.
+    """What :func:`digest_of` gives, of what holds no private key: artifacts are published, and never taken back.
 
     Raises:
         KeyFileError: it holds a private key (``KEY_FILE_EXPOSED``).
         StoreError: it is longer than :data:`MAX_ARTIFACT` (``ARTIFACT_TOO_LONG``).
     """
-    sha256, size, start = hashlib.sha256(), 0, b""
+    sha256, size, watch = hashlib.sha256(), 0, KeyWatch()
     for block in blocks(source):
         sha256.update(block)
         size += len(block)
         check_length(size, name)
-        start += block[: max(_LONGEST_KEY + 1 - len(start), 0)]
-    if len(start) <= _LONGEST_KEY and _PRIVATE_KEY.search(start):
+        watch.see(block)
+    if watch.found:
         raise KeyFileError(
             Code.KEY_FILE_EXPOSED,
             "this holds a private key, and an artifact is published with the ledger",

@@ -86,7 +86,8 @@ ROWS: Final = {
     "KEY_FILE_EXPOSED": CodeInfo(
         Area.KEYS, E, "private key exposed",
         "Others than its owner can read or write the private key file, or it was handed in as an artifact, which is "
-        "published.",
+        "published, or within one. Recognized are PEM, also in JSON and in UTF-16, and an Ed25519 key in plain DER; a "
+        "key that is encoded or compressed in another way is not.",
         "chmod 600 the file; rotate the key if others may have read it", ExitCode.USAGE,
     ),
     "KEY_FILE_PASSPHRASE": CodeInfo(
