@@ -41,6 +41,7 @@ APPEND_HELP = """Append one entry of any kind but genesis and run receipts from 
 The body is JSON in any spacing and key order; fields that may be null or empty may be left out. When the command says
 so, the entry is on stable storage. What verify would refuse for ever is refused here: a pin that its source did not
 measure, a rule under the name of another, a verdict that does not follow (which costs a verification of the ledger).
+Of what stands in the ledger, only the last entry and the keys are looked at: verify and checkpoint read the rest.
 """
 SEAL_HELP = """Seal measurement bundles: store their artifacts, append their receipts.
 
@@ -60,9 +61,9 @@ RECOVER_HELP = """Cut a torn tail off, keeping its bytes in recovered/.
 
 Where the tail is a complete entry that a signed head commits to, its line feed is put back instead.
 
-Only what a write that was cut short leaves behind is cut. Tampering is refused, and so is a ledger that is shorter than
-a checkpoint says. Where no entry is whole and none is known of, ledger.jsonl is taken away, so that init can begin
-again.
+Only what a write that was cut short leaves behind is cut. Tampering is refused (in the last entry, and in whatever a
+signed head covers; verify reads the rest), and so is a ledger that is shorter than a checkpoint says. Where no entry
+is whole and none is known of, ledger.jsonl is taken away, so that init can begin again.
 """
 INDEX_HELP = """Bring index.sqlite up to date: for ls, show, SQL and datasette. It is derived and never trusted."""
 

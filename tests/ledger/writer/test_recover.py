@@ -393,3 +393,48 @@ def test_a_line_that_never_ends_is_refused_by_writers_before_its_end(ledger):
             refused()
         assert (caught.value.code, caught.value.finding.position.byte_offset) == (Code.TAIL_DAMAGED, offset)
     assert ledger.log_path.stat().st_size == 1 << 40
+
+
+def tamper(ledger, index: int) -> bytes:
+    """Change one byte of an entry; gives the log as it is then."""
+    lines = ledger.log_path.read_bytes().split(b"\n")
+    at = lines[index].index(b'"time":"') + len(b'"time":"202')
+    lines[index] = lines[index][:at] + bytes([lines[index][at] ^ 1]) + lines[index][at + 1 :]
+    ledger.log_path.write_bytes(b"\n".join(lines))
+    return ledger.log_path.read_bytes()
+
+
+@pytest.mark.parametrize("tail", [b"", b'{"entry":{"bo'], ids=["whole", "torn"])
+@pytest.mark.parametrize("newest", [True, False], ids=["newest head", "kept head"])
+def test_what_was_changed_below_a_signed_head_is_tampering_wherever_it_is(ledger, tail, newest):
+    append_notes(ledger, "one", "two", "three")
+    covered = OPENING + 3
+    make_checkpoint(ledger, SIGNERS["log"])
+    append_notes(ledger, "four", "five", "six")
+    if not newest:
+        ledger.checkpoint_path.unlink()
+    tear(ledger, tail)
+    whole = ledger.log_path.read_bytes()
+    assert recover(ledger).cut == len(tail)
+    for index in range(OPENING, covered):
+        ledger.log_path.write_bytes(whole)
+        before = tamper(ledger, index)
+        with pytest.raises(StoreError, match=f"commits to {covered} other entries") as caught:
+            recover(ledger)
+        assert caught.value.code is Code.RECOVER_REFUSED
+        assert caught.value.exit_code == 1
+        assert ledger.log_path.read_bytes() == before
+    ledger.log_path.write_bytes(whole)
+    tamper(ledger, covered)  # what no head covers is not looked at, but for the last entry
+    assert recover(ledger).entries == covered + 3
+
+
+def test_a_head_that_no_log_key_of_the_ledger_signed_accuses_no_entry(ledger):
+    append_notes(ledger, "one")
+    text = format_checkpoint(Checkpoint(ORIGIN, OPENING, bytes(32)))
+    ledger.checkpoint_path.write_bytes(sign_note(text, [NoteSigner(ORIGIN, STRANGER)]))
+    assert recover(ledger).entries == OPENING + 1
+    ledger.checkpoint_path.write_bytes(sign_note(text, [NoteSigner(ORIGIN, SIGNERS["log"])]))
+    with pytest.raises(StoreError, match="other entries") as caught:
+        recover(ledger)
+    assert str(ledger.checkpoint_path) in str(caught.value)

@@ -1,8 +1,9 @@
 """Recovery from a torn tail: the one damage that a crash leaves, and the one damage that is ever repaired.
 
 A write that was cut short leaves the beginning of an entry, or NUL bytes, behind the last line feed. Nothing of it was
-acknowledged. :func:`recover` keeps those bytes in ``recovered/`` and cuts them off. Everything else is refused: a
-complete line that is wrong was tampered with, and bytes that no append writes were put there.
+acknowledged. :func:`recover` keeps those bytes in ``recovered/`` and cuts them off. Everything else is refused: a last
+line that is complete and wrong, and entries that are not those of a signed head over them, were tampered with, and
+bytes that no append writes were put there. Above the heads only the last line is looked at: `verify` reads the rest.
 
 One thing is restored: where the bytes are a complete entry, and a signed head commits to it, its line feed is provably
 all that is missing.
@@ -10,6 +11,7 @@ all that is missing.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,8 +21,9 @@ from k3_ledger.ledger.core.checkpoint import open_checkpoint, parse_checkpoint
 from k3_ledger.ledger.core.lines import TailKind, check_tail
 from k3_ledger.ledger.core.merkle import CompactRange
 from k3_ledger.ledger.core.note import Verifier, parse_note
-from k3_ledger.ledger.writer.beside import LOST, check_not_shorter, read_heads, remains_of
+from k3_ledger.ledger.writer.beside import LOST, check_not_shorter, read_heads, remains_of, set_aside
 from k3_ledger.ledger.writer.disk import Staging, make_directory, storage_errors, sync_directory, write_all
+from k3_ledger.ledger.writer.heads import open_heads
 from k3_ledger.ledger.writer.logfile import LogFile
 from k3_ledger.ledger.writer.state import BLOCK, LOG_NAME, check_cut_entry, scan_to_tail, tail_of, whole_lines
 from k3_ledger.schemas.envelope import ROOT_ACTIONS
@@ -70,7 +73,7 @@ def recover(ledger: Ledger, *, lock_timeout_s: float = 30.0) -> Recovered:
 
     Raises:
         MalformedError, SchemaError, SignatureError: the last complete line, or the tail, was tampered with.
-        StoreError: a signed checkpoint commits to more entries than are left, or to another one, or the storage
+        StoreError: a signed checkpoint commits to more entries than are left, or to others, or the storage
             refused; in all cases the log is as it was.
     """
     log = LogFile(ledger.disk, ledger.log_path, lock_timeout_s=lock_timeout_s)
@@ -81,11 +84,13 @@ def recover(ledger: Ledger, *, lock_timeout_s: float = 30.0) -> Recovered:
             state, tail = scan_to_tail(log.read, log.size())
             if tail.kind is TailKind.NONE:
                 check_not_shorter(ledger.root, state.entries)
+                _check_entries(ledger, log, state)
                 return Recovered(state.entries, state.size, 0, None, complete=False)
             if tail.kind is TailKind.DAMAGED:
                 check_tail(tail, source=LOG_NAME)
             keyring = _keys_behind(tail, state)
             promised = _check_checkpoints(ledger, state, keyring)
+            _check_entries(ledger, log, state)
             if promised:
                 _check_roots(log, state, tail, promised)
             kept = _keep_aside(ledger, log, tail)
@@ -179,12 +184,44 @@ def _open(data: bytes, origin: str, keyring: Keyring, path: Path) -> Checkpoint:
     return open_checkpoint(data, verifiers, origin=origin, position=Position(source=str(path))).checkpoint
 
 
+def _check_entries(ledger: Ledger, log: LogFile, state: LogState) -> None:
+    """Hold the entries against the signed heads over them: what was changed below one is tampering and stays as it is.
+
+    A head that is none of this log, and what no head covers, are left to `verify`.
+    """
+    wanted: dict[int, list[tuple[Path, bytes]]] = {}
+    for path, data in read_heads(ledger.root).items():
+        with contextlib.suppress(LedgerError):
+            for _, signed in open_heads({path: data}, state).values():
+                wanted.setdefault(signed.checkpoint.size, []).append((path, signed.checkpoint.root))
+    tree = CompactRange()
+    for line in _lines(log, state) if wanted else ():
+        tree.append(leaf_hash(line))
+        for path, root in wanted.get(tree.end, ()):
+            if root != tree.root():
+                raise StoreError(
+                    Code.RECOVER_REFUSED,
+                    f"a signed head commits to {tree.end} other entries than these: what it covers was changed",
+                    position=Position(source=str(path)),
+                    expected=root.hex(),
+                    found=tree.root().hex(),
+                    hint="do not recover: run `k3-ledger verify`, and restore ledger.jsonl from a copy that verifies; "
+                    "only where no copy has those entries was the head put there by somebody else: then "
+                    f"{set_aside(path)} keeps it as evidence",
+                )
+
+
+def _lines(log: LogFile, state: LogState) -> Iterator[bytes]:
+    """Every whole line without its line feed."""
+    for _, block in whole_lines(log.read, 0, state.size):
+        yield from block.split(b"\n")[:-1]
+
+
 def _check_roots(log: LogFile, state: LogState, tail: Tail, promised: dict[Path, bytes]) -> None:
     """Hold the tail, as one more entry, against the heads that commit to one more."""
     tree = CompactRange()
-    for _, block in whole_lines(log.read, 0, state.size):
-        for raw in block.split(b"\n")[:-1]:
-            tree.append(leaf_hash(raw))
+    for line in _lines(log, state):
+        tree.append(leaf_hash(line))
     tree.append(leaf_hash(tail.data))
     for path, root in promised.items():
         if root != tree.root():

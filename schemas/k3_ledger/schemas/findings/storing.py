@@ -71,7 +71,8 @@ ROWS: Final = {
     ),
     "RECOVER_REFUSED": CodeInfo(
         Area.STORE, E, "recovery refused",
-        "Cutting the tail off would not repair this ledger: acknowledged entries are missing, or it cannot be told.",
+        "Cutting the tail off would not repair this ledger: acknowledged entries are missing or"
+        " changed, or it cannot be told.",
         "restore ledger.jsonl from a copy that verifies",
     ),
     "BLOB_DAMAGED": CodeInfo(
