@@ -220,7 +220,7 @@ def test_what_llama_cpp_prints_is_no_answer(
     assert [one.row([1, 2])[0] for one in (reference, reference.afresh(), reference)] == [-1, -6.238324625039508, -1]
     with pytest.raises(ParityError, match="no slot") as caught:
         reference.row([1, 2, 3])
-    assert caught.value.code is Code.PARITY_TRUNCATED
+    assert caught.value.code is Code.PARITY_REFERENCE_FAILED
     with pytest.raises(ParityError, match="refused while") as caught:
         reference.row([1, 2, 3, 4])
     assert caught.value.finding.found == "OSError: a fault of its own"

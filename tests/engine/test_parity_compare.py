@@ -273,7 +273,7 @@ def test_answers_of_llama_cpp_are_checked_before_they_are_rows() -> None:
     for answer, code in (
         (_answer(usage={"prompt_tokens": 4}), Code.PARITY_PROMPTS_DIFFER),
         (_answer(choices=[{"logprobs": None}]), Code.PARITY_TRUNCATED),
-        ({"error": "no slot"}, Code.PARITY_TRUNCATED),
+        ({"error": "no slot"}, Code.PARITY_REFERENCE_FAILED),
         (_answer(choices=[{"logprobs": {"content": [{"top_logprobs": three}]}}]), Code.PARITY_TRUNCATED),
         (_answer(choices=[{"logprobs": {"content": [{"top_logprobs": scaled}]}}]), Code.PARITY_PROCESSED),
     ):

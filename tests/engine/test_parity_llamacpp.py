@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from k3_ledger.engine.config import Epsilons
+from k3_ledger.engine.grading import grade_file
 from k3_ledger.engine.linear import Numerics
 from k3_ledger.engine.model import Model, Options, load_model
 from k3_ledger.engine.parity import Suite, compare, grade, ids_digest
@@ -20,7 +21,7 @@ from k3_ledger.engine.parity.compare import log_softmax
 from k3_ledger.engine.parity.rows import Rows
 from k3_ledger.engine.parity.sources import ModelSource, ReferenceSource
 from k3_ledger.engine.reference import Reference
-from k3_ledger.schemas.errors import ParityError
+from k3_ledger.schemas.errors import ModelError, ParityError
 from k3_ledger.schemas.findings import Code
 from tests.engine import wrong
 
@@ -313,3 +314,24 @@ def test_special_token_in_front_is_a_different_prompt(llama: Callable[..., Any],
     with pytest.raises(ParityError) as caught:
         compare(double, Rows(ids_digest([ids[:4]]), "raw", row))
     assert caught.value.code is Code.PARITY_PROMPTS_DIFFER
+
+
+def test_the_longest_context_that_a_file_announces_is_graded_but_for_the_token_that_answers(
+    synthetic: Callable[..., Path],
+) -> None:
+    """At all of it llama.cpp has no room to answer in: said before anything runs, and nobody's truncated row."""
+    pytest.importorskip("xllamacpp")
+    path = synthetic("tiny", context=24)
+    assert grade_file(path, depths=(23,), rows=1, chunk=8).record.depths[0].rows == 2
+    with pytest.raises(ModelError) as caught:
+        grade_file(path, depths=(24,), rows=1, chunk=8)
+    assert caught.value.code is Code.MODEL_DOES_NOT_FIT
+    assert grade_file(path, depths=(24,), rows=1, chunk=8, own=True).record.depths[0].depth == 24
+    with pytest.raises(ModelError):
+        grade_file(path, depths=(25,), rows=1, chunk=8, own=True)
+
+
+def test_what_llama_cpp_refuses_for_reasons_of_its_own_is_no_truncated_row(llama: Callable[..., Any]) -> None:
+    with pytest.raises(ParityError) as caught:
+        llama("tiny", context=24).row([1] * 30)
+    assert caught.value.code is Code.PARITY_REFERENCE_FAILED

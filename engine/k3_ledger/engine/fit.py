@@ -132,16 +132,22 @@ def require_fit(need: Needs, available: int) -> None:
         )
 
 
-def check_context(config: K3Config, context: int) -> None:
+def check_context(config: K3Config, context: int, *, answered: bool = False) -> None:
     """Demands that the file announces the context.
+
+    Args:
+        config: of the file.
+        context: tokens of the longest sequence.
+        answered: whether llama.cpp has to answer behind it, which takes a token of room more.
 
     Raises:
         ModelError: MODEL_DOES_NOT_FIT.
     """
-    if context > config.context:
+    if context + answered > config.context:
+        more = ", with the one that llama.cpp answers behind it," if answered else ""
         raise ModelError(
             Code.MODEL_DOES_NOT_FIT,
-            f"a context of {context} tokens is longer than the file announces",
-            expected=f"at most {config.context}",
+            f"a context of {context} tokens{more} is longer than the file announces",
+            expected=f"at most {config.context - answered}",
             found=str(context),
         )

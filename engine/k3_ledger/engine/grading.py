@@ -79,7 +79,7 @@ def grade_file(
         way: prefill, decode or both.
     """
     with open_weights(path) as weights:
-        check_context(weights.config, depths[-1])
+        check_context(weights.config, depths[-1], answered=not own)
         numerics = Numerics(deterministic=not fast, emulate=not own and emulates(weights))
         candidate = ModelSource(Model(weights, Options(numerics=numerics)), chunk)
         reference = reference_for(weights, path, depths[-1], own=own)

@@ -429,6 +429,41 @@ def test_prefill_is_made_longer_by_whole_prompts(
     assert len(set(given)) == len(given), "none twice"
 
 
+@pytest.mark.parametrize("noise_ms", [0, 10])
+@pytest.mark.parametrize("spare", [0, 7, 300])
+@pytest.mark.parametrize(("context", "decode"), [(1, 1), (8, 4), (64, 16)])
+def test_no_sequence_is_longer_than_the_model_announces(
+    context: int, decode: int, spare: int, noise_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the machine does: lengths are made longer by noise, and end where the model does."""
+    machine = Machine(spread=0, held=0, seed=1)
+    machine.install(monkeypatch)
+    channel, reset = Slow(machine, noise_ms * MS), []
+    asked = channel.ask
+
+    def ask(op: str, **fields: object) -> Reply:
+        reset.append(int(str(fields.get("capacity", 0))))
+        return asked(op, **fields)
+
+    monkeypatch.setattr(channel, "ask", ask)
+    room = context + 2 * decode + spare
+    plan = Plan(context=context, decode_tokens=decode, room=room, longest_s=10, seed=3)
+    found = observe(channel, plan, range(64), clock=lambda: machine.now / 1e9)  # type: ignore[arg-type]
+    rounds = [*found.warmups, *found.shorter, *found.rounds]
+    longest = max(len(one.prompt) + len(one.output) for each in rounds for one in each.values())
+    assert longest <= room
+    assert max(reset) <= room
+    assert found.short["decode"] >= decode
+    assert found.extra["decode"] >= decode
+    assert noise_ms or spare > 7 or longest >= room - 1, "all of what there is, where it is little"
+
+
+def test_a_plan_with_no_room_for_the_least_is_the_callers_mistake() -> None:
+    assert Plan(context=8, decode_tokens=4, room=16).least == 16
+    with pytest.raises(ValueError, match="room is at least"):
+        Plan(context=8, decode_tokens=4, room=15)
+
+
 def test_a_prompt_that_was_timed_twice_is_refused() -> None:
     assert Code.RUN_INPUTS_REPEATED in codes(observations(lambda one: replace(one, prompt=(1,) * len(one.prompt))))
 

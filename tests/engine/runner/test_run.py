@@ -28,7 +28,7 @@ from k3_ledger.engine.runner.run import Request
 from k3_ledger.engine.tsm import Module
 from k3_ledger.kernels.dispatch import source_digest
 from k3_ledger.rescore.native import read_run
-from k3_ledger.schemas.errors import RunError
+from k3_ledger.schemas.errors import ModelError, RunError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.measurement import FailedMeasurement, RunMeasurement, Source
 from k3_ledger.schemas.validate import parse_bundle
@@ -143,6 +143,31 @@ def quick(synthetic: Callable[..., Path], folder: Path, **how: Any) -> Request:
         model=synthetic("tiny"), model_name="synth-tiny", out=folder / "b", node="here", flags={"chunk": "16"},
         plan=SMALL, outputs=1, depths=(4,), rows=1, own_reference=True, **how,
     )  # fmt: skip
+
+
+@pytest.mark.usefixtures("untimed")
+@pytest.mark.parametrize("own", [False, True])
+def test_a_run_goes_up_to_the_context_that_the_file_announces_and_no_further(
+    synthetic: Callable[..., Path], tmp_path: Path, own: bool
+) -> None:
+    """Its own longer lengths too; and where not even the least fits, nothing is started, and nothing left."""
+    if not own:
+        pytest.importorskip("xllamacpp")
+    plan = replace(SMALL, most_extra=4096, shortest_ns=10**9)  # as long as there is room
+    context = SMALL.least + (not own)
+    for less, depth in ((1, 4), (0, context + own)):
+        request = Request(
+            synthetic("tiny", context=context - less), "m", tmp_path / f"{less}", "here", plan=plan, depths=(depth,),
+            rows=1, outputs=1, own_reference=own,
+        )  # fmt: skip
+        with pytest.raises(ModelError) as caught:
+            runner.run(request)
+        assert caught.value.code is Code.MODEL_DOES_NOT_FIT
+        assert not request.out.exists()
+    depths = (4, context - (not own))
+    request = replace(request, model=synthetic("tiny", context=context), depths=depths)
+    outcome = runner.run(request)
+    assert outcome.kind == "run", outcome.findings
 
 
 @pytest.mark.usefixtures("untimed")

@@ -104,7 +104,10 @@ class LlamaCpp:
                 "logit_bias": [[self._forced, _FORCED]],
             }
         )
-        if "choices" not in answer or answer["choices"][0]["logprobs"] is None:
+        if "choices" not in answer:  # an error of its own, of which the graded engine knows nothing
+            why = f"llama.cpp gave no row behind {len(ids)} tokens: {str(answer)[:200]}"
+            raise ParityError(Code.PARITY_REFERENCE_FAILED, why)
+        if answer["choices"][0]["logprobs"] is None:
             raise ParityError(Code.PARITY_TRUNCATED, f"llama.cpp gave no row: {str(answer)[:200]}")
         taken = answer["usage"]["prompt_tokens"]
         if taken != len(ids):

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 import random
 import secrets
+import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -78,6 +79,7 @@ class Plan:
         most_extra: most extra tokens that may be asked for; of prefill at least one prompt, however long it is.
         shortest_ns: what decode's short length is made to take at least, so that the pipe's own cost stays small.
         seed: of prompts, lengths and order; drawn afresh when None, and recorded.
+        room: most tokens of one sequence, as the model announces; None where nothing is known of it.
     """
 
     context: int = 64
@@ -90,6 +92,12 @@ class Plan:
     most_extra: int = 4096
     shortest_ns: int = 50_000_000
     seed: int | None = None
+    room: int | None = None
+
+    @property
+    def least(self) -> int:
+        """Tokens of the longest sequence, at its shortest: decode's longer length is twice its short."""
+        return self.context + 2 * self.decode_tokens
 
     def __post_init__(self) -> None:
         if min(self.context, self.decode_tokens, self.signal_to_jitter, self.most_extra, self.shortest_ns) < 1:
@@ -98,6 +106,8 @@ class Plan:
             raise ValueError("at least 3 repetitions, and no negative warm-up or time")
         if not self.repetitions <= self.most_repetitions <= 128:
             raise ValueError("most_repetitions is at least repetitions and at most 128")
+        if self.room is not None and self.room < self.least:
+            raise ValueError("room is at least the context and twice decode_tokens")
 
 
 class Observer:
@@ -125,14 +135,20 @@ class Observer:
             per_token = max(1, median(steady) // found.short[metric])
             if metric == "decode":
                 least = max(plan.decode_tokens, min(plan.most_extra, -(-least_ns // per_token)))
-                found.short[metric] = least + self._order.randrange(1 + least // 4)
+                drawn = least + self._order.randrange(1 + least // 4)
+                found.short[metric] = min(drawn, self._room() // 2)
             wanted = -(-max(plan.signal_to_jitter * found.jitter_ns[metric] // LESS, least_ns) // per_token)
             if metric == "prefill":
                 found.extra[metric] = self._whole(wanted)
             else:
                 extra = min(max(found.short[metric], wanted), plan.most_extra)
-                found.extra[metric] = extra + self._order.randrange(1 + extra // 4)
+                drawn = extra + self._order.randrange(1 + extra // 4)
+                found.extra[metric] = min(drawn, self._room() - found.short[metric])
         self._capacity = found.short["prefill"] + found.short["decode"] + found.extra["decode"]
+
+    def _room(self) -> int:
+        """Most tokens that decode may put out behind a prompt."""
+        return sys.maxsize if self.plan.room is None else self.plan.room - self.plan.context
 
     def _whole(self, wanted: int) -> int:
         """As many tokens of whole prompts, as far as the plan has room: one prompt at least."""
@@ -160,6 +176,8 @@ class Observer:
         grown = {metric: min(plan.most_extra, found.extra[metric] + int(fits * more[metric])) for metric in more}
         if "prefill" in grown:
             grown["prefill"] = self._whole(grown["prefill"])
+        if "decode" in grown:
+            grown["decode"] = min(grown["decode"], self._room() - found.short["decode"])
         if not any(
             grown[metric] >= found.extra[metric] + min(more[metric], WORTH * found.extra[metric]) for metric in more
         ):

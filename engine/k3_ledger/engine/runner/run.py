@@ -138,7 +138,10 @@ def run(
     resolved = resolve_flags(request.flags, {} if request.engine else os.environ)
     check_together(resolved.values)
     with Reserved(request.out) as place, open_weights(request.model) as weights:
-        check_context(weights.config, max(*request.depths, request.plan.context + request.plan.decode_tokens))
+        longest, answered = max(*request.depths, request.plan.least), not request.own_reference
+        check_context(weights.config, longest, answered=answered)
+        room = weights.config.context - answered
+        request = dataclasses.replace(request, plan=dataclasses.replace(request.plan, room=room))
         started = _Started(request, resolved, weights, place, progress)
         try:
             findings = started.measure()

@@ -259,7 +259,8 @@ class Session:
         """How the router spreads tokens, by the engine's own count; an engine that cannot say refuses."""
         assert self.found is not None
         usable = self.task.usable
-        ids = [usable[(at * 7919 + self.found.seed) % len(usable)] for at in range(SPREAD_TOKENS)]
+        many = min(SPREAD_TOKENS, self.task.plan.room or SPREAD_TOKENS)
+        ids = [usable[(at * 7919 + self.found.seed) % len(usable)] for at in range(many)]
         try:
             self.load = ExpertLoad.model_validate(channel.ask("spread", ids=ids).data.get("load"))
         except ValidationError:
