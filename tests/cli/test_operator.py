@@ -163,6 +163,20 @@ def test_receipt_that_verify_would_refuse_is_not_sealed(run, ledger, tmp_path):
     assert len(read_entries(ledger / "ledger.jsonl")) == 4
 
 
+@pytest.mark.parametrize(
+    "enrol",
+    [("log=root.pub.pem",), ("root=root.pub.pem",), ("log=log.pub.pem", "runner=log.pub.pem")],
+    ids=["the root's as another", "the root's again", "one for two roles"],
+)
+def test_one_key_for_two_roles_is_a_wrong_use_of_the_command(run, keys, enrol, tmp_path):
+    words = ("init", "l", "--origin", "o", "-k", "root.pem")
+    done = run(*words, *(word for one in enrol for word in ("--enrol", one)))
+    assert done.code == 2
+    assert "--enrol" in done.err
+    assert not (tmp_path / "l").exists()
+    assert run(*words, "--enrol", "log=log.pub.pem", "--enrol", "runner=runner.pub.pem").code == 0
+
+
 def test_a_bundle_is_held_to_the_id_that_was_printed(run, ledger, tmp_path):
     """Edited between run and seal, it is sound by itself: only the id tells."""
     from tests.ledger.writer.support import bundle_body

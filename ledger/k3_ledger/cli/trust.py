@@ -114,7 +114,8 @@ def parse_root_key(text: str, option: str = "--root-key") -> bytes:
     """A raw public key from 64 hexadecimal digits or from a PEM file; ``option`` is what gave it."""
     if len(text) == _KEY_DIGITS and set(text) <= _HEX:
         return check_usable(bytes.fromhex(text), text, option)
-    if not set(text) - _HEX_LIKE and (len(text) > 20 or not Path(text).is_file()):
+    bare = _bare(text)
+    if bare and not set(bare) - _HEX_LIKE and ((bare == text and len(text) > 20) or not Path(text).is_file()):
         raise typer.BadParameter(
             f"{text[:80]!r} is not 64 lower-case hexadecimal digits, nor a PEM file", param_hint=option
         )
@@ -136,6 +137,14 @@ def parse_root_key(text: str, option: str = "--root-key") -> bytes:
                 expected="a PEM file that begins with BEGIN PUBLIC KEY",
             )
     return check_usable(key.public_bytes(Encoding.Raw, PublicFormat.Raw), text, option)
+
+
+def _bare(text: str) -> str:
+    """Digits as they might have been meant: without blanks, colons, 0x in front, or full-width forms."""
+    import unicodedata
+
+    folded = unicodedata.normalize("NFKC", text)
+    return "".join(folded.replace(":", " ").split()).removeprefix("0x").removeprefix("0X")
 
 
 def check_usable(raw: bytes, text: str, option: str) -> bytes:
