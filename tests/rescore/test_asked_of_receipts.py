@@ -27,6 +27,7 @@ from k3_ledger.rescore.doubt import (
 )
 from k3_ledger.rescore.frontier import derive_climbs
 from k3_ledger.rescore.inputs import Figure, RunInputs
+from k3_ledger.rescore.judgements import settle_judgements
 from k3_ledger.rescore.native import read_run
 from k3_ledger.rescore.reconcile import reconcile_lock
 from k3_ledger.rescore.replay import gather
@@ -35,6 +36,7 @@ from k3_ledger.rescore.rules.registry import RULES
 from k3_ledger.rescore.rules.score import apply_arithmetic
 from k3_ledger.rescore.rules.verdict import Verdict
 from k3_ledger.rescore.slots import UNITS, Track
+from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Outcome
 from tests.ledgers import JUDGE, RUNNER, Builder
 from tests.rescore.receipts import DECODE, PREFILL, house_ledger, parity, pin_body, receipt, series, timed, verified
@@ -347,6 +349,51 @@ def test_how_often_a_run_was_repeated_is_no_refusal_where_no_rule_was_published(
     builder, names = house_ledger()
     head = f'receipt = "{names["candidate"]}"\npercent = 20\ntolerance = "rounding"\nmetric = "decode"\n'
     assert of(builder, claim("gain", head)).status is Status.SUPPORTED
+
+
+# ------------------------------------------------------------------------------------------ judged, and left open
+
+
+@pytest.mark.parametrize("graded", [None, parity(processing="processed")], ids=["nothing", "smoothed"])
+@pytest.mark.parametrize("number", [4, 5, 6])
+def test_a_verdict_that_left_the_agreement_open_makes_no_number_of_what_was_none(number: int, graded: Any) -> None:
+    kind = RULES[f"house-{number}.decode"]
+    rule = replace(kind, name="three", sampling=replace(kind.sampling, repetitions=3))  # type: ignore[type-var]
+    builder, _ = house_ledger()
+    builder.add("rule", rule_of(rule), JUDGE)
+    run = builder.add("run", receipt(190.0, 450.0, parity=graded, round_="r2"), RUNNER)
+    assert why(shown(builder, DECODE, "190.0")) == f"only receipt {run[:8]} ({UNGRADED}), entry 10 holds it"
+    seal(builder, rule)
+    (said,) = [item.entry.body for item in verified(builder) if item.entry.kind == "verdict" and
+               item.entry.body.target == run]  # fmt: skip
+    assert (said.tier, "clock" in said.not_checked, "suite" in said.not_checked) == ("none", False, True)
+    assert why(shown(builder, DECODE, "190.0")) == f"only receipt {run[:8]} (unproved), entry 10 holds it"
+    assert leaders(builder)[DECODE] == 60
+    assert settled(builder).findings == ()
+
+
+def test_a_verdict_that_left_open_what_a_receipt_cannot_answer_leaves_the_number_one() -> None:
+    """The control: nothing pins what is guarded."""
+    builder = Builder().open()
+    builder.add("rule", rule_of(THREE["decode"]), JUDGE)
+    builder.add("run", receipt(50.0, 450.0, role="frontier"), RUNNER)
+    builder.add("run", receipt(60.0, 450.0), RUNNER)
+    seal(builder, THREE["decode"])
+    (said,) = [item.entry.body for item in verified(builder) if item.entry.kind == "verdict"]
+    assert (said.tier, said.bound_by) == ("none", "guard")
+    assert shown(builder, DECODE, "60.0").status is Status.SUPPORTED
+    assert leaders(builder)[DECODE] == 60
+
+
+def test_a_code_that_a_log_and_its_judgements_both_have_is_counted_for_both() -> None:
+    builder, names = house_ledger()
+    builder.add("pin", pin_body(f"frontier:{DECODE}", "999", names["frontier"]), JUDGE)
+    log = verified(builder)
+    ahead = {Code.PIN_HAND_EDITED: 2, Code.PIN_UNSOURCED: 5}
+    log.report = replace(log.report, counts=ahead, covered=ahead)
+    report = settle_judgements(log)
+    assert report.counts == {Code.PIN_HAND_EDITED: 3, Code.PIN_UNSOURCED: 5}
+    assert report.covered == ahead
 
 
 # --------------------------------------------------------------------------------------- what verdicts are derived from

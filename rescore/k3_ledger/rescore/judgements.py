@@ -112,9 +112,18 @@ def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Re
         policy_digest=report.policy_digest if policy is None else policy.digest,
         steps=tuple(tallies[step.name].result(step.name) if step.name in tallies else step for step in report.steps),
         findings=(*report.findings, *findings.kept()),
-        counts={**report.counts, **findings.counts},
-        covered={**report.covered, **findings.covered},
+        counts=_summed(report.counts, findings.counts),
+        covered=_summed(report.covered, findings.covered),
     )
+
+
+def _summed(*counts: Mapping[Code, int]) -> dict[Code, int]:
+    """How often each code occurred altogether: one that both have was found by either."""
+    total: dict[Code, int] = {}
+    for found in counts:
+        for code, count in found.items():
+            total[code] = total.get(code, 0) + count
+    return total
 
 
 def _move(tally: Tally, finding: Finding) -> None:

@@ -43,7 +43,7 @@ class Judged:
 
     Attributes:
         said: everything that it derives and what it was derived from; two verdicts on a run that agree in it are one.
-        unproved: whether it gave no tier for want of a clock that bears the number out.
+        unproved: whether it gave no tier for want of what would bear the number out.
         bound_by: what decided it.
         steps: (name, exact text) of its intermediate values.
         supposed: whether a pin that it states was taken from a file, so that it publishes nothing.

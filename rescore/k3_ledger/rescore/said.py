@@ -1,4 +1,4 @@
-"""What a ``verdict`` entry says: whether another says the same, and whether it gave no tier for want of a clock."""
+"""What a ``verdict`` entry says: whether another says the same, and whether it gave no tier for want of evidence."""
 
 from __future__ import annotations
 
@@ -13,9 +13,17 @@ PIN_FIELDS: Final = ("slot", "value", "source", "entry", "inferred")
 """Fields of a pin that a verdict states."""
 
 
+PROVING: Final = frozenset({"clock", "correctness", "suite"})
+"""Gates that say what a number is worth, as a receipt alone answers; others need a pin, a round or a guarded metric."""
+
+
 def is_unproved(body: Any) -> bool:
-    """Whether a verdict gave no tier for want of evidence, and the clock was what did not bear the number out."""
-    return body.tier == NONE and body.bound_by != "significance" and "clock" in body.not_checked
+    """Whether a verdict gave no tier for want of evidence, and it was the run's own that was missing.
+
+    Its clock did not bear the number out, or nothing says that the answers were right: who sealed that is told what he
+    would be told before (:mod:`k3_ledger.rescore.doubt`).
+    """
+    return body.tier == NONE and body.bound_by != "significance" and not PROVING.isdisjoint(body.not_checked)
 
 
 def identify_entry(body: Any) -> tuple[object, ...]:
