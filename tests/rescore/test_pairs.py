@@ -87,6 +87,42 @@ def test_no_more_of_a_claim_counts_than_the_slowest_pair_that_is_long_enough_bea
         assert (found.tier, found.refused_by, found.not_checked) == (tier, (), ())
 
 
+@pytest.mark.parametrize(
+    ("clock", "expected"),
+    [
+        ({}, {"counted": "50.5", "counted_between": "32 and 2080"}),
+        ({"true": 50.0}, {"counted": "50.5"}),
+        ({"true": 58.0}, {}),
+        ({"true": 57.5}, {}),
+    ],
+)
+@pytest.mark.parametrize("name", ["clock", "guard-clock"])
+def test_a_verdict_shows_by_which_figures_less_of_a_claim_counts(
+    name: str, clock: dict[str, Any], expected: dict[str, str]
+) -> None:
+    """They stand at the gate of that clock, and nothing does where all of the claim counts."""
+    true = clock.get("true")
+    outside = lengths(true, (32, 2080)) if true else padded(58.0, 50.0, (32, 2080), jitter=3.0)
+    builder, _ = house_ledger()
+    builder.add("run", body(58.0, outside), RUNNER)
+    metric, row = ("decode", -2) if name == "clock" else ("prefill", -1)
+    for number in (4, 6):
+        kind = find_rule(f"house-{number}.{metric}")
+        found = rescore(gather(verified(builder)).candidates, kind).rows[row].result
+        assert isinstance(found, Verdict)
+        shown = {
+            step.name: step.text
+            for gate in found.gates
+            if gate.name == name
+            for step in gate.steps
+            if step.name.startswith("counted")
+        }
+        assert shown == (expected if number == 6 else {})
+        assert not any(step.name.startswith("counted") for step in found.steps), "what is sealed is what it was"
+        if name == "clock" and shown:
+            assert {step.name: step.text for step in found.steps}["speed"] == shown["counted"]
+
+
 def test_a_pair_over_too_little_takes_nothing_from_an_honest_claim() -> None:
     """Of one token more or less nobody can say how long it took."""
     odd = lengths(60.0, (32, 33, 2080), loads={33: 0.09})

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 from k3_ledger.rescore.exact import quantize
 from k3_ledger.rescore.native import DECIMALS
 from k3_ledger.rescore.rules.clock import proves
-from k3_ledger.rescore.rules.verdict import NotScorable, Pin
+from k3_ledger.rescore.rules.verdict import NotScorable, Pin, Step
 
 if TYPE_CHECKING:
-    from k3_ledger.rescore.inputs import ClockReading, RunInputs
+    from k3_ledger.rescore.inputs import ClockReading, Pair, RunInputs
     from k3_ledger.rescore.rules.parameters import Rule
 
 
@@ -43,14 +43,29 @@ def _most(rule: Rule, reading: ClockReading | None, claim: Fraction) -> Fraction
     """
     if reading is None or reading.seconds <= 0:
         return None
-    slowest = reading.seconds / reading.tokens
+    slowest, _ = _slowest(rule, reading, claim)
+    return (1 + ALLOWANCE) / slowest
+
+
+def _slowest(rule: Rule, reading: ClockReading, claim: Fraction) -> tuple[Fraction, Pair | None]:
+    """Seconds a token by which a claim counts, and the pair that says so; None for the shortest and the longest."""
+    slowest, by = reading.seconds / reading.tokens, None
     if rule.weighs and rule.clock is not None:
         steady = replace(reading, jitter=reading.middle)
-        slowest = max(
-            [slowest]
-            + [pair.seconds / pair.tokens for pair in reading.pairs if proves(rule.clock, claim, steady.of(pair))]
-        )
-    return (1 + ALLOWANCE) / slowest
+        for pair in reading.pairs:
+            if pair.seconds / pair.tokens > slowest and proves(rule.clock, claim, steady.of(pair)):
+                slowest, by = pair.seconds / pair.tokens, pair
+    return slowest, by
+
+
+def show_counted(rule: Rule, reading: ClockReading | None, claim: Fraction | None) -> tuple[Step, ...]:
+    """By what less of a claim counts than all of it: figures of the clock's gate that decide what the others see."""
+    most = None if claim is None or not rule.bears_out else _most(rule, reading, claim)
+    if reading is None or claim is None or most is None or most >= claim:
+        return ()
+    _, by = _slowest(rule, reading, claim)
+    between = () if by is None else (Step("counted_between", f"{by.lengths[0]} and {by.lengths[1]}"),)
+    return (Step("counted", most), *between)
 
 
 def scored_speed(rule: Rule, run: RunInputs) -> Fraction | None:

@@ -31,14 +31,24 @@ from typing import TYPE_CHECKING, Final
 from k3_ledger.rescore.exact import format_exact
 from k3_ledger.rescore.rules.clock import check_clock, check_clock_or_excuse
 from k3_ledger.rescore.rules.guards import DRIFT, check_ceiling, check_guard, check_reconciled_guard
-from k3_ledger.rescore.rules.judging import count_claims, missing, missing_speed, pins_used, rounded_speed, scored_speed
+from k3_ledger.rescore.rules.judging import (
+    count_claims,
+    missing,
+    missing_speed,
+    pins_used,
+    rounded_speed,
+    scored_speed,
+    show_counted,
+)
 from k3_ledger.rescore.rules.parity import check_correctness, check_ratchet, check_suite
 from k3_ledger.rescore.rules.tiers import grade
 from k3_ledger.rescore.rules.verdict import BASELINE, NONE, REJECT, Gate, NotScorable, Scored, Step, Verdict
 from k3_ledger.schemas.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from k3_ledger.rescore.inputs import RunInputs
+    from fractions import Fraction
+
+    from k3_ledger.rescore.inputs import ClockReading, RunInputs
     from k3_ledger.rescore.rules.parameters import Guard, Rule, Sampling
 
 FEW_SAMPLES: Final = "few-samples"
@@ -126,7 +136,8 @@ def _gates(rule: Rule, run: RunInputs, counted: RunInputs, *, first: bool) -> tu
         gates.append(check_sampling(rule.sampling, run))
     if rule.clock:
         read = check_clock_or_excuse if rule.excuses else check_clock
-        gates.append(read(rule.clock, run.track.metric, run.speed, run.clock))
+        gate = read(rule.clock, run.track.metric, run.speed, run.clock)
+        gates.append(_with_counted(rule, gate, run.clock, run.speed))
     if rule.ceiling:
         ceiling = check_ceiling(rule.ceiling, counted, rule.guard.metric if rule.guard else None)
         unbased = first and ceiling.outcome is Outcome.NOT_CHECKED
@@ -137,11 +148,19 @@ def _gates(rule: Rule, run: RunInputs, counted: RunInputs, *, first: bool) -> tu
     if rule.guard:
         if rule.bears_out and rule.clock:
             held = check_clock_or_excuse(rule.clock, rule.guard.metric, run.guarded, run.guarded_clock)
+            held = _with_counted(rule, held, run.guarded_clock, run.guarded)
             held = Gate("guard-clock", Outcome.PASS, "no-frontier") if first else replace(held, name="guard-clock")
             gates.append(held)
         guard = _guard(rule, rule.guard, run, counted)
         gates.append(Gate("guard", Outcome.PASS, "no-frontier") if first else guard)
     return tuple(gates)
+
+
+def _with_counted(rule: Rule, gate: Gate, reading: ClockReading | None, claim: Fraction | None) -> Gate:
+    """The gate of a clock that is read, with what counts of the claim where that is less, and by which lengths."""
+    return (
+        gate if gate.reason == "not-read" else replace(gate, steps=(*gate.steps, *show_counted(rule, reading, claim)))
+    )
 
 
 def _guard(rule: Rule, guard: Guard, run: RunInputs, counted: RunInputs) -> Gate:
