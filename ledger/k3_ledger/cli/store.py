@@ -104,9 +104,9 @@ def init(
             raise typer.BadParameter(f"{spec!r} is not ROLE=FILE", param_hint="--enrol")
         keys.append(new_key(role, public, None))
     signer = load_key(key, passphrase_file)
-    given = [signer.public_key, *(new.public_key for new in keys)]
-    for spec, public in zip(enrol or (), given[1:], strict=True):
-        if given.count(public) > 1:
+    given = [signer.key_id, *(new.public_key.key_id for new in keys)]
+    for spec, named in zip(enrol or (), given[1:], strict=True):
+        if given.count(named) > 1:
             raise typer.BadParameter(
                 f"{spec!r}: this key is given twice, or signs as the root: every role has a key of its own",
                 param_hint="--enrol",
