@@ -107,6 +107,7 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
+    context_: typer.Context,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for the bundle; must not exist.", show_default="bundle- and the time, in this one"),
@@ -240,6 +241,7 @@ def run(
             timeout_s=timeout,
             outputs=outputs,
             collateral=collateral,
+            given=_set_by_hand(context_),
         )
         with given(path, MODEL), _taken(out):
             outcome = measure(request, progress, _name)
@@ -248,6 +250,12 @@ def run(
         raise typer.Exit(1)
     if outcome.out != out:
         raise typer.Exit(3)
+
+
+def _set_by_hand(context: typer.Context) -> frozenset[str]:
+    """Names of the parameters that the command line gives."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return frozenset(name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE")
 
 
 def _name(outcome: Outcome) -> None:

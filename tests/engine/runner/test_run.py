@@ -24,6 +24,7 @@ from k3_ledger.engine.runner import run as runner
 from k3_ledger.engine.runner import session
 from k3_ledger.engine.runner.channel import python_command
 from k3_ledger.engine.runner.measure import Plan
+from k3_ledger.engine.runner.options import OPTIONS, option_flags
 from k3_ledger.engine.runner.run import Request
 from k3_ledger.engine.tsm import Module
 from k3_ledger.kernels.dispatch import source_digest
@@ -111,6 +112,7 @@ def test_a_run_holds_raw_times_parity_flags_and_provenance(synthetic: Callable[.
     assert flags["dtype"] == ("float32", "default")
     assert flags["run.contract"] == (BIT_IDENTICAL, "default")
     assert int(flags["run.repetitions"][0]) >= 3
+    assert (flags["run.context"], flags["run.depth"]) == (("32", "default"), ("4,16", "default"))
     assert flags["run.looked-prefill"][0] == "12 looked at, 0 missed"
     assert flags["run.looked-decode"][0] == "27 looked at, 0 missed"
     assert flags["run.rounds-off"][0] == "0 of 3, 1 may"
@@ -136,6 +138,48 @@ def test_a_run_holds_raw_times_parity_flags_and_provenance(synthetic: Callable[.
     assert len(graded) == 16
     assert set(graded) < set(range(512))
     assert not [name for name in json.loads(kept["environment.json"]) if name.startswith(("K3_", "PYTEST"))]
+
+
+FIELDS = {
+    "out", "model", "engine", "program", "flag", "node", "round_", "role", "own_reference", "collateral", "as_json",
+}  # fmt: skip
+"""Parameters that a receipt holds in a field of its own, or that change nothing in it."""
+
+
+def test_every_option_that_decides_what_is_measured_is_a_flag_of_the_receipt() -> None:
+    app = typer.Typer()
+    command.register(app)
+    made = typer.main.get_command(app)
+    names = {one.name for one in made.commands["run"].params}  # type: ignore[attr-defined]
+    assert names - {"help"} == FIELDS | OPTIONS.keys()
+
+
+@pytest.mark.usefixtures("untimed")
+@pytest.mark.parametrize("swapped", [False, True])
+def test_an_option_is_recorded_with_where_it_came_from(
+    invoke: Callable[..., Any], synthetic: Callable[..., Path], tmp_path: Path, swapped: bool, monkeypatch: Any
+) -> None:
+    """Half of them are given, and then the other half; one that is given as it is anyway is given too."""
+    given = {
+        "context": 8, "decode_tokens": 4, "repetitions": 3, "signal": 9, "longest": 0.5, "depth": 5, "rows": 2,
+        "prompts": 2, "outputs": 12, "timeout": 600,
+    }  # fmt: skip
+    assert given.keys() == OPTIONS.keys()
+    asked: list[Request] = []
+
+    def keep(request: Request, *_: object) -> None:
+        asked.append(request)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "run", keep)
+    by_hand = {name: value for at, (name, value) in enumerate(given.items()) if (at % 2 == 0) != swapped}
+    words = [word for name, value in by_hand.items() for word in (f"--{name.replace('_', '-')}", value)]
+    invoke("run", "--model", synthetic("tiny"), "--out", tmp_path / "b", *words)
+    flags = {flag.name: flag for flag in option_flags(asked[0])}
+    assert len(flags) == len(OPTIONS)
+    for name, (flag, _) in OPTIONS.items():
+        assert flags[flag].origin == ("command" if name in by_hand else "default")
+        assert name not in by_hand or flags[flag].value == str(by_hand[name])
 
 
 def quick(synthetic: Callable[..., Path], folder: Path, **how: Any) -> Request:

@@ -87,21 +87,17 @@ def _raised(timed: Sequence[Timed]) -> str:
     return f"{sum(one.taken_ns > one.self_ns for one in timed)} of {len(timed)} own times, to the clock's less 1 %"
 
 
-def plan_flags(
-    found: Observations, plan: Plan, given: Tolerance, looked: Looked, contract: str | None = None
-) -> tuple[Flag, ...]:
-    """The plan as it was carried out, beside the engine's own flags, and what came of looking at outputs.
+def plan_flags(found: Observations, given: Tolerance, looked: Looked, contract: str | None = None) -> tuple[Flag, ...]:
+    """The plan as it was carried out, and what came of looking at outputs: found by the run, and set by nobody.
 
     Args:
         found: what was timed.
-        plan: how it was to be measured.
         given: what an output may miss by.
         looked: the outputs that were compared.
         contract: what the path promises, where that is known.
     """
     values: dict[str, int | str] = {
         **({} if contract is None else {"run.contract": contract}),
-        "run.context": plan.context,
         "run.extra-decode": found.extra["decode"],
         "run.extra-prefill": found.extra["prefill"],
         "run.jitter-decode-ns": found.jitter_ns["decode"],
@@ -120,6 +116,5 @@ def plan_flags(
         "run.rounds-set-aside": len(found.shorter),
         "run.short-decode": found.short["decode"],
         "run.short-prefill": found.short["prefill"],
-        "run.signal-to-jitter": plan.signal_to_jitter,
     }
     return tuple(Flag(name=name, value=str(value), origin="default") for name, value in values.items())

@@ -27,6 +27,7 @@ from k3_ledger.engine.runner.channel import python_command
 from k3_ledger.engine.runner.flags import check_together, resolve_flags
 from k3_ledger.engine.runner.folder import working_folder
 from k3_ledger.engine.runner.measure import Plan
+from k3_ledger.engine.runner.options import option_flags
 from k3_ledger.engine.runner.outputs import CEILING, COARSE, LOOKED
 from k3_ledger.engine.runner.record import plan_flags, timing_of
 from k3_ledger.engine.runner.replies import printable
@@ -74,6 +75,7 @@ class Request:
         outputs: how many outputs of timed walks are compared with the reference's.
         collateral: file with what a quote of this machine can be checked with, kept beside the quote.
         module: access to the machine's security module.
+        given: names of options that somebody set, of those in ``OPTIONS``, for the record.
     """
 
     model: Path
@@ -94,6 +96,7 @@ class Request:
     outputs: int = LOOKED
     collateral: Path | None = None
     module: Module = field(default_factory=Module)
+    given: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +270,8 @@ class _Started:
             parity=session.graded.record,
             memory=session.memory,
             flags=self.flags
-            + plan_flags(session.found, self.request.plan, session.tolerance, session.looked, self.contract),
+            + option_flags(self.request)
+            + plan_flags(session.found, session.tolerance, session.looked, self.contract),
             expert_load=session.load,
             tee=Tee(kind="none", report_data_sha256=None),
         )
