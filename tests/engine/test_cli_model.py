@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from k3_ledger.cli import generate, model
 from k3_ledger.engine.fit import needs
+from k3_ledger.engine.tokenizer import Tokenizer
 from k3_ledger.schemas.errors import ModelError, ParityError
 from k3_ledger.schemas.findings import Code
 
@@ -171,3 +172,12 @@ def test_generate_knows_synthetic_models_by_name(run: Callable[..., Any]) -> Non
 
 def test_generate_takes_an_empty_prompt(run: Callable[..., Any], synthetic: Callable[..., Path]) -> None:
     assert run("generate", synthetic("tiny"), "", "--tokens", 2, "--fast").exit_code == 0
+
+
+def test_a_prompt_that_cannot_fit_is_refused_before_it_is_split(
+    run: Callable[..., Any], synthetic: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Tokenizer, "encode", None)
+    result = run("generate", synthetic("tiny", context=64), "the" * 50_000)
+    assert isinstance(result.exception, ModelError)
+    assert result.exception.code is Code.MODEL_DOES_NOT_FIT

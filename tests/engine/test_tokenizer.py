@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
@@ -264,3 +265,46 @@ def test_the_smallest_vocabularies_are_read_by_both(size: int, llama: Callable[.
     ours = Tokenizer(preset("tiny", vocabulary=size).header())
     assert ours.encode(text) == theirs
     assert ours.decode(theirs) == text.encode()
+
+
+def one_by_one(tokenizer: Tokenizer, word: str) -> list[int]:
+    """The rule as it is written: all pairs anew for every merge."""
+    parts, ranks, ids = list(spell(word)), tokenizer._ranks, tokenizer._ids
+    while ranked := [(ranks[pair], at) for at, pair in enumerate(itertools.pairwise(parts)) if pair in ranks]:
+        at = min(ranked)[1]
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+    return [ids[one] for part in parts for one in ([part] if part in ids else part)]
+
+
+@pytest.mark.parametrize("alphabet", ["a", "ab", "the ", "etaoin shrdlu", "é\u4e2d\U0001f600a", None])
+def test_merges_are_those_of_the_rule(alphabet: str | None, tokenizer: Tokenizer) -> None:
+    draw = random.Random(str(alphabet))
+    letters = alphabet or [token for token in tokenizer.tokens[300:] if token.isascii()]
+    for length in (0, 1, 2, 3, 5, 17, 60):
+        for _ in range(20):
+            word = "".join(draw.choice(letters) for _ in range(length))
+            assert tokenizer._merge(spell(word)) == one_by_one(tokenizer, word)
+
+
+class Counts(dict[Any, Any]):
+    asked = 0
+
+    def __contains__(self, key: object) -> bool:
+        self.asked += 1
+        return super().__contains__(key)
+
+
+@pytest.mark.parametrize("word", ["the", "a", "etaoinshrdlu"])
+def test_a_long_word_is_merged_with_three_looks_a_character(word: str, tokenizer: Tokenizer, monkeypatch: Any) -> None:
+    ranks = Counts(tokenizer._ranks)
+    monkeypatch.setattr(tokenizer, "_ranks", ranks)
+    spelled = word * (30_000 // len(word))
+    tokenizer._merge(spelled)
+    assert ranks.asked <= 3 * len(spelled)
+
+
+def test_no_text_has_fewer_ids_than_the_least(tokenizer: Tokenizer) -> None:
+    longest = max(tokenizer.tokens, key=len)
+    for text in ("", "a", "the the the", "\U0001f600" * 9, longest * 5, " " * 100):
+        assert tokenizer.least(text) <= len(tokenizer.encode(text, special=True))
+    assert tokenizer.least("x" * 100_000) > 100

@@ -71,6 +71,7 @@ def generate(
             weights = open_weights(path)
         with weights:
             tokenizer = weights.tokenizer()
+            check_context(weights.config, tokenizer.least(text) + tokens)
             check_context(weights.config, len(prompt_ids(tokenizer, text)) + tokens)
             loaded = Model(weights, options)
     for piece in stream_text(loaded, tokenizer, text, tokens, sampler=sampler, chunk=chunk):

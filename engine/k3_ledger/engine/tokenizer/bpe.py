@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import codecs
 import enum
-import itertools
+import heapq
 from functools import cache
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -187,6 +187,10 @@ class Tokenizer:
             return longer
         return normal if len(normal) >= _ENOUGH else list(range(len(self.tokens)))
 
+    def least(self, text: str) -> int:
+        """Ids that ``text`` has at least, were all of it the longest token: told at once, however long it is."""
+        return -(-len(text.encode("utf-8", "surrogatepass")) // max(len(token.encode()) for token in self.tokens))
+
     def encode(self, text: str | bytes, *, special: bool = False) -> list[int]:
         """Ids of ``text``, without ``bos``.
 
@@ -219,16 +223,32 @@ class Tokenizer:
 
     def _merge(self, spelled: str) -> list[int]:
         """Merges the pair of lowest rank, the leftmost of equals, until none is left."""
-        parts = list(spelled)
-        while len(parts) > 1:
-            pairs = list(itertools.pairwise(parts))
-            ranks = [self._ranks.get(pair, len(self._ranks)) for pair in pairs]
-            best = min(range(len(pairs)), key=ranks.__getitem__)
-            if ranks[best] == len(self._ranks):
-                break
-            parts[best : best + 2] = ["".join(pairs[best])]
+        parts: list[str] = list(spelled)
+        after, before = list(range(1, len(parts) + 1)), list(range(-1, len(parts) - 1))
+        waiting: list[tuple[int, int, str, str]] = []
+
+        def meet(left: int, right: int) -> None:
+            if left >= 0 and right < len(parts):
+                pair = (parts[left], parts[right])
+                if pair in self._ranks:
+                    heapq.heappush(waiting, (self._ranks[pair], left, *pair))
+
+        for left in range(len(parts) - 1):
+            meet(left, left + 1)
+        while waiting:
+            _, left, first, second = heapq.heappop(waiting)
+            right = after[left]
+            # What was merged since has another spelling, or none: an empty one is no part any more.
+            if parts[left] != first or right >= len(parts) or parts[right] != second:
+                continue
+            parts[left], parts[right] = first + second, ""
+            after[left] = after[right]
+            if after[left] < len(parts):
+                before[after[left]] = left
+            meet(before[left], left)
+            meet(left, after[left])
         out: list[int] = []
-        for part in parts:
+        for part in filter(None, parts):
             index = self._ids.get(part)
             # A merge whose result is no token falls back to its bytes.
             out.extend([index] if index is not None else [self._ids[c] for c in part])
