@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +18,11 @@ from k3_ledger.schemas.outcomes import ExitCode, Outcome
 from k3_ledger.verify.log import check_log
 from k3_ledger.verify.policy import TrustPolicy, parse_policy
 from k3_ledger.verify.proof import check_proof, verify_proof
-from k3_ledger.verify.prove import prove_entry
+from k3_ledger.verify.prove import prove_entry, superseding
 from k3_ledger.verify.report import VerificationError
 from k3_ledger.verify.settle import required
 from k3_ledger.verify.source import MemorySource
+from tests.commands import runner
 from tests.ledgers import (
     JUDGE,
     LOG,
@@ -40,6 +42,7 @@ from tests.support import ROOT as TREE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from k3_ledger.verify.report import Report
 
@@ -83,6 +86,32 @@ def test_what_a_proof_cannot_show_is_not_checked() -> None:
     (finding,) = [finding for finding in demanding.findings if finding.code is Code.REQUIRED_NOT_CHECKED]
     assert finding.message == "the trust policy requires the step 'chain', which this proof file cannot show in full"
     assert finding.advice.startswith("verify the ledger, a mirror or a bundle of it, or take 'chain' out of what")
+
+
+def test_that_a_supersession_would_not_show_is_said_and_who_makes_a_proof_hears_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = small_ledger(3)
+    target = sha256(ledger.lines[4][9:-99]).hexdigest()
+    ledger.add("note", {"text": f'"kind":"supersede" {target}', "refs": []}, JUDGE)
+    for other in ("ab" * 32, target, target):
+        ledger.add("supersede", {"target": other, "reason": "again", "replacement": None}, JUDGE)
+    ledger.add("supersede", {"target": "cd" * 32, "reason": target, "replacement": None}, JUDGE)
+    count = len(ledger.lines)
+    damaged = ledger.lines[-1].replace(b'"reason":"', b'"reason":')
+    source = MemorySource(b"".join([*ledger.lines, damaged]), checkpoint=ledger.head())
+    assert superseding(source, ledger.lines[4].removesuffix(b"\n")) == [count - 3, count - 2]
+    assert superseding(source, ledger.lines[5].removesuffix(b"\n")) == []
+    step = next(step for step in check(prove(ledger, 4)).steps if step.name == "receipts")
+    assert (step.outcome, step.detail) == (Outcome.PASS, "a later supersession would not show in a proof file")
+    ledger.write(tmp_path)
+    run = runner(monkeypatch, capsys)
+    for index, said in ((4, (count - 3, count - 2)), (5, ())):
+        done = run("prove", index, "-l", tmp_path, "-o", tmp_path / f"{index}.proof")
+        notes = [
+            f"note: entry {by} says that entry {index} is superseded, and the proof does not show it" for by in said
+        ]
+        assert (done.code, done.err.splitlines()) == (0, notes)
 
 
 def test_every_entry_of_the_published_ledger_can_be_proved_under_the_policy_that_is_published_with_it() -> None:

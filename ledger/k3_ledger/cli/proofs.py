@@ -98,13 +98,19 @@ def _inclusion(ledger: str, cache: Path | None, index: int, head: int | None, na
     from k3_ledger.ledger.core.proof import format_proof
     from k3_ledger.verify.mirror import TileSource
     from k3_ledger.verify.proof import verify_proof
-    from k3_ledger.verify.prove import prove_entry
+    from k3_ledger.verify.prove import prove_entry, superseding
 
     with opened_ledger(ledger, cache, tiles=head is None) as source:
         if head is None and isinstance(source, TileSource):
             return _from_tiles(source, index, name)
-        data = format_proof(prove_entry(source, index, head_size=head))
+        proof = prove_entry(source, index, head_size=head)
+        by = superseding(source, proof.subject_entry.line)
+    data = format_proof(proof)
     verify_proof(data, name)
+    for later in by:
+        typer.echo(
+            f"note: entry {later} says that entry {index} is superseded, and the proof does not show it", err=True
+        )
     return data
 
 

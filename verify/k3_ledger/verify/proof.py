@@ -84,6 +84,7 @@ def check_proof(
         findings.add(error.finding)
         return make_report(name, policy, scan)
     entries = check_lines(scan, name, proof, policy)
+    scan.tallies["receipts"].detail = "a later supersession would not show in a proof file"
     heads, good = check_head(scan, name, proof)
     if heads:
         check_witnesses(scan, heads, good, policy)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from k3_ledger.ledger.core.chain import leaf_hash
+from k3_ledger.ledger.core.chain import entry_identity, leaf_hash
 from k3_ledger.ledger.core.checkpoint import parse_checkpoint
 from k3_ledger.ledger.core.consistency import ConsistencyFile, consistency_hashes, consistency_nodes
 from k3_ledger.ledger.core.framing import parse_line
@@ -314,6 +314,21 @@ def _kept_head(source: LogSource, size: int) -> bytes:
             expected=f"one of {', '.join(map(str, sorted(kept)))}"[:200] if kept else "a signed head",
         )
     return kept[size]
+
+
+def superseding(source: LogSource, subject: bytes) -> list[int]:
+    """Indexes of the entries that say that the one in this line is superseded, which no proof of it shows.
+
+    They are read, and not judged: whether they stand says who verifies the log.
+    """
+    target = entry_identity(parse_line(subject).entry).hex()
+    found = []
+    for index, raw in enumerate(_lines(source)):
+        if b'"kind":"supersede"' in raw and target.encode() in raw:
+            with contextlib.suppress(LedgerError):
+                if getattr(decode(parse_line(raw).entry).body, "target", None) == target:
+                    found.append(index)
+    return found
 
 
 def _collect(source: LogSource, index: int) -> tuple[dict[int, bytes], dict[int, bytes], int]:
