@@ -49,7 +49,9 @@ A bundle is a directory (or an uncompressed tar of it) with bundle.json and blob
 re-hashed first. Sealing a bundle twice adds nothing and names the entry that holds it.
 
 A bundle carries no signature. Whoever may have touched it since it was measured could have edited its figures: --expect
-takes the id that was printed then, and refuses every other bundle before anything is stored.
+takes the id that was printed then, and refuses every other bundle before anything of it is stored.
+
+Of several bundles one is sealed after the other: where one is refused, those in front of it stand, and are named.
 """
 CHECKPOINT_HELP = """Sign the head of the ledger as it is now, and keep it.
 
