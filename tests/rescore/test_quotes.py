@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
+from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import event, example, given
+from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
+from k3_ledger.rescore.claims.document import _bound, complain, read_document_of_claims
 from k3_ledger.rescore.claims.reading import Claim, read_claims
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.outcomes import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 QUOTE = "1.5 times as fast"
 
@@ -199,3 +205,36 @@ def test_only_whole_words_are_ever_bound(before: str, after: str) -> None:
         event("bound")
         assert rows
         assert not joined
+
+
+def by_slices(words: str, place: str) -> Iterator[int]:
+    """The rule word for word: what is in front and behind is looked at whole, which costs the square of a page."""
+    for at in range(len(place)):
+        before, after = place[:at], place[at + len(words) :]
+        if place[at : at + len(words)] != words:
+            continue
+        apart = re.search(rf"(?:^|\s)[{re.escape(OPENING)}]*$", before) and re.match(
+            rf"[{re.escape(CLOSING)}]*(?:\s|$)", after
+        )
+        joined = (words[0].isdigit() and re.search(r"\d\s$", before)) or (
+            words[-1].isdigit() and re.match(r"\s\d", after)
+        )
+        if apart and not joined:
+            yield at
+
+
+@settings(max_examples=300)
+@given(
+    st.text(st.sampled_from("0123456789.,-+x%/ ()[]\"'«»“”…\u00a0²٣ab"), max_size=30),
+    st.sampled_from(["1", "1.5", "1 1", "a 1", "1 a", '"1', "1.", "1 1 1"]),
+)
+def test_what_stands_next_to_a_quote_decides_and_nothing_further_off(place: str, words: str) -> None:
+    for text in (place, f"{place}{words}{place}", f"{words} {place} {words}"):
+        assert list(_bound(words, text)) == list(by_slices(words, text))
+
+
+def test_a_page_that_repeats_a_quote_as_often_as_it_has_room_costs_no_more_than_its_length() -> None:
+    """A megabyte of them; looked at whole for each, the page would take hours."""
+    page = "# R\n\n| a |\n| 7.2 times `now` |\n\n" + "7.2 times `now" * 60_000 + "\n"
+    document = read_document_of_claims(page, "page.md")
+    assert complain("7.2 times `now`", ["7.2"], document) is None

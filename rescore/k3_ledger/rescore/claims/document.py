@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _FENCE: Final = re.compile(r"(`{3,}|~{3,})([^`]*)$")
 _INFO: Final = ["toml", "claims"]
 _NEARLY: Final = ("claim", "claims")
-_BEFORE: Final = re.compile(r"(?:^|\s)[(\[{\"'\u00ab\u2018\u201c]*$")
+_BEFORE: Final = frozenset("([{\"'\u00ab\u2018\u201c")
 _AFTER: Final = re.compile(r"[.,;:!?)\]}\"'\u00bb\u2019\u201d\u2026]*(?:\s|$)")
 _NUMBER: Final = re.compile(r"(?<![\w.,])[-+±\u2010-\u2015\u2212]?[.,]?\d(?:[\w.,]|(?<=[eE])[-+]\d)*")
 """Digits and whatever makes another number of them: a sign, a point, an exponent, a letter such as k for thousands."""
@@ -83,13 +83,18 @@ def complain(quote: str, numbers: Collection[str], document: Document) -> tuple[
 
 
 def _bound(words: str, place: str) -> Iterator[int]:
-    """Where a place holds words as words of their own, and not inside of others or of a longer number."""
+    """Where a place holds words as words of their own, and not inside of others or of a longer number.
+
+    Only what stands next to them is looked at: a page of a stranger may repeat them as often as it has room.
+    """
     at = place.find(words)
     while at >= 0:
-        before, after = place[:at], place[at + len(words) :]
-        apart = _BEFORE.search(before) and _AFTER.match(after)
-        joined = (words[0].isdigit() and re.search(r"\d\s$", before)) or (
-            words[-1].isdigit() and re.match(r"\s\d", after)
+        start, end = at, at + len(words)
+        while start and place[start - 1] in _BEFORE:
+            start -= 1
+        apart = (not start or place[start - 1].isspace()) and _AFTER.match(place, end)
+        joined = (words[0].isdigit() and re.fullmatch(r"\d\s", place[max(at - 2, 0) : at])) or (
+            words[-1].isdigit() and re.match(r"\s\d", place[end : end + 2])
         )  # digits in groups: 1 500
         if apart and not joined:
             yield at
