@@ -438,3 +438,30 @@ def test_a_head_that_no_log_key_of_the_ledger_signed_accuses_no_entry(ledger):
     with pytest.raises(StoreError, match="other entries") as caught:
         recover(ledger)
     assert str(ledger.checkpoint_path) in str(caught.value)
+
+
+@pytest.mark.parametrize("place", ["recovered", ".incoming"])
+@pytest.mark.parametrize("what", ["file", "link to nowhere", "link to a folder"])
+def test_what_stands_in_the_place_of_a_folder_of_the_ledger_is_named(ledger, tmp_path, place, what):
+    tear(ledger, b"{")
+    before, path, outside = ledger.log_path.read_bytes(), ledger.root / place, tmp_path / "outside"
+    if path.is_dir():
+        path.rmdir()
+    if what == "file":
+        path.write_bytes(b"")
+    else:
+        path.symlink_to(outside)
+    if what == "link to a folder":
+        outside.mkdir()
+    if (place, what) == (".incoming", "link to a folder"):  # scratch: nothing stays there
+        assert recover(ledger).cut == 1
+        assert list(outside.iterdir()) == []
+        return
+    with pytest.raises(StoreError) as caught:
+        recover(ledger)
+    assert caught.value.code is Code.STORE_MISSING
+    assert caught.value.finding.position.source == str(path)
+    assert "move it away" in (caught.value.finding.hint or "")
+    assert ledger.log_path.read_bytes() == before
+    path.unlink()
+    assert recover(ledger).cut == 1

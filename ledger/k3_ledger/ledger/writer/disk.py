@@ -188,13 +188,21 @@ def make_directory(disk: Disk, path: Path) -> None:
     """Create a directory unless it is there, and make its name durable in its parent.
 
     Raises:
-        OSError: the system refused, or something else stands there, such as a link to nowhere.
+        StoreError: something else stands there, such as a link to nowhere.
+        OSError: the system refused.
     """
     try:
         disk.mkdir(path)
     except FileExistsError:
         if not path.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
+            raise StoreError(
+                Code.STORE_MISSING,
+                "what stands in a directory's place is none",
+                position=Position(source=str(path)),
+                expected="a directory",
+                found=os.strerror(errno.ENOTDIR),
+                hint="move it away: the command makes the directory anew",
+            ) from None
         return
     sync_directory(disk, path.parent)
 

@@ -238,6 +238,15 @@ def _check_roots(log: LogFile, state: LogState, tail: Tail, promised: dict[Path,
 def _keep_aside(ledger: Ledger, log: LogFile, tail: Tail) -> Path:
     """Store the tail's bytes durably in a file of their own; a file that holds them already is reused."""
     directory = ledger.recovered_path
+    if directory.is_symlink():
+        raise StoreError(
+            Code.STORE_MISSING,
+            "a symbolic link stands where the cut bytes are kept: nothing is written outside the ledger",
+            position=Position(source=str(directory)),
+            expected="a directory, or nothing",
+            found="a link",
+            hint="move it away, then run recover again",
+        )
     with storage_errors(directory, "keep the cut bytes aside"):
         make_directory(ledger.disk, directory)
         with Staging(ledger.disk, ledger.staging_path) as staged:
