@@ -181,3 +181,8 @@ def test_a_prompt_that_cannot_fit_is_refused_before_it_is_split(
     result = run("generate", synthetic("tiny", context=64), "the" * 50_000)
     assert isinstance(result.exception, ModelError)
     assert result.exception.code is Code.MODEL_DOES_NOT_FIT
+
+
+def test_check_names_no_type_that_nothing_runs_in(run: Callable[..., Any], synthetic: Callable[..., Path]) -> None:
+    assert run("model", "check", synthetic("tiny"), "--dtype", "bfloat16").exit_code == 0
+    assert run("model", "check", synthetic("tiny"), "--dtype", "float16").exit_code == 2

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from k3_ledger.engine.config import K3Config
     from k3_ledger.engine.weights import Weights
 
-ELEMENT_BYTES: Final = {"float32": 4, "bfloat16": 2, "float16": 2}
+ELEMENT_BYTES: Final = {"float32": 4, "bfloat16": 2}
 _LIVE_ROWS: Final = 6
 """Rows as wide as the widest product that a layer holds at once."""
 

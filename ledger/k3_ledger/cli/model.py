@@ -37,7 +37,7 @@ AllowUnknown = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Context = Annotated[int, typer.Option(min=1, max=MOST_TOKENS, help="Tokens of context to plan for.")]
-Dtype = Annotated[str, typer.Option(help="Type of weights and activations: float32, bfloat16 or float16.")]
+Dtype = Annotated[str, typer.Option(help="Type of weights and activations: float32 or bfloat16.")]
 Packed = Annotated[bool, typer.Option(help="Keep routed experts as they are stored.")]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from k3_ledger.cli.words import command_line, finite, no_stream, short_name, utc_time
+from k3_ledger.cli.words import command_line, finite, no_stream, printable_text, short_name, utc_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -305,7 +305,10 @@ def bundle_from(
     warmup: Annotated[
         int, typer.Option(min=0, max=MOST_TOKENS, help="Repetitions before the first in the file.", show_default=False)
     ],
-    version: Annotated[str | None, typer.Option(help="Version of the engine, where the file names none.")] = None,
+    version: Annotated[
+        str | None,
+        typer.Option(help="Version of the engine, where the file names none.", callback=printable_text),
+    ] = None,
     started: Annotated[
         str | None,
         typer.Option(

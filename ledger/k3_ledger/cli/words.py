@@ -71,6 +71,18 @@ def free_text(value: str | None) -> str | None:
     return _text("Text", value)
 
 
+def printable_text(value: str | None) -> str | None:
+    """A version, as a file that names one must have it.
+
+    Raises:
+        BadParameter: it is longer than an entry takes, blank, or holds what cannot be printed.
+    """
+    free_text(value)
+    if value is not None and not (value.strip() and value.isprintable()):
+        raise typer.BadParameter(f"{value!r} is not a text that can be printed")
+    return value
+
+
 def no_stream(value: str) -> str:
     """The name of a file, or something else in the place of one.
 

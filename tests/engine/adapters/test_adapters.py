@@ -387,6 +387,18 @@ def test_a_number_out_of_range_ends_the_command_as_unreadable(
     assert not out.exists()
 
 
+@pytest.mark.parametrize("version", ["", " ", "\x1b[31m", "1\n2", "x" * 4097])
+def test_a_version_that_could_not_stand_in_a_file_is_none_on_the_command_line(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file.json").write_text(json.dumps(SERVE))
+    words = ("--node", "n", "--ran", "x", "--warmup", "0", "--cache", "none", "--inputs", "fresh", "--started", NOW)
+    run, out = runner(monkeypatch, capsys), tmp_path / "out"
+    done = run("bundle", "from", "vllm", tmp_path / "file.json", "--out", out, "--version", version, *words)
+    assert done.code == 2, done.err
+    assert not out.exists()
+
+
 def test_what_neither_file_nor_operator_says_is_not_made_up() -> None:
     with pytest.raises(RunError):
         read("vllm", SERVE, Told(warmup=0))

@@ -542,6 +542,16 @@ class HasAnUnprintableName(Engine):
         return {**super().hello(request), "name": "llama\n.cpp"}
 
 
+class HasAnUnprintableVersion(Engine):
+    def hello(self, request: Json) -> Json:
+        return {**super().hello(request), "version": "\x1b[31mevil"}
+
+
+class HasABlankVersion(Engine):
+    def hello(self, request: Json) -> Json:
+        return {**super().hello(request), "version": " "}
+
+
 class HasAnotherVocabulary(Engine):
     def hello(self, request: Json) -> Json:
         return {**super().hello(request), "vocabulary": 32}

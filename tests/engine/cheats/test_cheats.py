@@ -89,6 +89,8 @@ LIARS: dict[str, set[Code]] = {
     "Hangs": {Code.RUN_TIMEOUT},
     "ClosesItsOutput": {Code.RUN_ENGINE_FAILED, Code.RUN_TIMEOUT},
     "HasAnUnprintableName": {Code.RUN_PROTOCOL},
+    "HasAnUnprintableVersion": {Code.RUN_PROTOCOL},
+    "HasABlankVersion": {Code.RUN_PROTOCOL},
     "HasAnotherVocabulary": {Code.RUN_PROTOCOL},
     "TimesItselfInSeconds": {Code.RUN_PROTOCOL},
     "HasNegativeTimes": {Code.RUN_PROTOCOL},
@@ -237,3 +239,28 @@ def test_walks_left_out_in_fewer_than_half_of_the_rounds_gain_no_more_than_the_f
     honest = [one for one in rates if one < 2 * min(rates)]
     assert 2 * len(honest) > len(rates) >= len(honest)
     assert median(rates) <= max(honest)
+
+
+@pytest.mark.parametrize(
+    ("experts", "says", "kept"),
+    [
+        (16, (16, 12), True),
+        (None, (16, 12), True),
+        (16, (896, 896), False),
+        (16, (16, 17), False),
+    ],
+)
+def test_a_spread_over_other_experts_than_the_file_has_is_not_kept(
+    experts: int | None, says: tuple[int, int], kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(self: liars.Engine, request: liars.Json) -> liars.Json:
+        if request["op"] == "spread":
+            return {"load": {"experts": says[0], "distinct": says[1], "max_load": 9, "tokens": 512}}
+        return plain(self, request)
+
+    plain = liars.Engine.answer
+    Machine(**MACHINES["quiet"], seed=1).install(monkeypatch)
+    monkeypatch.setattr(liars.Engine, "answer", answer)
+    session = Session(replace(task_of(replace(VIRTUAL, seed=1)), experts=experts))
+    session.measure(liar("Engine"), tmp_path)
+    assert (session.load is not None) == kept

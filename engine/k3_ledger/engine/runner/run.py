@@ -211,6 +211,7 @@ class _Started:
             timeout_s=request.timeout_s,
             outputs=request.outputs,
             ceiling=COARSE if emulates(weights) or half else CEILING,
+            experts=config.experts,
             specified=Specification(weights),
             watch=self._watch,
         )

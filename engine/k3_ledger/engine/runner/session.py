@@ -58,6 +58,7 @@ class Task:
         chunk: the engine's chunk width, for the record; None where it is not known.
         timeout_s: longest wait for one answer, in seconds.
         outputs: how many outputs of timed walks are compared with the reference's.
+        experts: experts of a layer, as the model file says; None where nothing is known of them.
         ceiling: nats that these must keep to for the run's speed to count, whatever parity graded.
         specified: a second opinion on outputs that miss; None where there is none.
         watch: called between phases; raises when the model file is not what it was.
@@ -73,6 +74,7 @@ class Task:
     chunk: int | None = None
     timeout_s: float = 600.0
     outputs: int = LOOKED
+    experts: int | None = None
     ceiling: float = CEILING
     specified: Specified | None = None
     watch: Callable[[], None] = lambda: None
@@ -207,7 +209,8 @@ class Session:
         except ValidationError:
             raise self._unfit(hello) from None
         wanted = {"vocabulary": self.task.vocabulary, "protocol": PROTOCOL}
-        if not all(is_integer(hello.get(name), value) for name, value in wanted.items()):
+        said = self.version.strip() and self.version.isprintable()
+        if not said or not all(is_integer(hello.get(name), value) for name, value in wanted.items()):
             raise self._unfit(hello)
 
     def _unfit(self, hello: Mapping[str, Any]) -> RunError:
@@ -256,13 +259,14 @@ class Session:
             ) from None
 
     def _note_spread(self, channel: Channel) -> None:
-        """How the router spreads tokens, by the engine's own count; an engine that cannot say refuses."""
+        """How the router spreads tokens, by the engine's own count; not kept where the file has other experts."""
         assert self.found is not None
         usable = self.task.usable
         many = min(SPREAD_TOKENS, self.task.plan.room or SPREAD_TOKENS)
         ids = [usable[(at * 7919 + self.found.seed) % len(usable)] for at in range(many)]
         try:
-            self.load = ExpertLoad.model_validate(channel.ask("spread", ids=ids).data.get("load"))
+            load = ExpertLoad.model_validate(channel.ask("spread", ids=ids).data.get("load"))
+            self.load = load if self.task.experts in {None, load.experts} and load.distinct <= load.experts else None
         except ValidationError:
             self.load = None
         except LedgerError as error:
