@@ -17,24 +17,25 @@ def main() -> None:
         run()
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever presses it twice means the same
-        if sys.stderr is not None:
-            sys.stderr.write("interrupted\n")
+        _say("interrupted\n")
         sys.exit(128 + signal.SIGINT)
     except SystemExit:
         raise
     except BaseException as error:  # noqa: BLE001 - nor is a panic of a library in Rust an Exception
-        sys.exit(_say(error))
+        _say(_FAILED, error)
+        sys.exit(3)
 
 
-def _say(error: BaseException) -> int:
-    """Say in words what kept the program from running at all, or from saying it better, and return its exit code."""
-    what = ascii(f"{type(error).__name__}: {error}")[1:-1]
-    if sys.stderr is not None:
-        try:  # noqa: SIM105 - nothing more is imported: there may be no room for it, or no disk
-            sys.stderr.write(
-                f"error: the program could not run, and this is no verdict: {what}\n"
-                "hint: give it more memory, or look after the disk it is installed on, and run it again\n"
-            )
-        except OSError:
-            pass
-    return 3
+_FAILED = """error: the program could not run, and this is no verdict: {}
+hint: give it more memory, or look after the disk it is installed on, and run it again
+"""
+
+
+def _say(text: str, *errors: BaseException) -> None:
+    """Write words to stderr, errors in their places. Where that cannot be done the exit code says it all."""
+    try:  # nothing more is imported: there may be no room for it, or no disk
+        shown = [ascii(f"{type(error).__name__}: {error}")[1:-1] for error in errors]
+        if sys.stderr is not None:
+            sys.stderr.write(text.format(*shown))
+    except Exception:  # noqa: BLE001, S110 - the disk is full, the pipe or the stream closed, there is no memory
+        pass

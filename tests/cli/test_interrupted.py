@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PROGRAM = """
 import sys
@@ -43,6 +48,24 @@ def interrupted(module: str, *words: str) -> subprocess.CompletedProcess[str]:
 def test_an_interrupt_is_one_line_and_130_whenever_it_comes(module: str, tmp_path: object) -> None:
     done = interrupted(module, "verify", str(tmp_path))
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+@pytest.fixture(params=["a full disk", "a closed pipe"])
+def refusing(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Something that takes no word."""
+    if request.param == "a full disk":
+        end = os.open("/dev/full", os.O_WRONLY)
+    else:
+        begin, end = os.pipe()
+        os.close(begin)
+    yield end
+    os.close(end)
+
+
+def test_an_interrupt_is_no_verdict_where_nobody_takes_the_word_either(refusing: int, tmp_path: object) -> None:
+    words = ["k3_ledger.cli.verify", "verify", str(tmp_path)]
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *words], stderr=refusing, timeout=60, check=False)
+    assert done.returncode == 130
 
 
 def test_without_an_interrupt_nothing_of_it_is_seen() -> None:

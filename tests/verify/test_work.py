@@ -7,9 +7,11 @@ import errno
 import multiprocessing
 import os
 import queue
+import signal
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -217,11 +219,54 @@ def test_what_keeps_others_from_working_costs_no_verdict_and_no_end(
     assert alone["exit_code"] == 0
 
 
+def test_others_do_part_of_the_work_and_none_fails_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work that could not be sent to them would be done here, and nothing but the time would tell."""
+    monkeypatch.setattr(scan, "PARALLEL_BYTES", 0)
+    ask, answered, failed = parallel._Worker.ask, queue.SimpleQueue[object](), queue.SimpleQueue[Exception]()
+
+    def watched(self: parallel._Worker, arguments: tuple[Any, ...]) -> Any:
+        try:
+            answer = ask(self, arguments)
+        except Exception as error:
+            failed.put(error)
+            raise
+        answered.put(answer)
+        return answer
+
+    monkeypatch.setattr(parallel._Worker, "ask", watched)
+    ledger = small_ledger(80)
+    assert report(ledger.data, ledger.head(), 3)["exit_code"] == 0
+    assert answered.qsize() >= 1
+    assert failed.empty()
+
+
 def test_one_process_works_on_piece_after_piece() -> None:
     with contextlib.closing(parallel._Crew(os.getpid, 1)) as crew:
         others = {crew.submit(()).result() for _ in range(3)}
     assert len(others) == 1
     assert os.getpid() not in others
+
+
+def test_the_number_of_a_worker_that_has_ended_is_let_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    killed: list[object] = []
+    with contextlib.closing(parallel._Crew(divmod, 1)) as crew:
+        assert crew.submit((7, 2)).result() == (3, 1)
+        process = crew._workers[0]._process
+        process.kill()
+        wait([process.sentinel])
+        monkeypatch.setattr(os, "kill", lambda *given: killed.append(given))  # by now it may be that of a stranger
+    assert killed == []
+
+
+def interrupts_come(_: object) -> bool:
+    """Whether an interrupt would come through to this process."""
+    return signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_an_interrupt_is_for_this_process_alone() -> None:
+    with contextlib.closing(parallel._Crew(interrupts_come, 1)) as crew:
+        assert not crew.submit((0,)).result()
+    assert interrupts_come(0)
 
 
 def test_a_reader_who_leaves_early_leaves_nobody_behind() -> None:

@@ -123,6 +123,15 @@ class _Crew:
             worker.end()
 
 
+def _hold_interrupts_off() -> None:
+    """Have no process that is started from this thread interrupted: each would show where it was, and ends anyway."""
+    import signal  # noqa: PLC0415 - as the next
+    from multiprocessing import resource_tracker  # noqa: PLC0415 - costs more than a small log does
+
+    resource_tracker.ensure_running()  # the first process that is started starts it, and lets interrupts in behind it
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+
 class _Worker:
     """A process that is started when it is first asked."""
 
@@ -139,6 +148,7 @@ class _Worker:
             Exception: of any kind; then the process is not to be asked again.
         """
         if self._line is None:
+            _hold_interrupts_off()
             line, its_end = self._context.Pipe()
             with its_end:  # then the line ends when the process does
                 process = self._context.Process(target=serve, args=(its_end, self._work), daemon=True)
@@ -151,7 +161,8 @@ class _Worker:
         """End the process."""
         if self._line is not None:
             self._line.close()
-            self._process.kill()  # nothing is lost, and it cannot refuse
+            if self._process.is_alive():  # the number of one that has ended may be that of a stranger by now
+                self._process.kill()  # nothing is lost, and it cannot refuse
             self._process.join()
             self._process.close()
 
