@@ -122,3 +122,12 @@ def test_receipts_without_an_id_and_records_without_a_receipt_are_nobodys_copies
     files = {"runs/a/eval.log": b"of a round\n", "runs/b/eval.log": b"of a round\n"}
     assert list_copies(parse_log(files), files) == {}
     assert len(items(files)) == 2
+
+
+def test_no_file_is_read_for_a_run_that_stands_alone() -> None:
+    files = make_log.build(make_log.draft())
+    log = parse_log(files)
+    assert list_copies(log, {}) == {}
+    copied(files, "a")
+    with pytest.raises(KeyError):
+        list_copies(parse_log(files), {})

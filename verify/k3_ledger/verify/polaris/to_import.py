@@ -163,6 +163,8 @@ def list_copies(log: RunLog, files: Files) -> dict[str, str]:
             alike.setdefault(run.receipt.raw, []).append(run)
     copies: dict[str, str] = {}
     for runs in alike.values():
+        if len(runs) == 1:
+            continue  # and none of its files is read
         ranked = sorted(runs, key=lambda run: (not (run.ledger or run.index), -len(run.files), not _is_named(run)))
         held = {run.run_id: {(path.rpartition("/")[2], files[path]) for path in run.files} for run in ranked}
         for number, run in enumerate(ranked):
