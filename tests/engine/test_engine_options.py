@@ -193,14 +193,15 @@ def test_what_is_longer_than_the_file_announces_starts_no_engine(
     model = synthetic("tiny", layers=2, context=100)
     engine = ("--engine", "command", "--", "touch", str(tmp_path / "started"))
     at = ("run", "--model", model, "--out", "new", "--depth", "4")
-    for words in (("--context", "999999999"), ("--context", "85"), ("--depth", "101"), ("--decode-tokens", "37")):
+    # Decode takes 16 tokens and 16 more at least, and llama.cpp needs room for the one that it answers.
+    for words in (("--context", "999999999"), ("--context", "68"), ("--depth", "100"), ("--decode-tokens", "18")):
         done = run(*at, *words, *engine)
         assert (done.code, done.out) == (1, ""), done.err
         assert f"[{Code.MODEL_DOES_NOT_FIT.id}]" in done.err
-        assert "at most 100" in done.err
+        assert "at most 99" in done.err
         assert not (tmp_path / "started").exists()
         assert not (tmp_path / "new").exists()
-    done = run(*at, "--context", "84", *engine)  # and the 16 of decode
+    done = run(*at, "--context", "67", *engine)
     assert (done.code, (tmp_path / "started").exists(), (tmp_path / "new").exists()) == (1, True, True)
     for words in (
         ("model", "parity", model, "--own", "--depth", "101"),
