@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from k3_ledger.rescore.judgements import compare_verdict
 from k3_ledger.rescore.replay import gather
 from k3_ledger.rescore.rescore import Judge
+from k3_ledger.rescore.rules.registry import names_by_digest
 from k3_ledger.rescore.rules.score import in_scope
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ def derive(log: VerifiedLog, rules: dict[str, Rule]) -> dict[int, Finding | str 
         mine = [one for one in mine if in_scope(rule, one.run.track)] or mine
         for candidate in candidates:
             if mine and candidate is mine[0]:
-                found[index] = compare_verdict(rule, judge, candidate, index, body)
+                found[index] = compare_verdict(
+                    rule, judge, candidate, index, body, names=names_by_digest(rules.values())
+                )
             judge(candidate)
     return found

@@ -314,6 +314,17 @@ def test_a_file_that_calls_itself_a_registered_rule_seals_nothing(
     looked = command("rescore", book, "--rule", "lax.toml")
     assert looked.code == 0
     assert looked.err.startswith(f"note: v0.2.1 is the name of another rule: that one is {find_rule('v0.2.1').sha256}")
+    # A name that a later release may give to its own, and a copy under a name that nobody published.
+    for name, content, said in (
+        ("house-77.decode", "lax.toml", "is a name that only registered rules are given"),
+        ("copied", "", "is v0.2.1 or v0.2.1@c8d8866 under a name that nobody published"),
+    ):
+        other = (tmp_path / content).read_text() if content else text
+        (tmp_path / "other.toml").write_text(other.replace('name = "v0.2.1"', f'name = "{name}"'))
+        done = command("rescore", book, "--rule", "other.toml", "--seal", "judge.pem")
+        assert (done.code, done.out, said in " ".join(done.err.replace("│", " ").split())) == (2, "", True)
+        assert (book / "ledger.jsonl").read_bytes() == before
+        assert command("rescore", book, "--rule", "other.toml").code == 0
     # The registered one under its own name, from a file, is no other rule.
     (tmp_path / "same.toml").write_text(text)
     assert command("rescore", book, "--rule", "same.toml", "--seal", "judge.pem").code == 0

@@ -188,6 +188,39 @@ def test_a_pin_may_name_any_import_of_its_run_and_verdicts_on_each_still_follow(
     assert not settle_judgements(verified(builder)).exit_code
 
 
+@both
+def test_what_one_import_alone_says_decides_nothing_about_all_runs(sealed: bool) -> None:
+    honest, other = imported(), imported("bbbb", "c", **{"ledger.kl": "9", "sealed.kl": "9", "result.kl": "9"})
+    more = {"receipt.attestation.measurements.primary.kl": "9", "sealed.tps": "99"}
+    other.body["fields"] = [
+        {"name": step["name"], "value": more.get(step["name"], step["value"])} for step in other.body["fields"]
+    ]
+    every = claim("every", 'what = "kl"\nmost = 0.5\n')
+    assert decide(every, gathered(honest, sealed=sealed)).status is Status.SUPPORTED
+    assert decide(every, gathered(other, sealed=sealed)).status is Status.CONTRADICTED
+    material = gathered(honest, other, sealed=sealed)
+    assert {one.voided for one in material.candidates} == {DIFFERING}
+    found = decide(every, material)
+    assert (found.status, "and not as the same" in why(found)) == (Status.AMBIGUOUS, True)
+    far = imported(
+        "cccc",
+        "f",
+        receipt="2f" * 16,
+        **{step["name"]: step["value"] for step in other.body["fields"] if step["name"].endswith("kl")},
+    )
+    assert decide(every, gathered(honest, other, far, sealed=sealed)).status is Status.CONTRADICTED
+
+
+@pytest.mark.parametrize(("what", "holds"), [("the same again", True), ("another receipt", False)])
+def test_what_differs_wins_no_merge(what: str, holds: bool) -> None:
+    builder = Builder().open()
+    names = [builder.add("import", item.body, LOG) for item in (ALIKE | DIFFERENT)[what]]
+    merge = {"pull_request": 7, "commit": "c" * 40, "slot": f"frontier:{TRACK}", "claimed": None, "run": names[1]}
+    builder.add("merge", merge, JUDGE)
+    (found,) = gather(verified(builder)).merges
+    assert (found.sealed, found.value is not None) == (holds, holds)
+
+
 COMMANDS = {
     "rescore": ("rescore", "led", "--rule", "in-force"),
     "claims": ("claims", "check", "claims.toml", "--against", "led"),

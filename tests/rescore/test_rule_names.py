@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from k3_ledger.rescore.admission import admit
+from k3_ledger.rescore.admission import admit, admit_verdict
 from k3_ledger.rescore.replay import gather
 from k3_ledger.rescore.rescore import rescore
 from k3_ledger.rescore.rules import registry
@@ -125,3 +125,50 @@ def test_who_registers_a_name_says_that_it_was_shipped_later() -> None:
     """The names of the start; whoever makes this fail adds the new name to ``SHIPPED_LATER`` and leaves these alone."""
     start: Any = sorted({*RULES, *ALIASES} - SHIPPED_LATER)
     assert (len(start), hashlib.sha256("\n".join(start).encode()).hexdigest()[:16]) == (39, "dc02ef17e5662da6")
+
+
+COPY = replace(SIXTH, name="mine")
+
+
+@pytest.mark.parametrize("published_first", [False, True])
+@pytest.mark.parametrize("by", [SIXTH, COPY], ids=lambda rule: rule.name)
+def test_a_rule_that_is_published_under_a_second_name_is_one_rule(published_first: bool, by: Rule) -> None:
+    builder, _ = house_ledger()
+    if published_first:
+        builder.add("rule", rule_of(COPY), JUDGE)
+    seal(builder, by)
+    if not published_first:
+        builder.add("rule", rule_of(COPY), JUDGE)
+    assert (settled(builder).findings, settled(builder).exit_code) == ((), 0)
+
+
+@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.sha256 == find_rule("v0.2.1").sha256])
+def test_a_registered_rule_seals_under_each_name_that_it_has(name: str) -> None:
+    builder, _ = house_ledger()
+    seal(builder, find_rule(name))
+    report = settled(builder)
+    assert (report.findings, report.exit_code) == ((), 0)
+    assert [step.checked for step in report.steps if step.name == "verdicts"] == [1]
+
+
+def test_a_name_that_no_rule_of_the_digest_has_is_still_none() -> None:
+    """The control."""
+    builder, _ = house_ledger()
+    seal(builder, COPY)
+    (found,) = settled(builder).findings
+    assert (found.code, found.position.field) == (Code.VERDICT_MISMATCH, "body.rule")
+
+
+@pytest.mark.parametrize(("name", "code"), [(NAME, Code.RULE_NAME_TAKEN), ("near", None)])
+def test_no_verdict_by_a_rule_of_nobody_is_given_a_kept_name(name: str, code: Code | None) -> None:
+    builder, _ = house_ledger()
+    (body,) = new_verdicts(rescore(gather(verified(builder)).candidates, replace(OWN, name=name)))
+    before = verified(builder)
+    builder.add("verdict", body, JUDGE)
+    *_, last = verified(builder)
+    assert [finding.code for finding in admit_verdict(last.entry, before)] == ([code] if code else [])
+    builder = published(replace(OWN, name=name))
+    before = verified(builder)
+    builder.add("verdict", body, JUDGE)
+    *_, last = verified(builder)
+    assert list(admit_verdict(last.entry, before)) == [], "a ledger of before, whose rule had it"

@@ -135,8 +135,9 @@ def test_a_rule_that_took_the_name_meanwhile_keeps_it(
     command: Callable[..., Done], own: Path, meanwhile: Callable[..., list[int]], tmp_path: Path
 ) -> None:
     text = command("rules", "show", "house-1.decode", "--toml").out.replace("house-1.decode", "mine")
-    (tmp_path / "mine.toml").write_text(text)
-    (tmp_path / "other.toml").write_text(text.replace('tiers.significance = "0.02"', 'tiers.significance = "0"'))
+    for name, bar in (("mine", "0.03"), ("other", "0")):
+        mine = text.replace('tiers.significance = "0.02"', f'tiers.significance = "{bar}"')
+        (tmp_path / f"{name}.toml").write_text(mine)
     (tmp_path / "rule.json").write_text(command("rules", "show", "other.toml", "--body").out)
     meanwhile("append", "rule", "--body", "rule.json", "--ledger", "own", "--key", "judge.pem")
     done = command(*SEAL[:3], "mine.toml", *SEAL[4:])

@@ -170,11 +170,19 @@ def _check_selection(selection: Selection, material: Material) -> None:
 
 
 def _check_name(rule: Rule, material: Material, *, sealing: bool) -> None:
-    """Refuse to seal under a name that is another rule's; without sealing, say so."""
-    from k3_ledger.rescore.rules.registry import find_namesake
+    """Refuse to seal under a name that is another rule's, not this rule's, or kept for releases; else say so."""
+    from k3_ledger.rescore.rules.registry import find_namesake, is_of_a_release, names_by_digest
 
-    other = find_namesake(rule.name, rule.sha256, [published for _, published in material.rules])
+    published = [one for _, one in material.rules]
+    other = find_namesake(rule.name, rule.sha256, published)
     if other is None:
+        names = names_by_digest(published).get(rule.sha256, frozenset())
+        if sealing and names and rule.name not in names:
+            said = f"{rule.name} is {' or '.join(sorted(names))} under a name that nobody published"
+            raise typer.BadParameter(f"{said}: seal under the one it has", param_hint="--rule")
+        if sealing and not names and is_of_a_release(rule.name):
+            said = f"{rule.name} is a name that only registered rules are given"
+            raise typer.BadParameter(f"{said}; give yours a name of its own", param_hint="--rule")
         return
     said = f"{rule.name} is the name of another rule: that one is {other.sha256}, this one {rule.sha256}"
     if sealing:

@@ -84,9 +84,12 @@ def _check_kept_names(material: Material) -> Iterator[Finding]:
         registered = RULES.get(ALIASES.get(rule.name, rule.name))
         itself = registered is not None and registered.sha256 == rule.sha256
         if said is None and not itself and is_of_a_release(rule.name):
-            message = f"{rule.name} is a name that only registered rules are given"
-            place = Position(index=index, field="body.rule")
-            yield Finding(Code.RULE_NAME_TAKEN, message, place, "a name of its own", rule.name)
+            yield _kept(index, rule.name)
+
+
+def _kept(index: int, name: str) -> Finding:
+    message = f"{name} is a name that only registered rules are given"
+    return Finding(Code.RULE_NAME_TAKEN, message, Position(index=index, field="body.rule"), "a name of its own", name)
 
 
 def admit_verdict(entry: Any, log: VerifiedLog) -> Iterator[Finding]:
@@ -96,8 +99,12 @@ def admit_verdict(entry: Any, log: VerifiedLog) -> Iterator[Finding]:
         LedgerError: a pin or rule entry of the log is none.
         VerificationError: the bytes changed since they were verified.
     """
-    only = [(entry.index, entry.body)]
-    yield from _about(entry.index, check_verdicts(log, read_judgements(log), {}, lambda: only))
+    only, material = [(entry.index, entry.body)], read_judgements(log)
+    found = list(check_verdicts(log, material, {}, lambda: only))
+    yield from _about(entry.index, found)
+    unknown = any(one is not None and one.code is Code.VERDICT_UNKNOWN_RULE for one in found)
+    if unknown and is_of_a_release(entry.body.rule):
+        yield from _about(entry.index, [_kept(entry.index, entry.body.rule)])
 
 
 def _about(index: int, found: Iterable[Finding | None]) -> Iterator[Finding]:

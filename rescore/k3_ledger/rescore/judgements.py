@@ -1,18 +1,19 @@
 """Steps 11 and 12 of verification: verdicts are derived again, pins are traced to receipts.
 
 A verdict passes when the rule of its digest, applied to the run it names and the pins it states, gives the same tier,
-the same binding term, the same intermediate values and the same list of what was not checked; and when every pin it
-states is what stands where the verdict says it stands. A pin passes when the entry it names measured its value on its
-slot, stood by then and is no lower than a pin before it: for a reference a run of the other engine, for any other pin
-a run of this project's own; and when the commit it states is not another than that entry's. A rule passes when its
-digest is that of the parameters it carries, a supersession when what it names in the place of an entry is another one
-that stands; both are counted among the verdicts. What cannot be decided (a rule nobody published, a pin from a file) is
-counted as not checked, never passed.
+the same binding term, the same intermediate values and the same list of what was not checked; when it calls that rule
+by a name that a rule of the digest has; and when every pin it states is what stands where the verdict says it stands. A
+pin passes when the entry it names measured its value on its slot, stood by then and is no lower than a pin before it:
+for a reference a run of the other engine, for any other pin a run of this project's own; and when the commit it states
+is not another than that entry's. A rule passes when its digest is that of the parameters it carries, a supersession
+when what it names in the place of an entry is another one that stands; both are counted among the verdicts. What cannot
+be decided (a rule nobody published, a pin from a file) is counted as not checked, never passed.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from k3_ledger.rescore.inputs import Figure
 from k3_ledger.rescore.material import Material
 from k3_ledger.rescore.pins import list_lowered, lowered_finding, stamp_finding
 from k3_ledger.rescore.replay import Gathering
-from k3_ledger.rescore.rules.registry import RULES, find_namesake
+from k3_ledger.rescore.rules.registry import RULES, find_namesake, names_by_digest
 from k3_ledger.rescore.rules.verdict import NotScorable
 from k3_ledger.rescore.spans import HEAD
 from k3_ledger.rescore.standing import read_standing
@@ -242,7 +243,8 @@ def check_verdicts(
             for index, body in read()
             if body.rule_sha256 in known and _taken_back_below(body, lost, index) is None
         )
-        yield from derive(log, survey, derivable, compare_verdict, _not_there, material=material)
+        compare = functools.partial(compare_verdict, names=names_by_digest((*free, *standing)))
+        yield from derive(log, survey, derivable, compare, _not_there, material=material)
 
 
 def _sealed(log: VerifiedLog, material: Material) -> Iterator[tuple[int, Any]]:
@@ -305,7 +307,9 @@ def _not_there(index: int, body: Any) -> Finding:
     return Finding(Code.VERDICT_MISMATCH, message, _at(index, "target"), found=body.target)
 
 
-def compare_verdict(rule: Rule, judge: Judge, candidate: Candidate, index: int, body: Any) -> Finding | None:
+def compare_verdict(
+    rule: Rule, judge: Judge, candidate: Candidate, index: int, body: Any, *, names: Mapping[str, frozenset[str]]
+) -> Finding | None:
     """What is wrong with a verdict at position ``index`` about a run whose turn it is; None when it follows."""
     stated = {pin.slot: Figure(Fraction(pin.value), pin.source, pin.inferred, pin.entry or "") for pin in body.pins}
     own = judge.peek(candidate)
@@ -313,7 +317,8 @@ def compare_verdict(rule: Rule, judge: Judge, candidate: Candidate, index: int, 
     if isinstance(derived, NotScorable) or isinstance(own, NotScorable):
         reason = derived.message if isinstance(derived, NotScorable) else own.message  # type: ignore[union-attr]
         return Finding(Code.VERDICT_MISMATCH, f"the rule does not judge this run: {reason}", _at(index, "rule"))
-    for field, found, expected in _fields(body, derived):
+    called = body.rule if body.rule in names[body.rule_sha256] else derived.rule
+    for field, found, expected in _fields(body, dataclasses.replace(derived, rule=called)):
         if found != expected:
             return Finding(
                 Code.VERDICT_MISMATCH, f"{field} does not follow from the rule", _at(index, field), expected, found

@@ -81,11 +81,20 @@ def gather(log: VerifiedLog, *, at: int | None = None) -> Material:
 
 
 def _leave_out_refused(material: Material) -> None:
-    """Let no run of this ledger that was published as refused, or as not proved, source a pin or explain a drift."""
+    """Let no run that was published as refused, or as not proved, source a pin or explain a drift.
+
+    Of an import that was refused, or of which nothing tells what was published, no merge is sealed either; what it
+    measured was marked where it was read.
+    """
     rejected = {one.identity for one in material.candidates if one.native and one.published == REJECT}
     own = [one for one in material.candidates if one.native and one.run.speed is not None]
     unproved = {(one.identity, one.run.track) for one in own if one.voided not in {"", "superseded", REJECT}}
     unproved |= {(one.identity, one.speed.track) for one in material.facts if one.doubted and one.speed.actor == OWN}
+    unproved |= {
+        (one.identity, one.run.track)
+        for one in material.candidates
+        if not one.native and one.voided not in {"", "superseded"}
+    }
     counted = {(one.identity, one.run.track): one.counted for one in own if one.counted != one.run.speed}
     if rejected or unproved or counted:
         material.measurements = [

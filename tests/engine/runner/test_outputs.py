@@ -389,6 +389,9 @@ def test_the_specification_is_asked_for_walks_while_its_tokens_last(weights: Cal
     first = coarse.rows(0, walk, FIRST)
     assert len(first) == 2, "with activations as they are, and rounded as llama.cpp does"
     assert not np.allclose(*first)
+    one, other = coarse._references
+    assert one.weights is other.weights, "held once"
+    assert (one.emulate, other.emulate) == (False, True)
     assert coarse.rows(1, walk, FIRST) == ()
 
 

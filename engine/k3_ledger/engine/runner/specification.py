@@ -8,6 +8,7 @@ the file has them, and rounded as llama.cpp's kernels do.
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
@@ -71,7 +72,12 @@ class Specification:
             return ()
         self._left -= needed
         if not self._references:
-            self._references = [Reference(self._weights, emulate=emulate) for emulate in self._ways]
+            one = Reference(self._weights)
+            self._references = [one]
+            if len(self._ways) > 1:  # on the same arrays, which are most of what this takes
+                rounding = copy.copy(one)
+                rounding.emulate = True
+                self._references.append(rounding)
         return tuple(self._walk(one, ids, first) for one in self._references)
 
     def _walk(self, reference: Reference, ids: tuple[int, ...], first: int) -> tuple[Row, ...]:

@@ -238,6 +238,11 @@ def _every(claim: Claim, material: Material) -> Part:
             against += [(candidate, found)] if found != claim.word else []
         elif (claim.least is not None and found < claim.least) or (claim.most is not None and found > claim.most):
             against.append((candidate, format_exact(found)))
+    if against and all(candidate.differing for candidate, _ in against):  # whose figures count for nobody
+        candidate, value = against[0]
+        why = f"{_name(candidate)} has {value}, and is {candidate.differing}"
+        return Part("every", Status.AMBIGUOUS, why, _evidence(candidate))
+    against = [(candidate, value) for candidate, value in against if not candidate.differing]
     if against:
         candidate, value = against[0]
         named = len({one.identity for one, _ in against})

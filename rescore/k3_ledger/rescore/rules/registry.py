@@ -78,6 +78,20 @@ def find_namesake(name: str, sha256: str, published: Iterable[Rule] = ()) -> Rul
     return None if owner is None or owner.sha256 == sha256 else owner
 
 
+def names_by_digest(published: Iterable[Rule] = ()) -> dict[str, frozenset[str]]:
+    """What the rules of a digest are called: two that say the same are one rule, whichever name a verdict has.
+
+    Args:
+        published: rules beside the registered ones.
+    """
+    names: dict[str, set[str]] = {}
+    for rule in (*RULES.values(), *published):
+        names.setdefault(rule.sha256, set()).add(rule.name)
+    for alias, name in ALIASES.items():
+        names[RULES[name].sha256].add(alias)
+    return {digest: frozenset(found) for digest, found in names.items()}
+
+
 def is_of_a_release(name: str) -> bool:
     """Whether a name is kept for rules that are registered, now or later, so that nobody's own is to be called so."""
     return name in RULES or name in ALIASES or _OF_RELEASES.fullmatch(name) is not None
