@@ -119,7 +119,8 @@ def finish(recorders: list[Recorder], subject: str, options: argparse.Namespace)
     source, patch = probe_source(TREE)
     if patch:
         files["source.patch"] = patch
-    words = ["{bundle}" if word == str(options.bundle) else word for word in sys.argv[1:]]  # no folder of this machine
+    folders = {str(value): f"{{{name}}}" for name, value in vars(options).items() if isinstance(value, Path)}
+    words = [folders.get(word, word) for word in sys.argv[1:]]  # no folder of this machine
     command = ["python", str(script.relative_to(TREE)), *words]
     measurement = RunMeasurement(
         role="candidate",

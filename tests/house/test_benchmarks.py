@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -40,3 +41,10 @@ def test_a_node_that_no_bundle_takes_is_refused_before_anything_is_measured(name
 def test_a_place_that_no_bundle_can_have_is_refused_before_anything_is_measured(name: str, tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "absent" / "bundle"):
         assert "is to be a new folder in one that is there" in refused(name, "--bundle", str(place))
+
+
+def test_no_published_run_names_a_folder_of_its_machine() -> None:
+    entries = [json.loads(line)["entry"] for line in (ROOT / "published" / "ledger.jsonl").read_bytes().splitlines()]
+    commands = [entry["body"]["machine"]["command"] for entry in entries if "machine" in entry["body"]]
+    assert len(commands) > 20
+    assert [word for command in commands for word in command if word.startswith(("/", "~"))] == []
