@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -51,6 +53,22 @@ def test_too_little_memory_is_said_in_words_and_is_no_verdict(monkeypatch, capfd
     assert out == ""
     assert err.startswith("error: there was not enough memory, and no verdict was reached [K3L-UNREADABLE]\nhint: ")
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("error", [MemoryError(), KeyError("gone")], ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("stands_for", ["a full disk", "nothing"])
+def test_a_fault_that_cannot_be_told_is_no_verdict_either(error, stands_for):
+    """In a process of its own, whose standard error takes nothing."""
+    code = (
+        "import os, sys; from k3_ledger.cli import app, main;\n"
+        "def fall(_, **__):\n"
+        f"    {'os.close(2); sys.stderr.close()' if stands_for == 'nothing' else 'pass'}\n"
+        f"    raise {error!r}\n"
+        "type(app).__call__ = fall; sys.argv = ['k3-ledger', 'verify', 'ledger']; main()"
+    )
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([sys.executable, "-c", code], stderr=full, stdout=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stdout) == (3, b"")
 
 
 def test_tests_of_commands_see_a_fault_of_the_program_as_one(run, monkeypatch):

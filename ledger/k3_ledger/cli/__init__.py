@@ -83,7 +83,8 @@ def main() -> None:
     try:
         _main()
     except MemoryError:
-        os.write(2, _NO_MEMORY)  # words that stand ready: there may be no room to make any
+        with contextlib.suppress(OSError):  # a full disk, a closed stream: the exit code says it all
+            os.write(2, _NO_MEMORY)  # words that stand ready: there may be no room to make any
         sys.exit(int(ExitCode.UNREADABLE))
     except Exception as error:  # noqa: BLE001 - whatever it is, it is no verdict
         sys.exit(unforeseen(error))
@@ -98,7 +99,7 @@ def unforeseen(error: Exception) -> int:
     """Show a fault that no command expected, with all that tells where it is, and return its exit code."""
     import traceback
 
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):  # likewise
         typer.echo("".join(traceback.format_exception(error)), err=True, nl=False)
         typer.echo(f"error: a fault of this program or of the machine, and no verdict [{Code.UNREADABLE.id}]", err=True)
         typer.echo("hint: run it again; if it comes again, report it with the lines above", err=True)
