@@ -52,7 +52,8 @@ class Part:
 def parts(node: str, device: str, threads: int, longest: str, *, only_tiny: bool) -> list[Part]:
     """What is checked, in order; where there is no GPU, the same as far as it goes.
 
-    Runs of one model share a round: the bit-identical path is its frontier, and the fast paths are held against it.
+    Runs of one model share a round: the bit-identical path is its frontier, and the fast paths are held against it. A
+    second round of each has recorded steps throughout, so that what is held against them is not paid for recording.
     """
     flags = ("--flag", f"device={device}", "--flag", f"threads={threads}", "--node", node)
     width = "tiny" if only_tiny else "real-slice"
@@ -65,14 +66,14 @@ def parts(node: str, device: str, threads: int, longest: str, *, only_tiny: bool
     def write(preset: str) -> tuple[str, ...]:
         return (*CLI, "model", "synth", f"{{scratch}}/{preset}.gguf", "--preset", preset, "--no-measure")
 
-    def sliced(name: str, preset: str, role: str, *own: str) -> Part:
+    def sliced(name: str, preset: str, role: str, *own: str, of: str = "") -> Part:
         model = ("--model", f"{{scratch}}/{preset}.gguf", "--out", f"{{scratch}}/{name}")
-        round_ = ("--role", role, "--round", f"{node}-{preset}")
+        round_ = ("--role", role, "--round", f"{node}-{preset}{of}")
         words = [word for flag in own for word in ("--flag", flag)]
         return Part(name, (*CLI, "run", *model, *round_, *graded, *few, *flags, *words), 300)
 
-    def recorded(*run: str) -> list[Part]:
-        return [sliced(*run)] if device == "cuda" else []  # nothing else records a step
+    def recorded(*run: str, of: str = "") -> list[Part]:
+        return [sliced(*run, of=of)] if device == "cuda" else []  # nothing else records a step
 
     spread = ("-p", "xdist", "-n", "8") if device == "cuda" and find_spec("xdist") else ()  # compiling is most of it
     half, fast, graph = "dtype=bfloat16", "deterministic=0", "graph=1"
@@ -85,12 +86,16 @@ def parts(node: str, device: str, threads: int, longest: str, *, only_tiny: bool
         sliced("fast", width, "candidate", fast),
         *recorded("graph", width, "candidate", graph),
         *recorded("fast-graph", width, "candidate", fast, graph),
+        *recorded("graph-first", width, "frontier", graph, of="-graph"),
+        *recorded("graph-fast", width, "candidate", fast, graph, of="-graph"),
         Part("write-bf16", write(f"{width}-bf16"), 120),
         sliced("slice-bf16", f"{width}-bf16", "frontier", half),
         sliced("fast-bf16", f"{width}-bf16", "candidate", half, fast),
         sliced("fast-16-bf16", f"{width}-bf16", "candidate", half, fast, "chunk=16"),
         *recorded("graph-bf16", f"{width}-bf16", "candidate", half, graph),
         *recorded("fast-graph-bf16", f"{width}-bf16", "candidate", half, fast, graph),
+        *recorded("graph-first-bf16", f"{width}-bf16", "frontier", half, graph, of="-graph"),
+        *recorded("graph-fast-bf16", f"{width}-bf16", "candidate", half, fast, graph, of="-graph"),
         Part("times", ("-m", "benchmarks.kernels", "--out", "{out}/kernels.json"), 300),
     ]
     return [part for part in listed if device == "cuda" or part.name != "times"]

@@ -228,18 +228,39 @@ def router(tokens: int) -> Case:
     return Case(f"router {tokens}x896", "router", make, tokens * (896 * 4 + 16 * 12), baseline=plain, tolerance=1e-5)
 
 
-def experts(held: int, tokens: int, slots: int, variants: list[dict[str, Any]]) -> Case:
+def product(tokens: int, long: int, wide: int, dtype: torch.dtype, variants: list[dict[str, Any]]) -> Case:
+    """Bytes: the weight once, vectors in, sums out. Float32 has no matrix units: only bytes bound it here."""
+    size = long * wide * dtype.itemsize
+
+    def make() -> Inputs:
+        return {
+            "x": normal(tokens, wide, dtype=torch.float32),
+            "weight": normal(long, wide, dtype=dtype),
+            "by_count": False,
+        }
+
+    def plain(i: Inputs) -> object:
+        return functional.linear(i["x"].to(dtype), i["weight"])
+
+    name = f"product {str(dtype)[6:]} {tokens}x{long}x{wide}"
+    case = Case(name, "product", make, size + tokens * (long + wide) * 4, baseline=plain, variants=variants)
+    case.operations = 2 * tokens * long * wide if dtype == BF16 else 0
+    case.sets, case.tolerance = max(4, min(64, round(3e8 / size))), 1e-5 if dtype == BF16 else 3e-6
+    return case
+
+
+def experts(held: int, tokens: int, slots: int, variants: list[dict[str, Any]], dtype: torch.dtype = BF16) -> Case:
     """Balanced random routing; the weights are shared by the sets, which outgrow the cache by themselves."""
     weights: Inputs = {}
 
     def make() -> Inputs:
         if not weights:
-            weights["gate"], weights["up"] = (normal(held, 3072, 3584, scale=3584**-0.5) for _ in range(2))
-            weights["down"] = normal(held, 3584, 3072, scale=3072**-0.5)
+            weights["gate"], weights["up"] = (normal(held, 3072, 3584, dtype=dtype, scale=3584**-0.5) for _ in range(2))
+            weights["down"] = normal(held, 3584, 3072, dtype=dtype, scale=3072**-0.5)
         ids = torch.rand(tokens, held, device=DEVICE).argsort(1)[:, :slots].contiguous()
         tail = {"beta": 4.0, "linear_beta": 25.0, "first_expert": 0, "expert_count": held}
         return {
-            "x": normal(tokens, 3584),
+            "x": normal(tokens, 3584, dtype=dtype),
             "ids": ids,
             "weights": torch.rand(tokens, slots, device=DEVICE),
             "by_load": False,
@@ -256,10 +277,25 @@ def experts(held: int, tokens: int, slots: int, variants: list[dict[str, Any]]) 
         hidden = 4 * (g / 4).tanh() * g.sigmoid() * (25 * (u / 25).tanh())
         return torch._grouped_mm(hidden, i["down"].mT, offs=i["_ends"])  # noqa: SLF001  torch's only grouped product
 
+    def one_by_one(i: Inputs) -> object:
+        """The same of float32, which torch does not group: three products an expert, as if the host knew the ids."""
+        if "_used" not in i:
+            pairs = [(expert, (i["ids"] == expert).any(1).nonzero()[:, 0]) for expert in i["ids"].unique().tolist()]
+            i["_used"] = [(expert, i["x"][rows]) for expert, rows in pairs]
+        outs = []
+        for expert, rows in i["_used"]:
+            g, u = functional.linear(rows, i["gate"][expert]), functional.linear(rows, i["up"][expert])
+            hidden = 4 * (g / 4).tanh() * g.sigmoid() * (25 * (u / 25).tanh())
+            outs.append(functional.linear(hidden, i["down"][expert]))
+        return outs
+
     each = 3 * 3584 * 3072
     used = held * (1 - (1 - slots / held) ** tokens)
-    name = f"experts {held} T={tokens} k={slots}"
-    return Case(name, "experts", make, used * each * 2, tokens * slots * each * 2, 4, plain, variants, tolerance=6e-3)
+    name = f"experts {held} T={tokens} k={slots}" if dtype == BF16 else f"experts float32 {held} T={tokens} k={slots}"
+    moved, operations = used * each * dtype.itemsize, tokens * slots * each * 2 if dtype == BF16 else 0
+    if dtype == BF16:
+        return Case(name, "experts", make, moved, operations, 4, plain, variants, tolerance=6e-3)
+    return Case(name, "experts", make, moved, operations, 4, one_by_one, variants, tolerance=3e-6)
 
 
 def residual_mix(tokens: int) -> Case:
@@ -358,6 +394,15 @@ EXPERTS_MANY = [
     {"by_load": True},
 ]
 
+LANES = "ROWS INNER num_warps"
+EXACT: list[dict[str, Any]] = [{}, {}]
+BY_COUNT: list[dict[str, Any]] = [{}, {"by_count": True}, {}]
+MANY_ROWS: list[dict[str, Any]] = [
+    {},
+    *(row("LONG", LANES, *sizes) for sizes in ((4, 512, 4), (4, 512, 2), (8, 256, 4), (8, 256, 2), (4, 1024, 8))),
+    {},
+]
+
 CASES: list[Callable[[], Case]] = [
     lambda: rms_norm(1),
     lambda: rms_norm(4096),
@@ -382,6 +427,27 @@ CASES: list[Callable[[], Case]] = [
     lambda: experts(112, 4096, 2, EXPERTS_MANY),
     lambda: experts(896, 1, 16, EXPERTS[1:]),
     lambda: experts(896, 4096, 16, EXPERTS[1:]),
+    *(
+        lambda long=long, wide=wide, tokens=tokens: product(tokens, long, wide, torch.float32, MANY_ROWS)
+        for tokens, long, wide in (
+            (1, 12288, 7168),
+            (1, 7168, 12288),
+            (1, 3072, 7168),
+            (1, 128, 7168),
+            (8, 12288, 7168),
+            (64, 12288, 7168),
+            (64, 3072, 7168),
+        )
+    ),
+    *(
+        lambda long=long, wide=wide, tokens=tokens: product(
+            tokens, long, wide, BF16, BY_COUNT if tokens == 1 else EXACT
+        )
+        for tokens, long, wide in ((1, 12288, 7168), (1, 3072, 7168), (1, 128, 7168), (64, 12288, 7168))
+    ),
+    lambda: experts(8, 1, 2, EXACT, torch.float32),
+    lambda: experts(112, 1, 2, EXACT, torch.float32),
+    lambda: experts(112, 64, 2, EXACT, torch.float32),
     lambda: residual_mix(1),
     lambda: residual_mix(4096),
     lambda: unpack("q8_0", 34, 32),

@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 
 from k3_ledger.kernels import language
+from k3_ledger.kernels.lanes_ import lanes
 
 
 @triton.jit
@@ -36,14 +37,14 @@ def _slot(order, begin, number, count, SINGLE: tl.constexpr):
 
 
 @triton.jit
-def _row(source, row, k, wide, there):
-    return tl.load(source + row * wide + k, mask=(k < wide) & there, other=0.0)[None, :]
-
-
-@triton.jit
-def _activated(gate, up, hidden, column, F, there, beta, linear_beta):
-    value = language.situ(tl.sum(gate, axis=1), tl.sum(up, axis=1), beta, linear_beta)
-    tl.store(hidden + column, value, mask=(column < F) & there)
+def _slots(order, begin, count, ROWS: tl.constexpr, SINGLE: tl.constexpr):
+    """Slots of a tile, and whether it has them."""
+    pairs = ()
+    there = ()
+    for number in tl.static_range(ROWS):
+        pairs = pairs + (_slot(order, begin, number, count, SINGLE),)  # noqa: RUF005
+        there = there + (number < count,)  # noqa: RUF005
+    return pairs, there
 
 
 @triton.jit
@@ -56,41 +57,16 @@ def up_lanes(
     if count > 0:
         column = block * COLUMNS + tl.arange(0, COLUMNS)
         line = (expert * F + column)[:, None] * M
-        p = _slot(order, begin, 0, count, SINGLE)
-        q = _slot(order, begin, 1, count, SINGLE)
-        r = _slot(order, begin, 2, count, SINGLE)
-        s = _slot(order, begin, 3, count, SINGLE)
-        gp = tl.zeros([COLUMNS, INNER], dtype=tl.float32)
-        up_ = tl.zeros([COLUMNS, INNER], dtype=tl.float32)
-        gq = tl.zeros([COLUMNS, INNER], dtype=tl.float32)
-        uq = tl.zeros([COLUMNS, INNER], dtype=tl.float32)
-        gr = tl.zeros([COLUMNS, INNER], dtype=tl.float32)
-        ur = tl.zeros([COLUMNS, INNER], dtype=tl.float32)
-        gs = tl.zeros([COLUMNS, INNER], dtype=tl.float32)
-        us = tl.zeros([COLUMNS, INNER], dtype=tl.float32)
-        for first in range(0, M, INNER):
-            k = first + tl.arange(0, INNER)
-            mask = (column < F)[:, None] & (k < M)[None, :]
-            g = tl.load(gate + line + k[None, :], mask=mask, other=0.0)
-            u = tl.load(up + line + k[None, :], mask=mask, other=0.0)
-            value = _row(x, p // slots, k, M, count > 0)
-            gp += g * value
-            up_ += u * value
-            if ROWS > 1:
-                value = _row(x, q // slots, k, M, count > 1)
-                gq += g * value
-                uq += u * value
-                value = _row(x, r // slots, k, M, count > 2)
-                gr += g * value
-                ur += u * value
-                value = _row(x, s // slots, k, M, count > 3)
-                gs += g * value
-                us += u * value
-        _activated(gp, up_, hidden + p * F, column, F, count > 0, beta, linear_beta)
-        if ROWS > 1:
-            _activated(gq, uq, hidden + q * F, column, F, count > 1, beta, linear_beta)
-            _activated(gr, ur, hidden + r * F, column, F, count > 2, beta, linear_beta)
-            _activated(gs, us, hidden + s * F, column, F, count > 3, beta, linear_beta)
+        pairs, there = _slots(order, begin, count, ROWS, SINGLE)
+        places = ()
+        for number in tl.static_range(ROWS):
+            places = places + (pairs[number] // slots * M,)  # noqa: RUF005
+        fits = (column < F)[:, None]
+        sums = lanes((gate + line, up + line), fits, x, places, there, M, 2, ROWS, COLUMNS, INNER)
+        for number in tl.static_range(ROWS):
+            g, u = tl.sum(sums[number], axis=1), tl.sum(sums[ROWS + number], axis=1)
+            value = language.situ(g, u, beta, linear_beta)
+            tl.store(hidden + pairs[number] * F + column, value, mask=(column < F) & there[number])
 
 
 @triton.jit
@@ -103,25 +79,11 @@ def down_lanes(
     if count > 0:
         column = block * COLUMNS + tl.arange(0, COLUMNS)
         line = (expert * M + column)[:, None] * F
-        p = _slot(order, begin, 0, count, SINGLE)
-        q = _slot(order, begin, 1, count, SINGLE)
-        r = _slot(order, begin, 2, count, SINGLE)
-        s = _slot(order, begin, 3, count, SINGLE)
-        a = tl.zeros([COLUMNS, INNER], dtype=tl.float32)
-        b = tl.zeros([COLUMNS, INNER], dtype=tl.float32)
-        c = tl.zeros([COLUMNS, INNER], dtype=tl.float32)
-        d = tl.zeros([COLUMNS, INNER], dtype=tl.float32)
-        for first in range(0, F, INNER):
-            k = first + tl.arange(0, INNER)
-            w = tl.load(down + line + k[None, :], mask=(column < M)[:, None] & (k < F)[None, :], other=0.0)
-            a += w * _row(hidden, p, k, F, count > 0)
-            if ROWS > 1:
-                b += w * _row(hidden, q, k, F, count > 1)
-                c += w * _row(hidden, r, k, F, count > 2)
-                d += w * _row(hidden, s, k, F, count > 3)
-        inside = column < M
-        tl.store(parts + p * M + column, tl.sum(a, axis=1), mask=inside)
-        if ROWS > 1:
-            tl.store(parts + q * M + column, tl.sum(b, axis=1), mask=inside & (count > 1))
-            tl.store(parts + r * M + column, tl.sum(c, axis=1), mask=inside & (count > 2))
-            tl.store(parts + s * M + column, tl.sum(d, axis=1), mask=inside & (count > 3))
+        pairs, there = _slots(order, begin, count, ROWS, SINGLE)
+        places = ()
+        for number in tl.static_range(ROWS):
+            places = places + (pairs[number] * F,)  # noqa: RUF005
+        sums = lanes((down + line,), (column < M)[:, None], hidden, places, there, F, 1, ROWS, COLUMNS, INNER)
+        for number in tl.static_range(ROWS):
+            total = tl.sum(sums[number], axis=1)
+            tl.store(parts + pairs[number] * M + column, total, mask=(column < M) & there[number])

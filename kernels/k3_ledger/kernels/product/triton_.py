@@ -13,6 +13,7 @@ import torch
 import triton
 import triton.language as tl
 
+from k3_ledger.kernels.lanes_ import lanes
 from k3_ledger.kernels.language import INTERPRETED, dot, narrow, program_id
 
 if TYPE_CHECKING:
@@ -56,13 +57,6 @@ SOME: Final = Tile(ROWS=16, INNER=256, num_warps=2, num_stages=4)
 
 
 @triton.jit
-def _vector(x, token, tokens, at, inner, wide, dtype: tl.constexpr):
-    """A piece of one token's vector as the weight's type holds it; zeros for a token that is not there."""
-    value = tl.load(x + at, mask=(inner < wide) & (token < tokens), other=0.0)
-    return narrow(value.to(tl.float32), dtype).to(tl.float32)[None, :]
-
-
-@triton.jit
 def _lanes(
     x, weight, out, tokens, heads, long, wide, tiles,
     TOKENS: tl.constexpr, ROWS: tl.constexpr, INNER: tl.constexpr,
@@ -70,41 +64,16 @@ def _lanes(
     program, head = program_id(0), program_id(1)
     token = program % tiles * TOKENS
     row = program // tiles * ROWS + tl.arange(0, ROWS)
-    inner = tl.arange(0, INNER)
     line = weight + (head * long + row)[:, None] * wide
-    step = heads * wide
-    first = x + token * step + head * wide
-    a = tl.zeros([ROWS, INNER], dtype=tl.float32)
-    b = tl.zeros([ROWS, INNER], dtype=tl.float32)
-    c = tl.zeros([ROWS, INNER], dtype=tl.float32)
-    d = tl.zeros([ROWS, INNER], dtype=tl.float32)
-    e = tl.zeros([ROWS, INNER], dtype=tl.float32)
-    f = tl.zeros([ROWS, INNER], dtype=tl.float32)
-    g = tl.zeros([ROWS, INNER], dtype=tl.float32)
-    h = tl.zeros([ROWS, INNER], dtype=tl.float32)
-    for begin in range(0, wide, INNER):
-        k = begin + inner
-        w = tl.load(line + k[None, :], mask=(row < long)[:, None] & (k < wide)[None, :], other=0.0).to(tl.float32)
-        a += w * _vector(first, token, tokens, k, k, wide, weight.dtype.element_ty)
-        if TOKENS > 1:
-            b += w * _vector(first, token + 1, tokens, step + k, k, wide, weight.dtype.element_ty)
-            c += w * _vector(first, token + 2, tokens, 2 * step + k, k, wide, weight.dtype.element_ty)
-            d += w * _vector(first, token + 3, tokens, 3 * step + k, k, wide, weight.dtype.element_ty)
-            e += w * _vector(first, token + 4, tokens, 4 * step + k, k, wide, weight.dtype.element_ty)
-            f += w * _vector(first, token + 5, tokens, 5 * step + k, k, wide, weight.dtype.element_ty)
-            g += w * _vector(first, token + 6, tokens, 6 * step + k, k, wide, weight.dtype.element_ty)
-            h += w * _vector(first, token + 7, tokens, 7 * step + k, k, wide, weight.dtype.element_ty)
-    step = heads * long
-    place = out + token * step + head * long + row
-    tl.store(place, tl.sum(a, axis=1), mask=row < long)
-    if TOKENS > 1:
-        tl.store(place + step, tl.sum(b, axis=1), mask=(row < long) & (token + 1 < tokens))
-        tl.store(place + 2 * step, tl.sum(c, axis=1), mask=(row < long) & (token + 2 < tokens))
-        tl.store(place + 3 * step, tl.sum(d, axis=1), mask=(row < long) & (token + 3 < tokens))
-        tl.store(place + 4 * step, tl.sum(e, axis=1), mask=(row < long) & (token + 4 < tokens))
-        tl.store(place + 5 * step, tl.sum(f, axis=1), mask=(row < long) & (token + 5 < tokens))
-        tl.store(place + 6 * step, tl.sum(g, axis=1), mask=(row < long) & (token + 6 < tokens))
-        tl.store(place + 7 * step, tl.sum(h, axis=1), mask=(row < long) & (token + 7 < tokens))
+    places = ()
+    there = ()
+    for number in tl.static_range(TOKENS):
+        places = places + (((token + number) * heads + head) * wide,)  # noqa: RUF005
+        there = there + (token + number < tokens,)  # noqa: RUF005
+    sums = lanes((line,), (row < long)[:, None], x, places, there, wide, 1, TOKENS, ROWS, INNER)
+    for number in tl.static_range(TOKENS):
+        place = out + ((token + number) * heads + head) * long + row
+        tl.store(place, tl.sum(sums[number], axis=1), mask=(row < long) & there[number])
 
 
 @triton.jit
@@ -136,11 +105,11 @@ def product(x: Tensor, weight: Tensor, *, by_count: bool = False) -> Tensor:
     if not out.numel():
         return out
     if weight.dtype == torch.float32 or (by_count and tokens == 1):
-        lanes = LONG if wide % LONG["INNER"] == 0 else SHORT if wide < MIDDLE["INNER"] else MIDDLE
+        few = LONG if wide % LONG["INNER"] == 0 else SHORT if wide < MIDDLE["INNER"] else MIDDLE
         count = 1 if tokens == 1 else TOKENS
         tiles = triton.cdiv(tokens, count)
-        _lanes[(tiles * triton.cdiv(long, lanes["ROWS"]), heads)](
-            x, weight, out, tokens, heads, long, wide, tiles, TOKENS=count, **lanes
+        _lanes[(tiles * triton.cdiv(long, few["ROWS"]), heads)](
+            x, weight, out, tokens, heads, long, wide, tiles, TOKENS=count, **few
         )
         return out
     tile = SOME if long <= FEW_ROWS and heads == 1 else MANY
