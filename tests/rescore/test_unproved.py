@@ -327,7 +327,10 @@ def test_a_receipt_that_got_a_tier_on_one_metric_and_was_refused_on_none_was_acc
     steep = replace(prefill, sampling=PROVING.sampling, tiers=replace(prefill.tiers, significance=Fraction(1)))
     seal(builder, steep)
     assert of(builder, text).status is Status.NO_RECEIPT, "nobody knows that rule"
-    builder.add("rule", rule_body(replace(steep, name="steep")), JUDGE)
+    steep = replace(steep, name="steep")
+    builder.add("rule", rule_body(steep), JUDGE)
+    assert of(builder, text).status is Status.NO_RECEIPT, "nobody knew it where it was sealed"
+    seal(builder, steep)
     assert [one.published for one in gather(verified(builder)).candidates] == [None, "none"]
     assert of(builder, text).status is Status.CONTRADICTED
     builder.add("rule", rule_body(PROVING), JUDGE)

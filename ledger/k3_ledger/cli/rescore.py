@@ -123,6 +123,9 @@ def rescore(
         if supposed := _count_supposed(report):
             said = f"{supposed} of them rest on pins of {pins}, which nobody can derive from the ledger"
             say(f"warning: {said}: they say what would be, and publish nothing", err=True)
+        if unknown := _list_unknown(report):
+            said = f"the ledger has not published {' or '.join(unknown)}, so what is sealed by it publishes nothing"
+            say(f"warning: {said}: append it with `k3-ledger append rule`, and seal again", err=True)
     if not report.rows:
         empty = "no run in it is a measurement" if material.left_out else "there is no run in it"
         why = "no run is selected by what was asked for" if material.candidates else empty
@@ -297,7 +300,7 @@ def _print(report: RescoreReport, material: Material, left_out: Sequence[LeftOut
             ("first", "judged for the first time"),
             (
                 "not-comparable",
-                "not comparable (judged under a rule that nobody published, or published with tiers that disagree)",
+                "not comparable (judged under a rule that nobody had published, or published with tiers that disagree)",
             ),
             ("not-scorable", "not scorable"),
         )
@@ -420,6 +423,16 @@ def _count_supposed(report: RescoreReport) -> int:
 
     verdicts = [row.result for row in report.rows if isinstance(row.result, Verdict)]
     return sum(any(pin.origin == "file" for pin in verdict.pins) for verdict in verdicts)
+
+
+def _list_unknown(report: RescoreReport) -> list[str]:
+    """Names of the rules of a report under which a verdict publishes nothing, for nobody knows them."""
+    from k3_ledger.rescore.rules.verdict import Verdict
+    from k3_ledger.rescore.standing import publishes
+
+    found = [(row.result, row.candidate.known) for row in report.rows if isinstance(row.result, Verdict)]
+    names = [one.rule for one, known in found if not publishes(one.rule_sha256, known, supposed=False)]
+    return list(dict.fromkeys(names))
 
 
 @contextmanager

@@ -154,7 +154,7 @@ def list_rules(
 def _list_published(ledger: Path, *, as_json: bool) -> None:
     from k3_ledger.cli.material import open_verified
     from k3_ledger.cli.tables import print_table
-    from k3_ledger.rescore.replay import read_rule_entry
+    from k3_ledger.rescore.rule_entries import read_rule_entry
     from k3_ledger.rescore.rules.registry import name_by_digest
 
     rows: list[dict[str, Any]] = []

@@ -11,7 +11,8 @@ from k3_ledger.rescore.doubt import doubt, newest_rule
 from k3_ledger.rescore.rules.judging import count_claims
 from k3_ledger.rescore.rules.registry import RULES
 from k3_ledger.rescore.rules.verdict import REJECT
-from k3_ledger.rescore.standing import Standing, first_published, said_of
+from k3_ledger.rescore.standing import SHIPPED as PUBLISHED
+from k3_ledger.rescore.standing import Known, Standing, first_published, said_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.native import ActorSpeed
     from k3_ledger.rescore.pins import Merge, PinRecord
     from k3_ledger.rescore.reconcile import Measurement
-    from k3_ledger.rescore.rules.parameters import Rule, Scope
+    from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.rescore.slots import Track
     from k3_ledger.schemas.findings import Finding
 
@@ -31,8 +32,8 @@ DIFFERING: Final = "its imports differ"
 """Why a run that was imported more than once supports nothing and is not refused either."""
 UNRECEIVED: Final = "no receipt of it can be read"
 """Why an imported run supports nothing: other records of it are figures that no receipt holds."""
-REGISTERED: Final = MappingProxyType({rule.sha256: rule.scope for rule in RULES.values()})
-"""What the rules that are shipped score, by digest."""
+REGISTERED: Final = MappingProxyType({rule.sha256: Known(rule.scope, PUBLISHED) for rule in RULES.values()})
+"""The rules that are shipped, as verdicts may be by them, by digest."""
 SHIPPED: Final = MappingProxyType({rule.sha256: rule for rule in RULES.values()})
 """These rules themselves."""
 
@@ -47,6 +48,7 @@ class Judged:
         bound_by: what decided it.
         steps: (name, exact text) of its intermediate values.
         supposed: whether a pin that it states was taken from a file, so that it publishes nothing.
+        index: its position.
     """
 
     rule: str
@@ -58,6 +60,7 @@ class Judged:
     supposed: bool = False
     bound_by: str | None = None
     steps: tuple[tuple[str, str], ...] = ()
+    index: int = 0
 
     def step(self, name: str) -> Fraction | None:
         """One of its intermediate values; None where it states none of that name."""
@@ -84,8 +87,8 @@ class Candidate:
         newest: newest measurement of the frontier build on its track by then, in whatever round, on whatever weights.
         clocks: readings of the wall clock for every other metric of the same build.
         index: position of its entry; None for a log that was never imported.
-        known: what the rules whose verdicts count score, by digest: those that are registered, and those of the ledger
-            itself, wherever in it they stand.
+        known: rules that verdicts may be by, by digest: those that are registered, and those of the ledger itself, with
+            where it published them.
         by_digest: these rules themselves.
         also: other names of it: identities and foreign ids of other imports of it, which are counted nowhere else.
         differing: how often and where it was imported, where that was not as the same.
@@ -106,7 +109,7 @@ class Candidate:
     newest: Figure | None = None
     clocks: Mapping[Track, ClockReading] = field(default_factory=dict)
     index: int | None = None
-    known: Mapping[str, Scope] = field(default_factory=lambda: REGISTERED)
+    known: Mapping[str, Known] = field(default_factory=lambda: REGISTERED)
     by_digest: Mapping[str, Rule] = field(default_factory=lambda: SHIPPED)
     also: tuple[str, ...] = ()
     differing: str = ""
@@ -253,7 +256,7 @@ class Material:
         rules: every ``rule`` entry that stands, as (index, rule), in order.
         supersessions: every ``supersede`` entry that was not itself superseded, as (index, body), in order.
         withdrawn: rules of the ledger that no longer stand: verdicts under them can still be derived again.
-        known: what the rules whose verdicts count score, by digest.
+        known: rules that verdicts may be by, by digest, with where the ledger published them.
         standing: what was superseded, and when.
         left_out: metrics of candidates that are no measurement, in order.
         unread: what could not be read of imported runs: a record that is none, or a copy of a figure that is none.
@@ -274,7 +277,7 @@ class Material:
     rules: list[tuple[int, Rule]] = field(default_factory=list)
     supersessions: list[tuple[int, Any]] = field(default_factory=list)
     withdrawn: list[Rule] = field(default_factory=list)
-    known: dict[str, Scope] = field(default_factory=lambda: dict(REGISTERED))
+    known: dict[str, Known] = field(default_factory=lambda: dict(REGISTERED))
     standing: Standing = field(default_factory=Standing)
     left_out: list[LeftOut] = field(default_factory=list)
     unread: list[Finding] = field(default_factory=list)

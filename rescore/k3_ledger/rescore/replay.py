@@ -21,13 +21,12 @@ from k3_ledger.rescore.native import list_left_out, read_actors, read_commit, re
 from k3_ledger.rescore.pins import Merge, PinRecord, check_pin, check_unit, check_winner
 from k3_ledger.rescore.reconcile import Measurement
 from k3_ledger.rescore.repeated import Imports
-from k3_ledger.rescore.rules.reading import parse_parameters
+from k3_ledger.rescore.rule_entries import read_rule_entry
 from k3_ledger.rescore.rules.verdict import REJECT
 from k3_ledger.rescore.said import identify_entry, is_unproved
 from k3_ledger.rescore.slots import parse_slot
-from k3_ledger.rescore.standing import is_supposed, read_standing
+from k3_ledger.rescore.standing import is_supposed, note_rule, read_standing
 from k3_ledger.schemas.errors import RescoreError
-from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.log import VerifiedLog
 
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
     from k3_ledger.rescore.inputs import ClockReading, Parity
     from k3_ledger.rescore.native import ActorSpeed
-    from k3_ledger.rescore.rules.parameters import Rule, Scope
+    from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.rescore.slots import Role, Track
     from k3_ledger.verify.log import VerifiedEntry
     from k3_ledger.verify.polaris import ImportItem
@@ -237,6 +236,7 @@ class Gathering:
                 is_supposed(body),
                 body.bound_by,
                 tuple((step.name, step.value) for step in body.steps),
+                entry.index,
             )
             for candidate in self.by_identity.get(body.target, []):
                 if candidate.run.track.metric == body.metric and candidate.run.track.scorable:
@@ -252,7 +252,8 @@ class Gathering:
             if not self._need_not_be_readable(entry):
                 raise
             return
-        self.material.known[rule.sha256] = rule.scope
+        gone = self.material.standing.since.get(entry.identity)
+        note_rule(self.material.known, rule.sha256, rule.scope, entry.index, gone)
         self.by_digest[rule.sha256] = rule
         if stands:
             self.material.rules.append((entry.index, rule))
@@ -403,45 +404,6 @@ class Gathering:
         self.material.merges.append(
             Merge(track, at, body.pull_request, body.commit, body.run, value, sealed=bool(won), index=index)
         )
-
-
-def read_known(log: VerifiedLog) -> Mapping[str, Scope]:
-    """What the rules whose verdicts count score, by digest: the registered ones, and those that the log published.
-
-    Raises:
-        RescoreError: a rule entry that stands is none.
-        VerificationError: the bytes changed since they were verified.
-    """
-    gathering = Gathering(Material("verified ledger"))
-    gathering.void = read_standing(log).gone()
-    for entry in log.select(b'"kind":"rule"'):
-        if entry.entry.kind == "rule":
-            gathering.take(entry)
-    return gathering.material.known
-
-
-def read_rule_entry(body: Any, index: int) -> Rule:
-    """The rule that a ``rule`` entry publishes.
-
-    Raises:
-        RescoreError: ``K3L-RULE-PARAMETERS``, or ``K3L-RULE-DIGEST`` when it states another digest or arithmetic than
-            its parameters have.
-    """
-    parameters = [(step.name, step.value) for step in body.parameters]
-    rule = parse_parameters(body.rule, parameters, position=Position(index=index, field="body.parameters"))
-    for field_name, stated, found in (
-        ("rule_sha256", body.rule_sha256, rule.sha256),
-        ("arithmetic", body.arithmetic, rule.arithmetic),
-    ):
-        if stated != found:
-            raise RescoreError(
-                Code.RULE_DIGEST,
-                f"the {field_name} of rule {rule.name} is not that of its parameters",
-                position=Position(index=index, field=f"body.{field_name}"),
-                expected=found,
-                found=stated,
-            )
-    return rule
 
 
 def _doubted(one: ActorSpeed, role: str, reading: ClockReading | None) -> str:

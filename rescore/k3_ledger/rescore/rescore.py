@@ -38,8 +38,8 @@ Pins: TypeAlias = "Literal['own', 'tag'] | Sequence[PinRecord]"
 """``own``: each run's own pins; ``tag``: references as the rule was released with them; or the pins of a file."""
 Change: TypeAlias = Literal["unchanged", "lower", "higher", "other", "first", "not-comparable", "not-scorable"]
 """``first`` is a run that had no tier to compare with; ``other`` a change between tiers that have no order;
-``not-comparable`` a run that was judged under rules alone that nobody knows, or whose records disagree about its tier,
-so that none says anything."""
+``not-comparable`` a run that was judged under rules alone that nobody had published by then, or whose records disagree
+about its tier, so that none says anything."""
 
 
 @dataclass(frozen=True, slots=True)

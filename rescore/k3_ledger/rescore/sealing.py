@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from k3_ledger.rescore.exact import format_exact
 from k3_ledger.rescore.rules.verdict import Verdict
 from k3_ledger.rescore.said import identify_verdict
+from k3_ledger.rescore.standing import publishes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,13 +58,16 @@ def new_verdicts(report: RescoreReport) -> Iterator[dict[str, Any]]:
     """Bodies of the verdicts of a report that the ledger does not hold yet, in order.
 
     A verdict is held when one anywhere in the log, on the same run and metric, was derived by the same rule from the
-    same pins and came to the same figures.
+    same pins and came to the same figures; unless that one publishes nothing, for its rule was published behind it, and
+    this one would.
     """
     for row in report.rows:
         if not isinstance(row.result, Verdict):
             continue
-        body = verdict_body(row.candidate.identity, row.result)
-        if all(judged.said != identify_verdict(body) for judged in row.candidate.verdicts):
+        body, known = verdict_body(row.candidate.identity, row.result), row.candidate.known
+        same = [judged for judged in row.candidate.verdicts if judged.said == identify_verdict(body)]
+        counts = [publishes(one.rule_sha256, known, supposed=one.supposed, at=one.index) for one in same]
+        if not same or (not any(counts) and publishes(same[0].rule_sha256, known, supposed=same[0].supposed)):
             yield body
 
 

@@ -6,11 +6,12 @@
    honest verdict false; everybody else asks what stands at the head.
 2. *Newest.* Position decides: that of the chain, or of the source in a log that has no chain. A claimed time decides
    only against something that has no position at all, such as a line of a file.
-3. *Published.* What is published of a run on a track is its first verdict that stands under a rule that is known, one
-   that is registered or that the ledger itself published, and that scores this metric at this context: a tier at 64
-   tokens says nothing of what the same build does behind 131,072. Judging it again changes nothing. A
-   verdict that states a pin from a file says what would be if that were so: nobody can derive it from the ledger alone,
-   so it publishes nothing.
+3. *Published.* What is published of a run on a track is its first verdict that stands under a rule that was known
+   where it was sealed, one that is registered or that the ledger itself had published in front of it, and that scores
+   this metric at this context: a tier at 64 tokens says nothing of what the same build does behind 131,072. Judging it
+   again changes nothing, and neither does publishing a rule behind it: or whoever holds back a rule could decide later
+   what had been published. A verdict that states a pin from a file says what would be if that were so: nobody can
+   derive it from the ledger alone, so it publishes nothing.
 
 What may be compared with what is :class:`k3_ledger.rescore.slots.Track`'s to say.
 """
@@ -19,12 +20,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from k3_ledger.rescore.rules.parameters import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from k3_ledger.rescore.slots import Track
@@ -113,8 +114,42 @@ class Moment:
         return self.time > other.time or (or_same and self.time == other.time)
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A rule that verdicts may be by.
+
+    Attributes:
+        scope: what it scores.
+        published: (position, that of the first supersession of it or None) of each entry that published it, in order.
+    """
+
+    scope: Scope
+    published: tuple[tuple[int, int | None], ...]
+
+    def counts(self, *, at: int | None = None) -> bool:
+        """Whether a verdict under it that is sealed at a position publishes anything; None asks for the head."""
+        return any(
+            gone is None if at is None else since < at and (gone is None or gone >= at)
+            for since, gone in self.published
+        )
+
+
+SHIPPED: Final = ((-1, None),)
+"""Where a registered rule was published: in front of every entry."""
+
+
+def note_rule(known: dict[str, Known], sha256: str, scope: Scope, since: int, gone: int | None) -> None:
+    """Add one ``rule`` entry to the rules that are known."""
+    before = known[sha256].published if sha256 in known else ()
+    known[sha256] = Known(scope, (*before, (since, gone)))
+
+
 class Said(Protocol):
     """A verdict, as far as this module reads it."""
+
+    @property
+    def index(self) -> int:
+        """Its position."""
 
     @property
     def rule_sha256(self) -> str:
@@ -132,26 +167,42 @@ class Said(Protocol):
 AnySaid = TypeVar("AnySaid", bound=Said)
 
 
-def said_of(track: Track, verdicts: Iterable[AnySaid], known: Mapping[str, Scope]) -> list[AnySaid]:
-    """Verdicts on a run that may be about this track of it: their rule scores it, or is not known.
+def said_of(track: Track, verdicts: Iterable[AnySaid], known: Mapping[str, Known]) -> list[AnySaid]:
+    """Verdicts on a run that may be about this track of it: their rule scores it, or is not known even by now.
 
     Args:
         track: what the run was measured on.
         verdicts: those on the run that stand, oldest first.
-        known: what the rules that are known score, by digest.
+        known: rules that are known, by digest.
     """
     scope = Scope(track.metric, track.context)
-    return [one for one in verdicts if one.metric == track.metric and known.get(one.rule_sha256, scope) == scope]
+    mine = [one for one in verdicts if one.metric == track.metric]
+    return [one for one in mine if one.rule_sha256 not in known or known[one.rule_sha256].scope == scope]
 
 
-def first_published(verdicts: Iterable[AnySaid], known: Container[str]) -> AnySaid | None:
-    """The verdict that is published of a run on one track: the first under a rule that is known, by the ledger's pins.
+def publishes(rule_sha256: str, known: Mapping[str, Known], *, supposed: bool, at: int | None = None) -> bool:
+    """Whether a verdict at a position publishes a tier: under a rule that was known there, by the ledger's own pins.
+
+    Args:
+        rule_sha256: digest of its rule.
+        known: rules that are known, by digest.
+        supposed: whether a pin that it states was taken from a file.
+        at: its position; None asks for one that would be sealed at the head.
+    """
+    rule = known.get(rule_sha256)
+    return rule is not None and not supposed and rule.counts(at=at)
+
+
+def first_published(verdicts: Iterable[AnySaid], known: Mapping[str, Known]) -> AnySaid | None:
+    """The verdict that is published of a run on one track: the first that publishes anything.
 
     Args:
         verdicts: those about the track that stand, oldest first.
-        known: digests of known rules.
+        known: rules that are known, by digest.
     """
-    return next((one for one in verdicts if one.rule_sha256 in known and not one.supposed), None)
+    return next(
+        (one for one in verdicts if publishes(one.rule_sha256, known, supposed=one.supposed, at=one.index)), None
+    )
 
 
 def is_supposed(body: Any) -> bool:

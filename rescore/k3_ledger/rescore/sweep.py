@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from k3_ledger.rescore.replay import read_known
+from k3_ledger.rescore.rule_entries import read_known
 from k3_ledger.rescore.standing import read_standing
 from k3_ledger.rescore.sweeping.grading import NOT_SCORABLE
 from k3_ledger.rescore.sweeping.prepare import Preparer, prepare

@@ -84,8 +84,10 @@ def _accepted(about: list[Candidate]) -> Part:
     refused = [candidate for candidate in standing if _refused(candidate)]
     judged = [one for one in standing if one.published is not None and one.identity not in rejected]
     if not refused and not judged:
-        supposed = any(verdict.supposed for one in standing for verdict in one.said)
-        by = " by pins that the ledger holds" if supposed else ""
+        said = [verdict for one in standing for verdict in one.said]
+        by = " by a rule that was published by then" if said else ""
+        if any(verdict.supposed for verdict in said):
+            by = " by pins that the ledger holds"
         return Part("run", Status.NO_RECEIPT, f"nobody judged {_name(standing[0])}{by}", _evidence(standing[0]))
     if not refused:
         return _given(judged)

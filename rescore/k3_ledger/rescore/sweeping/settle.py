@@ -17,7 +17,7 @@ from k3_ledger.rescore.rescore import Judge, order_change
 from k3_ledger.rescore.rules.guards import DRIFT
 from k3_ledger.rescore.rules.verdict import Verdict
 from k3_ledger.rescore.slots import ABSENT
-from k3_ledger.rescore.standing import is_supposed
+from k3_ledger.rescore.standing import is_supposed, publishes
 from k3_ledger.rescore.sweeping.agreement import Ratchet
 from k3_ledger.rescore.sweeping.grading import NOT_SCORABLE, Grading
 from k3_ledger.rescore.sweeping.items import Scored, Standing, Unscored
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from k3_ledger.rescore.inputs import Parity
-    from k3_ledger.rescore.rules.parameters import Rule, Scope
+    from k3_ledger.rescore.rules.parameters import Rule
+    from k3_ledger.rescore.standing import Known as KnownRule
     from k3_ledger.rescore.sweeping.agreement import Beside
     from k3_ledger.rescore.sweeping.grading import Held, Known
     from k3_ledger.rescore.sweeping.items import Agreement, Item, Place, Prepared
@@ -146,23 +147,23 @@ class Settling:
         """Whether no run is known to count for nothing."""
         return not (self.disowned or self._superseded)
 
-    def note(self, entry: VerifiedEntry, known: Mapping[str, Scope]) -> None:
+    def note(self, entry: VerifiedEntry, known: Mapping[str, KnownRule]) -> None:
         """Remember a verdict or a supersession, which stand behind the run they are about.
 
         Args:
             entry: one that stands.
-            known: what the rules whose verdicts count score, by digest.
+            known: rules that verdicts may be by, by digest.
         """
         noted = entry.entry
         if noted.kind == "verdict":
-            if is_supposed(noted.body):
-                return
+            digest = noted.body.rule_sha256
+            if is_supposed(noted.body) or (digest in known and known[digest].scope != self.rule.scope):
+                return  # what it says of another context is not about what is scored here
             about = bytes.fromhex(noted.body.target) + noted.body.metric.encode()  # half of what two texts take
-            scope = known.get(noted.body.rule_sha256)
-            if scope is None:
-                self._unknown.add(about)
-            elif scope == self.rule.scope:  # what it says of another context is not about what is scored here
+            if publishes(digest, known, supposed=False, at=entry.index):
                 self._before.setdefault(about, intern(noted.body.tier))
+            else:
+                self._unknown.add(about)
         elif noted.kind == "supersede":
             self._superseded.add(noted.body.target)
 
