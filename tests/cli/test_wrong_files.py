@@ -302,6 +302,22 @@ def test_the_error_names_the_file_what_it_is_and_what_was_wanted(desk, tmp_path,
     assert not failures, "\n".join(failures)
 
 
+@pytest.mark.parametrize("folder", [".", "..", "/"], ids=["here", "above", "root"])
+@pytest.mark.parametrize(
+    "slot", [slot for slot in SLOTS if "@" in SLOTS[slot] and FOLDER not in SLOTS[slot][0].fits], ids=" ".join
+)
+def test_a_folder_without_a_name_of_its_own_is_refused_as_any_other(desk, monkeypatch, capsys, slot, folder):
+    _, *words = SLOTS[slot]
+    monkeypatch.chdir(desk)
+    run = runner(monkeypatch, capsys)
+    if slot == ("trust add witness", "--trust"):
+        verifier = run("witness", "ls", "-s", "witness", "--json").json["verifier_key"]
+        words = [verifier if word == "VERIFIER" else word for word in words]
+    done = run(*(folder if word == "@" else word for word in words))
+    assert (done.code, str(FOLDER) in done.err) == (3, True), done.err
+    assert not any(word in done.out + done.err for word in SAID_NOWHERE)
+
+
 def _put(path: Path, kind: str, data: bytes | None) -> None:
     if path.is_dir():
         path.rmdir()

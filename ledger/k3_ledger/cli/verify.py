@@ -181,7 +181,7 @@ def _keep_apart(path: str, memory: Path | None, evidence: Path | None, cache: Pa
 
 def _evidence_of(evidence: Path | None, memory: Path | None) -> Path | None:
     """Where evidence is kept: beside the memory, unless a place was named."""
-    return evidence or (None if memory is None else memory.with_name(f"{memory.name}.evidence"))
+    return evidence or (None if memory is None else memory.parent / f"{memory.name}.evidence")
 
 
 def _read_head(path: Path) -> Memory:
