@@ -26,8 +26,8 @@ def lanes(
 
     ``lines`` are pointers to the first value of the rows of each of ``WEIGHTS`` weights, ``[ROWS, 1]``; ``fits`` says
     which of the rows there are. In ``source`` each of ``COUNT`` vectors begins at its place of ``places``; nothing is
-    read of one that is not ``there``. The result is a tuple of ``WEIGHTS * COUNT`` tensors ``[ROWS, INNER]``, all
-    vectors of the first weight in front.
+    read of one that is not ``there``. The result is a tuple of ``COUNT * WEIGHTS`` tensors ``[ROWS, INNER]``, those
+    of the first vector in front.
     """
     dtype: tl.constexpr = lines[0].dtype.element_ty
     sums = (tl.zeros([ROWS, INNER], dtype=tl.float32),) * (WEIGHTS * COUNT)
@@ -37,12 +37,10 @@ def lanes(
         pieces = ()
         for weight in tl.static_range(WEIGHTS):
             pieces = pieces + (tl.load(lines[weight] + k[None, :], mask=mask, other=0.0).to(tl.float32),)  # noqa: RUF005
-        values = ()
-        for vector in tl.static_range(COUNT):
-            values = values + (_vector(source, places[vector], k, wide, there[vector], dtype),)  # noqa: RUF005
         added = ()
-        for weight in tl.static_range(WEIGHTS):
-            for vector in tl.static_range(COUNT):
-                added = added + (sums[weight * COUNT + vector] + pieces[weight] * values[vector],)  # noqa: RUF005
+        for vector in tl.static_range(COUNT):
+            value = _vector(source, places[vector], k, wide, there[vector], dtype)
+            for weight in tl.static_range(WEIGHTS):
+                added = added + (sums[vector * WEIGHTS + weight] + pieces[weight] * value,)  # noqa: RUF005
         sums = added
     return sums

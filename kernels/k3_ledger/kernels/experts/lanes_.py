@@ -64,7 +64,7 @@ def up_lanes(
         fits = (column < F)[:, None]
         sums = lanes((gate + line, up + line), fits, x, places, there, M, 2, ROWS, COLUMNS, INNER)
         for number in tl.static_range(ROWS):
-            g, u = tl.sum(sums[number], axis=1), tl.sum(sums[ROWS + number], axis=1)
+            g, u = tl.sum(sums[2 * number], axis=1), tl.sum(sums[2 * number + 1], axis=1)
             value = language.situ(g, u, beta, linear_beta)
             tl.store(hidden + pairs[number] * F + column, value, mask=(column < F) & there[number])
 
