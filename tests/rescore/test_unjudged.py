@@ -23,7 +23,7 @@ from tests.ledgers import JUDGE, RUNNER, Builder
 from tests.rescore.receipts import DECODE, PREFILL, house_ledger, parity, receipt, series, timed, verified
 from tests.rescore.test_claims import claim, speed
 from tests.rescore.test_claims_state import of, rule_of, why
-from tests.rescore.test_standing import seal
+from tests.rescore.test_standing import seal, take_back
 
 if TYPE_CHECKING:
     from k3_ledger.rescore.rules.parameters import Rule
@@ -131,14 +131,24 @@ def test_runs_that_nobody_judges_are_asked_for_no_agreement(role: str) -> None:
 
 
 @bad
-def test_a_sealed_verdict_decides_where_there_is_one(what: str) -> None:
+def test_a_sealed_verdict_decides_what_its_gates_grade(what: str) -> None:
+    graded, says = BAD[what]
     builder, _ = house_ledger()
     kind = replace(LENIENT, correctness=replace(LENIENT.correctness, kl=Fraction(10), top1=Fraction(0)))
     builder.add("rule", rule_of(kind), JUDGE)
-    builder.add("run", receipt(61.0, 450.0, parity=BAD[what][0], round_="r2"), RUNNER)
+    bars = replace(THREE.correctness, kl=Fraction(10), top1=Fraction(0))
+    own = replace(THREE, name="own", correctness=bars, ratchet=None)
+    builder.add("rule", rule_of(own), JUDGE)
+    run = builder.add("run", receipt(61.0, 450.0, parity=graded, round_="r1"), RUNNER)
     assert of(builder, speed("61.0", "")).status is Status.CONTRADICTED
-    seal(builder, kind)
-    assert of(builder, speed("61.0", "")).status is Status.SUPPORTED
+    (_, lenient) = seal(builder, kind)
+    found = of(builder, speed("61.0", ""))
+    assert found.status is Status.CONTRADICTED, "its gates admit and grade nothing"
+    lenient_says = says.replace("unjudged", "judged by lenient alone")
+    assert found.parts[0].why == f"only receipt {run[:8]} ({lenient_says}), entry 11 holds it"
+    take_back(builder, lenient)
+    seal(builder, own)
+    assert of(builder, speed("61.0", "")).status is (Status.SUPPORTED if says == DIVERGED else Status.CONTRADICTED)
 
 
 # -------------------------------------------------------------------------------------- what its clock bears out of it

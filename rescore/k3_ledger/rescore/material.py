@@ -7,8 +7,9 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from k3_ledger.rescore.doubt import doubt, newest_rule
+from k3_ledger.rescore.doubt import UNFILLED, doubt_clock, doubt_work, newest_rule
 from k3_ledger.rescore.rules.judging import count_claims
+from k3_ledger.rescore.rules.parameters import GRADING
 from k3_ledger.rescore.rules.registry import RULES
 from k3_ledger.rescore.rules.verdict import REJECT
 from k3_ledger.rescore.standing import SHIPPED as PUBLISHED
@@ -92,6 +93,7 @@ class Candidate:
         by_digest: these rules themselves.
         also: other names of it: identities and foreign ids of other imports of it, which are counted nowhere else.
         differing: how often and where it was imported, where that was not as the same.
+        refused: whether its run was published as refused, on this metric or another.
     """
 
     identity: str
@@ -113,6 +115,7 @@ class Candidate:
     by_digest: Mapping[str, Rule] = field(default_factory=lambda: SHIPPED)
     also: tuple[str, ...] = ()
     differing: str = ""
+    refused: bool = False
 
     @property
     def label(self) -> str:
@@ -165,22 +168,50 @@ class Candidate:
     def count(self, speed: Fraction) -> Fraction:
         """How much of a speed of this track counts: no more than its clock bears out, where the rule asks.
 
-        The rule is that of the published verdict, else the newest house rule. An import has no clock of its own.
+        The rule is that of the published verdict where its gates grade the clock, else the newest house rule. An import
+        has no clock of its own.
         """
         if not self.native:
             return speed
-        found = self.decided
-        rule = newest_rule(self.run.track) if found is None else self.by_digest.get(found.rule_sha256)
+        rule = self.grading if self.clocked else newest_rule(self.run.track)
         counted = None if rule is None else count_claims(rule, replace(self.run, speed=speed)).speed
         return speed if counted is None else counted
+
+    @property
+    def ruled(self) -> Rule | None:
+        """The rule of its published verdict; None where nothing is published of it."""
+        found = self.decided
+        return None if found is None else self.by_digest.get(found.rule_sha256)
+
+    @property
+    def grading(self) -> Rule | None:
+        """The same where its gates grade: what one refuses is REJECT, and what one leaves open earns nothing."""
+        rule = self.ruled
+        return rule if rule is not None and rule.arithmetic in GRADING else None
+
+    @property
+    def clocked(self) -> bool:
+        """Whether its published verdict answers for its clock: by a gate that grades the clock of this metric."""
+        rule = self.grading
+        return rule is not None and rule.clock is not None and self.run.track.metric in rule.clock.metrics
 
     @property
     def voided(self) -> str:
         """Why its number supports nothing: it was published as refused or as not proved, or no longer stands.
 
         So it is where its records or imports disagree about what was published, which is nothing against it. Empty
-        where it does: a run that gained too little for a tier was measured all the same. Where nothing is published,
-        its own receipt is asked (:func:`doubt`): neither not judging nor leaving evidence out must pay.
+        where it does: a run that gained too little for a tier was measured all the same. What no gate of a published
+        verdict graded, its own receipt is asked (:mod:`k3_ledger.rescore.doubt`): neither not judging nor judging
+        leniently nor leaving evidence out must pay.
+        """
+        return self.void(self.run.speed)
+
+    def void(self, speed: Fraction | None, *, own: bool = True) -> str:
+        """The same of one speed of its track.
+
+        Args:
+            speed: the speed.
+            own: whether it is the program's own word, for which its clock is asked.
         """
         if self.superseded:
             return "superseded"
@@ -188,13 +219,23 @@ class Candidate:
             return UNRECEIVED
         if self.contested:
             return DIFFERING if self.differing else CONTESTED
-        if self.published == REJECT:
+        if self.refused or self.published == REJECT:
             return REJECT
-        if self.native and self.published is None:
-            run = self.run
-            return doubt(run.track, run.speed, run.clock, run.parity, filled=run.filled)
         found = self.decided
-        return "unproved" if found is not None and found.unproved else ""
+        if found is not None and found.unproved:
+            return "unproved"
+        why = self._doubted(speed, own=own) if self.native else ""
+        return why if found is None else why.replace("unjudged", f"judged by {found.rule} alone", 1)
+
+    def _doubted(self, speed: Fraction | None, *, own: bool) -> str:
+        """What its receipt says against a speed, or leaves out, of all that no gate of a published verdict graded."""
+        run, rule = self.run, self.grading
+        if own and not self.clocked and (why := doubt_clock(run.track, speed, run.clock)):
+            return why
+        why = doubt_work(run.track, run.parity, filled=run.filled)
+        if rule is None:
+            return why
+        return why if why == UNFILLED and not (rule.sampling and rule.sampling.filled) else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,8 @@ def _leave_out_refused(material: Material) -> None:
     measured was marked where it was read.
     """
     rejected = {one.identity for one in material.candidates if one.native and one.published == REJECT}
+    for one in material.candidates:
+        one.refused = one.identity in rejected
     own = [one for one in material.candidates if one.native and one.run.speed is not None]
     unproved = {(one.identity, one.run.track) for one in own if one.voided not in {"", "superseded", REJECT}}
     unproved |= {(one.identity, one.speed.track) for one in material.facts if one.doubted and one.speed.actor == OWN}

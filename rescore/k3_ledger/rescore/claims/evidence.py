@@ -118,14 +118,10 @@ def _doubted(fact: Fact, candidate: Candidate | None) -> str:
     one = fact.speed
     if fact.role != "candidate" or one.actor != "subject":
         return fact.doubted
-    if candidate is not None and candidate.published is not None:
-        return candidate.voided
-    clock, parity, filled = None, None, None
+    own = one.observer == "subject"
     if candidate is not None:
-        clock, parity, filled = candidate.run.clock, candidate.run.parity, candidate.run.filled
-    if one.observer == "subject":
-        return doubt(one.track, one.speed, clock, parity, filled=filled)
-    return doubt_work(one.track, parity, filled=filled)
+        return candidate.void(one.speed, own=own)
+    return doubt(one.track, one.speed, None, None, filled=None) if own else doubt_work(one.track, None, filled=None)
 
 
 def _whose(fact: Fact) -> str:

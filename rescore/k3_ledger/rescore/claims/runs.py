@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from k3_ledger.rescore.claims.evidence import of_run
 from k3_ledger.rescore.claims.status import Part, Status, near
+from k3_ledger.rescore.doubt import UNGRADED, doubt_work
 from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded
 from k3_ledger.rescore.inputs import short_weights
 from k3_ledger.rescore.material import CONTESTED, DIFFERING
 from k3_ledger.rescore.rescore import rescore
 from k3_ledger.rescore.rules.registry import find_rule, in_force
-from k3_ledger.rescore.rules.verdict import NONE, REJECT
+from k3_ledger.rescore.rules.verdict import BASELINE, NONE, REJECT
 from k3_ledger.schemas.errors import RescoreError
 
 if TYPE_CHECKING:
@@ -109,14 +110,20 @@ def _why_refused(candidate: Candidate) -> str:
 
 
 def _given(judged: list[Candidate]) -> Part:
-    """Whether what was judged and never refused was given a tier, on one metric at least of each receipt."""
-    accepted = [one for one in judged if one.published != NONE]
+    """Whether what was judged and never refused was given a tier that counts, on a metric at least of each receipt."""
+    accepted = [one for one in judged if one.published != NONE and not one.voided]
     identities = {one.identity for one in accepted}
     nothing = [one for one in judged if one.identity not in identities]
+    accepted.sort(key=lambda one: one.published == BASELINE)
     if not nothing:
-        why = f"{_name(accepted[0])} was accepted as {accepted[0].published}"
+        alone = ", with nothing to compare it with" if accepted[0].published == BASELINE else ""
+        why = f"{_name(accepted[0])} was accepted as {accepted[0].published}{alone}"
         return Part("run", Status.SUPPORTED, why, _evidence(accepted[0]))
+    lenient = next((one for one in nothing if one.published != NONE), None)
+    nothing = [lenient or nothing[0]]
     why = f"{_name(nothing[0])} was given no tier"
+    if lenient is not None:
+        why = f"{_state(lenient)} was given {lenient.published}, and counts for nothing"
     if not accepted:
         return Part("run", Status.CONTRADICTED, why, _evidence(nothing[0]))
     why = f"{why}, {_name(accepted[0])} was accepted as {accepted[0].published}"
@@ -260,7 +267,7 @@ def _property(claim: Claim, candidate: Candidate) -> Fraction | str | None:
     if claim.what == "attestation":
         return candidate.attestation
     if claim.what in {"top1", "kl"}:
-        if run.parity is None:
+        if run.parity is None or (candidate.native and doubt_work(run.track, run.parity, filled=None) == UNGRADED):
             return None
         return run.parity.worst_top1() if claim.what == "top1" else run.parity.worst_kl()
     bars = _bars(candidate)
@@ -270,8 +277,13 @@ def _property(claim: Claim, candidate: Candidate) -> Fraction | str | None:
 
 
 def _bars(candidate: Candidate) -> Correctness | None:
-    """The bars that a run was really held against: those of the rule of its moment."""
+    """The bars that a run was really held against: those of the rule of its published verdict, or of its moment.
+
+    A receipt of this ledger that nobody judged was held against none; the shipped history is that of imported runs.
+    """
     run = candidate.run
+    if candidate.native:
+        return None if candidate.ruled is None else candidate.ruled.correctness
     if run.at is None:
         return None
     try:
