@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from k3_ledger.rescore.judgements import compare_verdict
+from k3_ledger.rescore.comparing import compare_verdict
 from k3_ledger.rescore.replay import gather
 from k3_ledger.rescore.rescore import Judge
 from k3_ledger.rescore.rules.registry import names_by_digest

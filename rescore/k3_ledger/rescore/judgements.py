@@ -14,35 +14,29 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from k3_ledger.rescore.comparing import compare_verdict, place_in
 from k3_ledger.rescore.deriving import Survey, derive
 from k3_ledger.rescore.exact import format_exact
-from k3_ledger.rescore.history.pins import pin_at
-from k3_ledger.rescore.inputs import Figure
 from k3_ledger.rescore.material import Material
 from k3_ledger.rescore.pins import list_lowered, lowered_finding, stamp_finding
 from k3_ledger.rescore.replay import Gathering
 from k3_ledger.rescore.rules.registry import RULES, find_namesake, names_by_digest
-from k3_ledger.rescore.rules.verdict import NotScorable
 from k3_ledger.rescore.spans import HEAD
 from k3_ledger.rescore.standing import read_standing
 from k3_ledger.schemas.envelope import JUDGED_KINDS
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code, Finding
-from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.report import FindingLog, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from fractions import Fraction
 
-    from k3_ledger.rescore.material import Candidate
     from k3_ledger.rescore.pins import PinRecord
-    from k3_ledger.rescore.rescore import Judge
-    from k3_ledger.rescore.rules.parameters import Rule
-    from k3_ledger.rescore.rules.verdict import Verdict
     from k3_ledger.rescore.slots import Track
+    from k3_ledger.schemas.outcomes import Position
     from k3_ledger.verify.log import VerifiedLog
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.report import Report
@@ -235,7 +229,7 @@ def check_verdicts(
         else:
             digest = body.rule_sha256
             message = f"no rule has the digest {digest[:12]}…, which the verdict calls {body.rule}"
-            yield Finding(Code.VERDICT_UNKNOWN_RULE, message, _at(index, "rule_sha256"), found=digest)
+            yield Finding(Code.VERDICT_UNKNOWN_RULE, message, place_in(index, "rule_sha256"), found=digest)
     survey = Survey(material.standing, known, at, material.sources)
     if at or survey.sources:
         derivable = lambda: (  # noqa: E731 - read once more, in the same order
@@ -256,7 +250,7 @@ def _sealed(log: VerifiedLog, material: Material) -> Iterator[tuple[int, Any]]:
 
 def _taken_back_below(body: Any, lost: Mapping[str, int], index: int) -> Finding | None:
     names = (body.target, *(pin.entry for pin in body.pins))
-    return _rests_on_what_was_taken_back("verdict", names, lost, _at(index, "target")) if lost else None
+    return _rests_on_what_was_taken_back("verdict", names, lost, place_in(index, "target")) if lost else None
 
 
 def check_rule_names(material: Material) -> Iterator[Finding]:
@@ -265,7 +259,7 @@ def check_rule_names(material: Material) -> Iterator[Finding]:
         other = find_namesake(rule.name, rule.sha256, [upto for _, upto in material.rules[: number + 1]])
         if other is not None:
             message = f"{rule.name} is the name of another rule"
-            yield Finding(Code.RULE_NAME_TAKEN, message, _at(index, "rule"), other.sha256, rule.sha256)
+            yield Finding(Code.RULE_NAME_TAKEN, message, place_in(index, "rule"), other.sha256, rule.sha256)
 
 
 def check_supersessions(material: Material, lost: Mapping[str, int]) -> Iterator[Finding]:
@@ -274,7 +268,7 @@ def check_supersessions(material: Material, lost: Mapping[str, int]) -> Iterator
     So replacements never go in a circle: the last supersession of one would name what an earlier one took back.
     """
     for index, body in material.supersessions:
-        place = _at(index, "replacement")
+        place = place_in(index, "replacement")
         if body.replacement is None:
             continue
         if body.replacement == body.target:
@@ -299,82 +293,12 @@ def _misnamed(material: Material, index: int, body: Any) -> Finding | None:
     if other is None:
         return None
     message = f"the verdict is not by {body.rule}: its rule has another digest"
-    return Finding(Code.RULE_NAME_TAKEN, message, _at(index, "rule_sha256"), other.sha256, body.rule_sha256)
+    return Finding(Code.RULE_NAME_TAKEN, message, place_in(index, "rule_sha256"), other.sha256, body.rule_sha256)
 
 
 def _not_there(index: int, body: Any) -> Finding:
     message = f"entry {body.target[:8]}… holds no run of {body.metric} that could be judged"
-    return Finding(Code.VERDICT_MISMATCH, message, _at(index, "target"), found=body.target)
-
-
-def compare_verdict(
-    rule: Rule, judge: Judge, candidate: Candidate, index: int, body: Any, *, names: Mapping[str, frozenset[str]]
-) -> Finding | None:
-    """What is wrong with a verdict at position ``index`` about a run whose turn it is; None when it follows."""
-    stated = {pin.slot: Figure(Fraction(pin.value), pin.source, pin.inferred, pin.entry or "") for pin in body.pins}
-    own = judge.peek(candidate)
-    derived = judge.peek(candidate, stated)
-    if isinstance(derived, NotScorable) or isinstance(own, NotScorable):
-        reason = derived.message if isinstance(derived, NotScorable) else own.message  # type: ignore[union-attr]
-        return Finding(Code.VERDICT_MISMATCH, f"the rule does not judge this run: {reason}", _at(index, "rule"))
-    called = body.rule if body.rule in names[body.rule_sha256] else derived.rule
-    for field, found, expected in _fields(body, dataclasses.replace(derived, rule=called)):
-        if found != expected:
-            return Finding(
-                Code.VERDICT_MISMATCH, f"{field} does not follow from the rule", _at(index, field), expected, found
-            )
-    return _trace(rule, candidate, stated, own, index)
-
-
-def _fields(body: Any, derived: Verdict) -> Iterator[tuple[str, str, str]]:
-    """(field, what the verdict says, what the rule gives)."""
-    yield "rule", body.rule, derived.rule
-    yield "tier", body.tier, derived.tier
-    yield "bound_by", body.bound_by, derived.bound_by
-    yield "not_checked", ", ".join(body.not_checked), ", ".join(derived.not_checked)
-    yield (
-        "steps",
-        _listed((step.name, step.value) for step in body.steps),
-        _listed((step.name, step.text) for step in derived.steps),
-    )
-    yield "pins", ", ".join(sorted(pin.slot for pin in body.pins)), ", ".join(sorted(pin.slot for pin in derived.pins))
-
-
-def _listed(steps: Iterator[tuple[str, str]]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in steps)
-
-
-def _trace(rule: Rule, candidate: Candidate, stated: dict[str, Figure], own: Verdict, index: int) -> Finding | None:
-    """Whether each pin that a verdict states is what stands where it says."""
-    held = {pin.slot: pin.figure for pin in own.pins}
-    untraced = None
-    for slot, figure in stated.items():
-        if figure.origin == "file":
-            message = f"the pin of {slot} was taken from a file"
-            untraced = Finding(Code.VERDICT_UNTRACED_PIN, message, _at(index, "pins"), found=format_exact(figure.value))
-            continue
-        there = _there(rule, candidate, slot, figure, held)
-        if there is None or there.value != figure.value or there.inferred != figure.inferred:
-            return Finding(
-                Code.VERDICT_PIN,
-                f"the pin of {slot} is not what the {figure.origin} has",
-                _at(index, "pins"),
-                "nothing" if there is None else format_exact(there.value),
-                format_exact(figure.value),
-            )
-    return untraced
-
-
-def _there(rule: Rule, candidate: Candidate, slot: str, figure: Figure, held: dict[str, Figure]) -> Figure | None:
-    """What stands where a stated pin says it was taken from."""
-    if figure.origin == "rule":
-        value = rule.pin(slot)
-        return None if value is None else Figure(value, "rule")
-    if figure.origin == "history":
-        pin = None if candidate.run.at is None else pin_at(slot, candidate.run.at)
-        return None if pin is None else Figure(pin.value, "history", inferred=True)
-    found = held.get(slot)
-    return found if found is not None and found.origin == figure.origin else None
+    return Finding(Code.VERDICT_MISMATCH, message, place_in(index, "target"), found=body.target)
 
 
 # ------------------------------------------------------------------------------------------------------ step 12: pins
@@ -424,7 +348,3 @@ def _traced(pin: PinRecord, measured: list[tuple[bool, Track, Fraction]]) -> Fin
     expected = format_exact(values[0]) if values else "nothing on this slot"
     message = f"{pin.slot}: pinned {format_exact(pin.value)}, its source measured {expected}"
     return Finding(Code.PIN_HAND_EDITED, message, pin.position, expected, format_exact(pin.value))
-
-
-def _at(index: int, field: str) -> Position:
-    return Position(source="ledger.jsonl", line=index + 1, index=index, field=f"body.{field}")

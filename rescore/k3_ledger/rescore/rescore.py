@@ -153,6 +153,12 @@ class Judge:
         self.best_alike: dict[tuple[Track, str | None], Figure] = {}
         self._weighs = isinstance(rule, str) or rule.weighs
 
+    def asked_for(self, pins: Pins) -> Judge:
+        """A judge who was given other pins, at this point of the order."""
+        judge = Judge(self.rule, pins)
+        judge.best, judge.best_alike = self.best, self.best_alike
+        return judge
+
     def __call__(self, candidate: Candidate) -> tuple[Rule | None, Scored]:
         """Judge the next run in order, and let it move the frontier of its track."""
         rule, result = self._judge(candidate, None)

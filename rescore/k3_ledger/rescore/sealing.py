@@ -41,7 +41,7 @@ def verdict_body(target: str, verdict: Verdict) -> dict[str, Any]:
                 "slot": pin.slot,
                 "value": format_exact(pin.figure.value),
                 "source": pin.origin,
-                "entry": _entry(pin.figure),
+                "entry": name_entry(pin.figure),
                 "inferred": pin.figure.inferred,
             }
             for pin in verdict.pins
@@ -71,5 +71,6 @@ def new_verdicts(report: RescoreReport) -> Iterator[dict[str, Any]]:
             yield body
 
 
-def _entry(figure: Figure) -> str | None:
+def name_entry(figure: Figure) -> str | None:
+    """Identity of the entry that a figure is of; None where it is of none."""
     return figure.source if _IDENTITY.fullmatch(figure.source) else None
