@@ -73,7 +73,7 @@ def test_a_run_that_fails_keeps_no_path(synthetic: Callable[..., Path], tmp_path
     """The engine prints its folder, the model's and one that nobody named; its error and its end are kept."""
     model = hidden / "m.gguf"
     model.write_bytes(synthetic("tiny").read_bytes())
-    says = f"echo $PWD {model} file:///srv/acme -I/srv/acme '\"/srv/acme\"' >&2; exit 3"
+    says = f"echo $PWD {model} file:///srv/acme FILE:///srv/acme -I/srv/acme '\"/srv/acme\"' >&2; exit 3"
     for name, engine in (("a", ("sh", "-c", says)), ("b", (f"{hidden}/no-such-engine",))):
         outcome = runner.run(request(model, tmp_path / name, hidden, engine=engine))
         assert outcome.kind == "failed"

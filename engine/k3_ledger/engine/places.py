@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _SYSTEM: Final = r"/(?:usr|bin|sbin|lib|lib32|lib64|etc|proc|sys|dev)(?![\w.-])"
 _ABSOLUTE: Final = re.compile(
-    r"(?:(?<![\w.}/\\~-])|(?<=file://)|(?<=-[ILB])|(?<=\\[nrt]))"  # where a path can begin
+    r"(?:(?<![\w.}/\\~-])|(?<=(?i:file)://)|(?<=-[ILB])|(?<=\\[nrt]))"  # where a path can begin
     rf"(?!{_SYSTEM})/(?![/\s])[^\s:;,'\"()\[\]{{}}<>|`\\]+"
 )
 _WHOLE: Final = re.compile(rf"(?:^|(?<=[:=]))(?!{_SYSTEM})/(?![/\s])[^:=\n]+")

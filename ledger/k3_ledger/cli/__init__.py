@@ -19,6 +19,7 @@ import typer
 
 from k3_ledger.cli.lazy import LazyGroup, OutputClosedError
 from k3_ledger.cli.told import drop_output, is_refused
+from k3_ledger.schemas.addresses import masked
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import ExitCode
@@ -100,7 +101,7 @@ def unforeseen(error: Exception) -> int:
     import traceback
 
     with contextlib.suppress(OSError, ValueError):  # likewise
-        typer.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+        typer.echo(masked("".join(traceback.format_exception(error))), err=True, nl=False)
         typer.echo(f"error: a fault of this program or of the machine, and no verdict [{Code.UNREADABLE.id}]", err=True)
         typer.echo("hint: run it again; if it comes again, report it with the lines above", err=True)
     return int(ExitCode.UNREADABLE)
@@ -174,6 +175,7 @@ def _fail_path(error: OSError) -> int:
 
         return fail(unwritable(Path(os.fsdecode(error.filename)), error))
     name = os.fspath(error.filename) if isinstance(error.filename, str | os.PathLike) else repr(error.filename)
+    name = masked(name)
     shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
     typer.echo(printable(f"error: {error.strerror}: {shown} [{Code.UNREADABLE.id}]"), err=True)
     typer.echo(f"hint: {Code.UNREADABLE.info.hint}", err=True)

@@ -17,6 +17,8 @@ import typer.main
 from typer.core import TyperGroup
 from typer.models import TyperPath
 
+from k3_ledger.schemas.addresses import masked
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping
 
@@ -162,6 +164,10 @@ def _refuse_dash(command: Any) -> None:
         _refuse_dash(below)
 
 
+_UsageError: Any = typer.BadParameter.__base__
+"""The framework's error for every wrong use of a command."""
+
+
 class OutputClosedError(Exception):
     """Nobody reads the output any more."""
 
@@ -192,9 +198,13 @@ def _own_ends() -> Iterator[None]:
     """Keep the framework from ending with 1, which is the exit code of a false ledger, where nothing was found false.
 
     It does so where a pipe breaks, where something ends early that is no answer, and where a question is not answered.
+    What it says of a wrong use says addresses as they may be said.
     """
     try:
         yield
+    except _UsageError as error:
+        error.message = masked(error.message)
+        raise
     except BrokenPipeError as error:
         raise OutputClosedError from error
     except EOFError as error:

@@ -305,7 +305,9 @@ def _open_address(address: str, cache: Path | None, stack: contextlib.ExitStack)
     from k3_ledger.cli.cache import Cache
     from k3_ledger.cli.remote import RemoteStore
     from k3_ledger.cli.stores import StoreLog, TarStore
+    from k3_ledger.schemas.addresses import file_name
 
+    name = file_name(address)
     store = RemoteStore(address.removesuffix(f"/{LOG_NAME}"))
     kept = cache or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="k3-ledger-")))
     if _is_there(store, LOG_NAME):
@@ -319,22 +321,24 @@ def _open_address(address: str, cache: Path | None, stack: contextlib.ExitStack)
         raise StoreError(
             Code.REMOTE_UNREADABLE,
             f"neither {LOG_NAME} nor a checkpoint is there",
-            position=Position(source=address),
+            position=Position(source=store.name),
         )
     with stream:
         start = _read_start(stream, _TAR_MAGIC_AT + len(_TAR_MAGIC))
         if start.startswith(PROOF_STARTS):
-            data = start + read_stream(stream, address, MAX_PROOF)
-            return ProofNamed(address.rpartition("/")[2], data)
-        _refuse_other(address.rpartition("/")[2] or address, start)
+            data = start + read_stream(stream, store.name, MAX_PROOF)
+            return ProofNamed(name, data)
+        _refuse_other(name or store.name, start)
         if not start.endswith(_TAR_MAGIC, _TAR_MAGIC_AT):
-            raise StoreError(Code.UNREADABLE, "not a ledger, a proof or an archive", position=Position(source=address))
+            raise StoreError(
+                Code.UNREADABLE, "not a ledger, a proof or an archive", position=Position(source=store.name)
+            )
         # An archive is read in more than one place, so it is copied to disk first.
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="k3-ledger-"))
-        copy = Path(folder, address.rpartition("/")[2] or "archive.tar")
+        copy = Path(folder, name or "archive.tar")
         with copy.open("wb") as file:
             file.write(start)
-            for block in limited(stream, address):
+            for block in limited(stream, store.name):
                 file.write(block)
     archive = TarStore(copy)
     stack.callback(archive.close)

@@ -18,16 +18,17 @@ from urllib.parse import unquote
 import typer
 
 from k3_ledger.ledger.regular import read_up_to
+from k3_ledger.schemas.addresses import SCHEME, lower_scheme, said, told
 from k3_ledger.schemas.errors import StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from typing_extensions import Buffer
 
-SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*://")
-"""How an address begins, and a path does not."""
-_HERE: Final = re.compile(r"(?:file|local)://(?:localhost(?=/))?(.*)", re.DOTALL)
+_HERE: Final = re.compile(r"(?:file|local)://(?:localhost(?=/))?(.*)", re.DOTALL | re.IGNORECASE)
 CONNECT_SECONDS: Final = 30
 SILENCE_SECONDS: Final = 60
 """Longest waits for a connection and for the next byte; how long a whole transfer takes is not limited."""
@@ -56,7 +57,7 @@ def path_of(address: str) -> Path | None:
     here = _HERE.fullmatch(address)
     path = None if here is None else unquote(here[1], errors="surrogateescape")
     if path is not None and "\0" in path:
-        raise typer.BadParameter(f"{address} names no path: none has a NUL in it", param_hint="address")
+        raise typer.BadParameter(f"{said(address)} names no path: none has a NUL in it", param_hint="address")
     return None if path is None else Path(path)
 
 
@@ -73,7 +74,8 @@ class RemoteStore:
         """
         import fsspec.core
 
-        self.name = address.rstrip("/")
+        self.name = said(address).rstrip("/")
+        self._address = address = lower_scheme(address)
         self._http = address.startswith(("http://", "https://"))
         options: dict[str, Any] = {"use_listings_cache": False}
         if self._http:
@@ -86,9 +88,11 @@ class RemoteStore:
         try:
             self._fs, root = fsspec.core.url_to_fs(address, **options)
         except (ImportError, ValueError) as error:  # fsspec names the package that a protocol needs
-            raise typer.BadParameter(f"{address} cannot be read: {error}", param_hint="address") from None
+            raise typer.BadParameter(
+                f"{self.name} cannot be read: {_own_words(error, address)}", param_hint="address"
+            ) from None
         except Exception as error:  # noqa: BLE001 - some connect here, and every protocol raises its own
-            _fail(address, error)
+            self._fail(self.name, error)
         self._root = root.rstrip("/")
         self._page: bytes | None = None
 
@@ -107,7 +111,7 @@ class RemoteStore:
         except Exception as error:  # noqa: BLE001 - every protocol raises its own
             if getattr(error, "status", None) in _ABSENT or isinstance(error, PermissionError | IsADirectoryError):
                 return None
-            _fail(full, error)
+            self._fail(full, error)
         status = getattr(getattr(stream, "r", None), "status", _WHOLE) if self._http else _WHOLE
         if status != _WHOLE:
             stream.close()
@@ -116,7 +120,7 @@ class RemoteStore:
                 f"cannot be read: the host answered {status}, which is no whole file",
                 position=Position(source=full),
             )
-        found = _Stream(stream, full)
+        found = _Stream(stream, full, self._fail)
         is_page = True
         try:
             is_page = self._http and path != "" and self._is_page(path, found)
@@ -140,6 +144,13 @@ class RemoteStore:
                     self._page = read_up_to(other, MAX_PAGE)
         return bool(self._page) and stream.peek(MAX_PAGE) == self._page
 
+    def _fail(self, name: str, error: Exception) -> NoReturn:
+        raise StoreError(
+            Code.REMOTE_UNREADABLE,
+            f"cannot be read: {_words(error, self._address)}",
+            position=Position(source=name),
+        ) from error
+
     def names(self, folder: str) -> list[str] | None:
         """Names of what a folder holds; None where the place does not say: a static host lists nothing, and a store may
         keep its list to itself.
@@ -157,15 +168,15 @@ class RemoteStore:
         except (PermissionError, NotImplementedError):
             return None
         except Exception as error:  # noqa: BLE001 - every protocol raises its own
-            _fail(full, error)
+            self._fail(full, error)
         return sorted(name.rstrip("/").rpartition("/")[2] for name in found)
 
 
 class _Stream(io.RawIOBase):
     """A foreign stream whose errors are ours. What is compressed is unpacked as it is asked for, and no further."""
 
-    def __init__(self, stream: Any, name: str) -> None:
-        self._stream, self._name = stream, name
+    def __init__(self, stream: Any, name: str, fail: Callable[[str, Exception], NoReturn]) -> None:
+        self._stream, self._name, self._fail = stream, name, fail
         self._held = b""
         self._packed = b""
         self._unpacker: zlib._Decompress | None = None
@@ -187,7 +198,7 @@ class _Stream(io.RawIOBase):
             try:
                 data = self._next(len(view))
             except Exception as error:  # noqa: BLE001 - every protocol raises its own
-                _fail(self._name, error)
+                self._fail(self._name, error)
         view[: len(data)] = data
         return len(data)
 
@@ -216,15 +227,7 @@ class _Stream(io.RawIOBase):
         super().close()
 
 
-def _fail(name: str, error: Exception) -> NoReturn:
-    raise StoreError(
-        Code.REMOTE_UNREADABLE,
-        f"cannot be read: {_words(error)}",
-        position=Position(source=name),
-    ) from error
-
-
-def _words(error: Exception) -> str:
+def _words(error: Exception, address: str) -> str:
     """What happened, where the error's own text is none that a person reads."""
     history = getattr(error, "history", None)
     if isinstance(history, tuple) and type(error).__name__ == "TooManyRedirects":
@@ -232,4 +235,8 @@ def _words(error: Exception) -> str:
     status = getattr(error, "status", None)
     if isinstance(status, int) and status:
         return " ".join(f"the host answered {status} {getattr(error, 'message', '')}".split())[:300]
-    return " ".join(str(error).split())[:300] or type(error).__name__
+    return _own_words(error, address)
+
+
+def _own_words(error: Exception, address: str) -> str:
+    return told(" ".join(str(error).split()), address)[:300] or type(error).__name__

@@ -154,21 +154,22 @@ def cosign(
 
 
 _REQUEST_START = b"old "
-_PAIR = re.compile(r"(\S*?\+\S*?\+[^:]*?)=([a-z][a-z0-9+.-]*://.*)", re.ASCII)
+_PAIR = re.compile(r"(\S*?\+\S*?\+[^:]*?)=([a-z][a-z0-9+.-]*://.*)", re.ASCII | re.IGNORECASE)
 """A key may hold and end in ``=`` by mistake: the address begins at its scheme."""
 
 
 def _witness(spec: str) -> _Asked:
     from k3_ledger.ledger.witness.client import check_address
+    from k3_ledger.schemas.addresses import said
 
     match = _PAIR.fullmatch(spec)
     if match is None:
-        raise typer.BadParameter(f"{spec!r} is not KEY=URL", param_hint="--witness")
+        raise typer.BadParameter(f"{said(spec)!r} is not KEY=URL", param_hint="--witness")
     verifier = witness_key(match[1], "--witness")
     try:
         check_address(match[2])
     except ValueError as error:
-        raise typer.BadParameter(f"{spec!r}: {error}", param_hint="--witness") from None
+        raise typer.BadParameter(f"{said(spec)!r}: {error}", param_hint="--witness") from None
     return _Asked(verifier, match[2])
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from k3_ledger.ledger.core.note import MAX_NOTE
+from k3_ledger.schemas.addresses import masked
 from k3_ledger.schemas.errors import StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -27,7 +28,7 @@ def unreadable(path: Path, error: OSError, hint: str | None = None) -> StoreErro
     return StoreError(
         Code.UNREADABLE,
         f"{os.strerror(error.errno) if error.errno else error}: {path}",
-        position=Position(source=path.name),
+        position=Position(source=Path(masked(str(path))).name),
         hint=hint,
     )
 

@@ -34,8 +34,8 @@ class LedgerError(Exception):
         found: str | None = None,
         hint: str | None = None,
     ) -> None:
-        super().__init__(message)
         self.finding = Finding(code, message, position, expected, found, hint)
+        super().__init__(self.finding.message)
         self.handed_in = False
 
     @property

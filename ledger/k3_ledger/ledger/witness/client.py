@@ -23,6 +23,7 @@ from k3_ledger.ledger.core.checkpoint import parse_checkpoint
 from k3_ledger.ledger.core.cosignature import MAX_AHEAD_S, Witness, read_cosignatures
 from k3_ledger.ledger.core.note import NoteSignature, UnverifiedNote, parse_note
 from k3_ledger.ledger.core.tlog_witness import SIZE_TYPE, AddCheckpoint, format_request, parse_answer, parse_size
+from k3_ledger.schemas.addresses import said, told
 from k3_ledger.schemas.errors import MalformedError, WitnessError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -62,11 +63,13 @@ def check_address(address: str) -> None:
     why = ""
     try:
         url = urllib.parse.urlsplit(address)
-        if url.scheme in _SCHEMES and url.hostname and url.port != 0:
+        if url.username is not None:
+            why = ": no witness is asked under a user's name"
+        elif url.scheme in _SCHEMES and url.hostname and url.port != 0:
             return
     except ValueError as error:
-        why = f": {error}"
-    raise ValueError(f"{address!r} is no http or https address{why}")
+        why = f": {told(str(error), address) or 'it names no host'}"
+    raise ValueError(f"{said(address)!r} is no http or https address{why}")
 
 
 def ask_witness(
@@ -216,7 +219,8 @@ def _post(url: str, body: bytes, timeout_s: float, place: Position) -> tuple[int
     except queue.Empty:
         raise _unreachable(place, f"no whole answer within {timeout_s:g} s") from None
     if isinstance(found, Exception):  # of the system, of HTTP, or about a name that no host can have
-        raise _unreachable(place, str(getattr(found, "reason", None) or found) or type(found).__name__) from found
+        words = told(str(getattr(found, "reason", None) or found), url)
+        raise _unreachable(place, words or type(found).__name__) from found
     return found
 
 

@@ -9,7 +9,7 @@ finds nothing pays for none. ``docs/findings.md`` is generated from both.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from k3_ledger.schemas.outcomes import NOWHERE, Position, Severity
@@ -455,7 +455,8 @@ class Finding:
 
     Attributes:
         code: the registry row; carries severity and the generic hint.
-        message: this occurrence, in one lower-case sentence without a final full stop.
+        message: this occurrence, in one lower-case sentence without a final full stop. Addresses in it, in the hint and
+            in the position are kept as they may be said (:mod:`k3_ledger.schemas.addresses`).
         position: where it stands.
         expected: what would have been right, as text, when there is one right value.
         found: what was there instead, as text (shortened to a readable length).
@@ -468,6 +469,17 @@ class Finding:
     expected: str | None = None
     found: str | None = None
     hint: str | None = None
+
+    def __post_init__(self) -> None:
+        source = self.position.source
+        if not any(text is not None and ":/" in text for text in (self.message, self.hint, source)):
+            return
+        from k3_ledger.schemas.addresses import masked, said  # noqa: PLC0415 - few findings name an address
+
+        object.__setattr__(self, "message", masked(self.message))
+        object.__setattr__(self, "hint", None if self.hint is None else masked(self.hint))
+        if source is not None:
+            object.__setattr__(self, "position", replace(self.position, source=said(source)))
 
     @property
     def severity(self) -> Severity:
