@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
+import stat
 import threading
+from pathlib import Path
 
 import pytest
+import typer.main
 
-from k3_ledger.cli import files, policy_file, trust_commands
+from k3_ledger.cli import app, files, policy_file, trust_commands
 from k3_ledger.ledger.core.note import KeyType, Verifier, format_verifier_key
+from k3_ledger.ledger.writer import locks
+from k3_ledger.schemas.errors import StoreError
+from k3_ledger.schemas.findings import Code
 from k3_ledger.verify.policy import parse_policy
-from tests.ledgers import LOG, ROOT, RUNNER
+from tests import static_host
+from tests.cli import test_options
+from tests.ledgers import LOG, ROOT, RUNNER, small_ledger
 
 WITNESS = format_verifier_key(Verifier("w.example", LOG.public, KeyType.COSIGNATURE))
 OTHER = format_verifier_key(Verifier("x.example", RUNNER.public, KeyType.COSIGNATURE))
@@ -105,5 +116,126 @@ def test_a_policy_that_is_replaced_loses_nothing_that_is_added_behind_it(path, m
 
 def test_a_lock_is_given_back(path):
     for _ in range(2):
-        with pytest.raises(ZeroDivisionError), files.alone(path):
+        with pytest.raises(ZeroDivisionError), files.alone(path, "the file", wait=0):
             raise ZeroDivisionError
+
+
+COMMANDS = {
+    "init": ("init", "led", "--replace"),
+    "require": ("add", "require", "schema"),
+    "size": ("add", "size", "7"),
+    "age": ("add", "age", "60"),
+    "key": ("add", "key", ROOT.public.hex(), "--replace"),
+    "origin": ("add", "origin", "example.org/bench", "--replace"),
+    "witness": ("add", "witness", OTHER),
+    "timestamps": ("add", "timestamps", "b.pem"),
+    "attestation": ("add", "attestation", "--kind", "nvidia"),
+}
+
+
+def test_every_command_that_changes_a_policy_is_here():
+    leaves = {said for said, _ in test_options.leaves(typer.main.get_command(app)) if said.startswith("trust ")}
+    assert leaves - {"trust show"} == {
+        "trust " + " ".join(words[: 1 + (words[0] == "add")]) for words in COMMANDS.values()
+    }
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_who_is_in_the_way_too_long_is_named_and_nothing_is_changed(command, run, path, tmp_path):
+    """As of a ledger: the same words, the same exit code, and --wait."""
+    static_host.lay_out(tmp_path / "led", static_host.ledger_files(small_ledger()))
+    words = COMMANDS[command]
+    place = ("--out" if command == "init" else "--trust", path)
+    before = path.read_bytes()
+    with files.alone(path, "the trust policy"):
+        done = run("trust", *words, *place, "--wait", "0")
+        link = path.with_name("link")
+        link.symlink_to(path)
+        linked = run("trust", *words, place[0], link, "--wait", "0")
+    said = "this very process is writing to the trust policy; waited 0 s [K3L-LOCK-BUSY]"
+    assert (done.code, said in done.err, done.out) == (3, True, ""), done
+    assert (linked.code, said in linked.err) == (3, True), linked
+    assert path.read_bytes() == before
+    done = run("trust", *words, *place, "--wait", "0")
+    assert done.code == 0, done
+    assert path.read_bytes() != before or command == "origin"
+
+
+def test_a_policy_in_another_file_of_the_folder_is_in_nobodys_way(run, path):
+    path.with_name("other.toml").write_bytes(path.read_bytes())
+    with files.alone(path.with_name("other.toml"), "the trust policy"), files.alone(path.parent / "new", "it"):
+        assert run("trust", "add", "age", "60", "--trust", path, "--wait", "0").code == 0
+
+
+def test_a_folder_that_may_not_be_read_may_be_written(run, path, monkeypatch):
+    """To list a folder and to write in it are two rights."""
+    really = os.open
+
+    def opened(name, flags, *more, **named):
+        if flags & os.O_ACCMODE == os.O_RDONLY and Path(name).is_dir():
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(name))
+        return really(name, flags, *more, **named)
+
+    monkeypatch.setattr(os, "open", opened)
+    assert run("trust", "add", "age", "60", "--trust", path).code == 0
+    with pytest.raises(StoreError) as caught, files.alone(path.with_name("absent"), "it"):
+        pass
+    assert caught.value.code is Code.ACCESS_DENIED
+
+
+def test_where_no_file_is_two_are_kept_apart_by_the_folder(path):
+    new = path.with_name("new")
+    with files.alone(new, "it"):
+        with pytest.raises(StoreError) as caught, files.alone(new, "it", wait=0):
+            pass
+        new.write_bytes(b"")
+    assert caught.value.code is Code.LOCK_BUSY
+    with files.alone(new, "it", wait=0), files.alone(path.with_name("newer"), "it", wait=0):
+        pass
+
+
+@pytest.mark.parametrize("kind", ["made", "replaced", "removed"])
+def test_the_lock_is_on_what_stands_there_once_it_is_had(kind, path, monkeypatch):
+    """Somebody makes, replaces or removes the file between the look and the lock."""
+    target, really, seen = path.with_name("it"), locks.take_lock, []
+    if kind != "made":
+        target.write_bytes(b"old")
+
+    def late(disk, fd, *more, **named):
+        if not seen and kind == "removed":
+            target.unlink()
+        elif not seen:
+            files.replace_file(target, b"new")
+        seen.append(stat.S_ISDIR(os.fstat(fd).st_mode))
+        really(disk, fd, *more, **named)
+
+    monkeypatch.setattr(locks, "take_lock", late)
+    with files.alone(target, "it"):
+        other = os.open(target.parent if kind == "removed" else target, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(other)
+    assert seen == [kind == "made", kind == "removed"]
+
+
+def test_a_file_that_goes_between_the_look_and_the_opening_is_looked_for_again(path, monkeypatch):
+    target, really = path.with_name("it"), os.open
+    target.write_bytes(b"old")
+
+    def opened(name, *more, **named):
+        if name == target:
+            target.unlink()
+        return really(name, *more, **named)
+
+    monkeypatch.setattr(os, "open", opened)
+    with files.alone(target, "it"):
+        pass
+    assert not target.exists()
+
+
+def test_a_file_system_without_locks_keeps_nobody_from_his_policy(run, path, monkeypatch):
+    def refused(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    assert run("trust", "add", "age", "60", "--trust", path).code == 0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import io
 import os
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from k3_ledger.ledger.regular import unreadable
 from k3_ledger.schemas.errors import StoreError
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _OF_THE_DISK = frozenset({Code.DISK_FULL, Code.DISK_ERROR})
 """Refusals that another path on the same disk would meet as well."""
 _OF_THE_PLACE = frozenset({Code.READ_ONLY, Code.ACCESS_DENIED})
+WAIT_S: Final = 30.0
+"""How long a change of a file of the user's own waits for another one, in seconds, unless it is said."""
 _MOST_LINKS = 40
 """Links that the system follows one after the other."""
 
@@ -57,25 +59,74 @@ def writing(path: Path, hint: str | None = None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def alone(path: Path, hint: str | None = None) -> Iterator[None]:
-    """Nobody else who asks for this changes files in the folder of ``path`` while the block runs, where the file system
-    has locks: what is read inside, changed and put back has lost nothing that came between.
+def alone(path: Path, what: str, *, wait: float = WAIT_S, hint: str | None = None) -> Iterator[None]:
+    """Nobody else who asks for this changes the file at ``path`` while the block runs, where the file system has locks:
+    what is read inside, changed and put back has lost nothing that came between.
+
+    The lock is on the file that stands there now, as a writer's on its log: its folder need not be readable. Only where
+    there is no file yet is it on the folder.
+
+    Args:
+        path: the file.
+        what: what it is, in words for errors.
+        wait: how long to wait for others, in seconds; 0 tries once.
+        hint: what to do where the place is at fault.
 
     Raises:
-        StoreError: the folder cannot be opened.
+        StoreError: others held it for the whole wait (``LOCK_BUSY``), or it, or its folder, cannot be opened.
     """
+    deadline = time.monotonic() + wait
+    handle = None
+    while handle is None:
+        handle = _locked(path, what, wait, deadline, hint)
     try:
-        handle = os.open(_follow(path).parent, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        raise unwritable(path, error, hint) from None
-    except RuntimeError as error:  # links that lead in a circle
-        raise unreadable(path, OSError(str(error)), hint) from None
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
         os.close(handle)
+
+
+def _locked(path: Path, what: str, wait: float, deadline: float, hint: str | None) -> int | None:
+    """The open file at a path, or its folder where there is none, with the lock; None where that changed meanwhile."""
+    from k3_ledger.ledger.writer.disk import Disk
+    from k3_ledger.ledger.writer.locks import take_lock
+
+    try:
+        target = _follow(path)
+        there = target.exists()
+    except RuntimeError as error:  # links that lead in a circle
+        raise unreadable(path, OSError(str(error)), hint) from None
+    except OSError as error:
+        raise unwritable(path, error, hint) from None
+    try:
+        if there:
+            handle = os.open(target, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        else:
+            handle = os.open(target.parent, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    except OSError as error:
+        if there and not target.exists():
+            return None
+        raise unwritable(path, error, hint) from None
+    try:
+        try:
+            take_lock(Disk(), handle, path, what, timeout_s=wait, deadline=deadline)
+        except StoreError as error:
+            if error.code is Code.LOCK_BUSY:
+                raise
+        if _is_at(handle, target) if there else not target.exists():
+            kept, handle = handle, -1
+            return kept
+        return None
+    finally:
+        if handle >= 0:
+            os.close(handle)
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """Whether it is an open file that stands at a path."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except OSError:
+        return False
 
 
 def replace_file(path: Path, data: bytes, *, hint: str | None = None) -> None:

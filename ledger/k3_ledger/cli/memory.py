@@ -153,7 +153,7 @@ def keep_head(
         why = "the ledger has no checkpoint" if whole else "this is an extract and not the log"
         typer.echo(f"note: {why}, so no head was remembered", err=True)
         return True
-    with alone(path, _HINT):
+    with alone(path, "the memory", hint=_HINT):
         if _held_now(path) != known:
             return False
         _keep(path, known, Memory(note, now, enrolments))

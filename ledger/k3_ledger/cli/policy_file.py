@@ -12,7 +12,7 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AoT
 
-from k3_ledger.cli.files import alone, create_file, replace_file
+from k3_ledger.cli.files import WAIT_S, alone, create_file, replace_file
 from k3_ledger.cli.given import POLICY, given
 from k3_ledger.cli.places import check_spared
 from k3_ledger.cli.trust import policy_in
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from k3_ledger.ledger.core.cosignature import Witness
 
 
+_WHAT = "the trust policy"
+
+
 def new_policy(policy: TrustPolicy, heading: str) -> bytes:
     """The file of a policy without witnesses.
 
@@ -45,7 +48,7 @@ def new_policy(policy: TrustPolicy, heading: str) -> bytes:
     return _checked(document, policy, "trust.toml")
 
 
-def create(path: Path, data: bytes, *, replacing: bool) -> TrustPolicy | None:
+def create(path: Path, data: bytes, *, replacing: bool, wait: float = WAIT_S) -> TrustPolicy | None:
     """Write a new policy file; returns the policy that it replaced.
 
     Raises:
@@ -63,7 +66,7 @@ def create(path: Path, data: bytes, *, replacing: bool) -> TrustPolicy | None:
             position=Position(source=str(path)),
             hint="give another --out, add to it with `k3-ledger trust add …`, or say --replace",
         )
-    with alone(path):
+    with alone(path, _WHAT, wait=wait):
         with given(path, POLICY):
             old = parse_policy(read_small(path), path.name)
         replace_file(path, data)
@@ -71,7 +74,10 @@ def create(path: Path, data: bytes, *, replacing: bool) -> TrustPolicy | None:
 
 
 def edit(
-    path: Path, change: Callable[[TOMLDocument], None], meant: Callable[[TrustPolicy], TrustPolicy]
+    path: Path,
+    change: Callable[[TOMLDocument], None],
+    meant: Callable[[TrustPolicy], TrustPolicy],
+    wait: float = WAIT_S,
 ) -> TrustPolicy:
     """Change a policy file in one step; returns what it says now. What others add at the same time is kept.
 
@@ -79,14 +85,15 @@ def edit(
         path: the file.
         change: changes the document.
         meant: what the policy is to become, from what it was.
+        wait: how long to wait for others who change it, in seconds.
 
     Raises:
         PolicyError: the file, or what it would become, is no policy.
-        StoreError: the file cannot be read or written.
+        StoreError: the file cannot be read or written, or others changed it for the whole wait (``LOCK_BUSY``).
     """
     with given(path, POLICY):
         read_small(path)  # who named no policy hears so, and not that its folder cannot be written
-    with alone(path):
+    with alone(path, _WHAT, wait=wait):
         return _edit(path, change, meant)
 
 

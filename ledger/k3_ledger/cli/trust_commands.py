@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from k3_ledger.cli.options import MAX_INTEGER, JsonOption, print_json
+from k3_ledger.cli.options import MAX_INTEGER, JsonOption, WaitOption, print_json
 from k3_ledger.cli.witness import witness_key
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def init(
     processes: Annotated[
         int, typer.Option(min=1, help="Worker processes.", show_default="one per core")
     ] = os.cpu_count() or 1,
+    wait: WaitOption = 30.0,
     as_json: JsonOption = False,
 ) -> None:
     """Verify a ledger and pin it."""
@@ -95,7 +96,9 @@ def init(
     )
     first_use = given is None
     how = "as the ledger itself says (trust on first use)" if first_use else "under a root key that was given"
-    old = create(out, new_policy(policy, f"What to trust about {genesis.origin}, {how}."), replacing=replacing)
+    old = create(
+        out, new_policy(policy, f"What to trust about {genesis.origin}, {how}."), replacing=replacing, wait=wait
+    )
     _print(out, policy, old, as_json=as_json, first_use=first_use)
     if first_use:
         typer.echo(
@@ -129,6 +132,7 @@ def add_witness(
         typer.Option(min=1, help="How many operators must have cosigned.", show_default="as before; 1 for the first"),
     ] = None,
     trust: FileOption = Path("trust.toml"),
+    wait: WaitOption = 30.0,
     as_json: JsonOption = False,
 ) -> None:
     """Add a witness."""
@@ -150,7 +154,7 @@ def add_witness(
             put(document, "quorum", quorum or 1)
         put_witness(document, key, operator)
 
-    policy = edit(trust, change, meant)
+    policy = edit(trust, change, meant, wait)
     if first:
         typer.echo("note: the quorum is 1 now: one operator must have cosigned; --quorum sets another", err=True)
     _print(trust, policy, None, as_json=as_json)
@@ -160,29 +164,32 @@ def add_key(
     root_key: Annotated[str, typer.Argument(help="64 hex digits, or a PEM file.", show_default=False)],
     trust: FileOption = Path("trust.toml"),
     replacing: ReplaceOption = False,
+    wait: WaitOption = 30.0,
     as_json: JsonOption = False,
 ) -> None:
     """Set the root key."""
     from k3_ledger.cli.trust import parse_root_key
 
     raw = parse_root_key(root_key, "ROOT_KEY")
-    _set(trust, "root_public_key", raw, raw.hex(), replacing=replacing, as_json=as_json)
+    _set(trust, "root_public_key", raw, raw.hex(), replacing=replacing, wait=wait, as_json=as_json)
 
 
 def add_origin(
     origin: Annotated[str, typer.Argument(help="Such as example.org/bench.", show_default=False)],
     trust: FileOption = Path("trust.toml"),
     replacing: ReplaceOption = False,
+    wait: WaitOption = 30.0,
     as_json: JsonOption = False,
 ) -> None:
     """Set the origin."""
-    _set(trust, "origin", origin, origin, replacing=replacing, as_json=as_json)
+    _set(trust, "origin", origin, origin, replacing=replacing, wait=wait, as_json=as_json)
 
 
 def add_size(
     size: Annotated[int, typer.Argument(min=1, max=MAX_INTEGER, help="Number of entries.", show_default=False)],
     trust: FileOption = Path("trust.toml"),
     replacing: Annotated[bool, typer.Option("--replace", help="Accept a smaller head than before.")] = False,
+    wait: WaitOption = 30.0,
     as_json: JsonOption = False,
 ) -> None:
     """Raise the smallest acceptable head."""
@@ -193,7 +200,9 @@ def add_size(
             raise _stands(trust, "minimum_size", str(old.minimum_size), str(size))
         return replace(old, minimum_size=size)
 
-    _print(trust, edit(trust, lambda document: put(document, "minimum_size", size), raised), None, as_json=as_json)
+    _print(
+        trust, edit(trust, lambda document: put(document, "minimum_size", size), raised, wait), None, as_json=as_json
+    )
 
 
 def add_age(
@@ -202,15 +211,17 @@ def add_age(
     ],
     trust: FileOption = Path("trust.toml"),
     replacing: ReplaceOption = False,
+    wait: WaitOption = 30.0,
     as_json: JsonOption = False,
 ) -> None:
     """Limit the age of the newest head."""
-    _set(trust, "maximum_head_age_seconds", seconds, seconds, replacing=replacing, as_json=as_json)
+    _set(trust, "maximum_head_age_seconds", seconds, seconds, replacing=replacing, wait=wait, as_json=as_json)
 
 
 def add_require(
     steps: Annotated[list[str], typer.Argument(help="Names of steps.", show_default=False)],
     trust: FileOption = Path("trust.toml"),
+    wait: WaitOption = 30.0,
     as_json: JsonOption = False,
 ) -> None:
     """Require steps."""
@@ -220,13 +231,14 @@ def add_require(
         listed = list(document.get("require", []))
         put(document, "require", [*listed, *(step for step in dict.fromkeys(steps) if step not in listed)])
 
-    policy = edit(trust, change, lambda old: replace(old, require=old.require | frozenset(steps)))
+    policy = edit(trust, change, lambda old: replace(old, require=old.require | frozenset(steps)), wait)
     _print(trust, policy, None, as_json=as_json)
 
 
 def add_timestamps(
     certificate: Annotated[Path, typer.Argument(help="Root certificate, a PEM file.", show_default=False)],
     trust: FileOption = Path("trust.toml"),
+    wait: WaitOption = 30.0,
     as_json: JsonOption = False,
 ) -> None:
     """Add a timestamp authority."""
@@ -255,7 +267,7 @@ def add_timestamps(
         roots = old.timestamp_roots
         return replace(old, timestamp_roots=roots if der in roots else (*roots, der))
 
-    _print(trust, edit(trust, change, meant), None, as_json=as_json)
+    _print(trust, edit(trust, change, meant, wait), None, as_json=as_json)
 
 
 def add_attestation(
@@ -270,6 +282,7 @@ def add_attestation(
     pin: Annotated[list[str] | None, typer.Option(help="Accepted measurement, as REGISTER=HEX.")] = None,
     trust: FileOption = Path("trust.toml"),
     replacing: ReplaceOption = False,
+    wait: WaitOption = 30.0,
     as_json: JsonOption = False,
 ) -> None:
     """Add to the table of attestations."""
@@ -303,11 +316,13 @@ def add_attestation(
         changed.update({name: value for name, value in table.items() if before.get(name) != value})
         return replace(old, attestation=read_table(table))
 
-    policy = edit(trust, lambda document: put_table(document, "attestation", changed), meant)
+    policy = edit(trust, lambda document: put_table(document, "attestation", changed), meant, wait)
     _print(trust, policy, None, as_json=as_json)
 
 
-def _set(trust: Path, name: str, value: object, spelled: str | int, *, replacing: bool, as_json: bool) -> None:
+def _set(
+    trust: Path, name: str, value: object, spelled: str | int, *, replacing: bool, wait: float, as_json: bool
+) -> None:
     """Set one key of a policy, unless it says something else and is not to be replaced."""
     from k3_ledger.cli.policy_file import edit, put
 
@@ -320,7 +335,7 @@ def _set(trust: Path, name: str, value: object, spelled: str | int, *, replacing
             typer.echo(f"note: {name} was {shown}", err=True)
         return replace(old, **{name: value})  # type: ignore[arg-type] # the field's own value
 
-    _print(trust, edit(trust, lambda document: put(document, name, spelled), meant), None, as_json=as_json)
+    _print(trust, edit(trust, lambda document: put(document, name, spelled), meant, wait), None, as_json=as_json)
 
 
 def _stands(trust: Path, name: str, old: str, new: str) -> Exception:

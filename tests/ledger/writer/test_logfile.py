@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from k3_ledger.ledger.writer import logfile
+from k3_ledger.ledger.writer import locks
 from k3_ledger.ledger.writer.disk import Disk
 from k3_ledger.ledger.writer.logfile import LogFile
 from k3_ledger.schemas.errors import StoreError
@@ -63,7 +63,7 @@ def test_holder_in_another_process_is_named_by_its_id(path, opened, monkeypatch,
         f"2: -> FLOCK  ADVISORY  WRITE 333 {place} 0 EOF\n"
         f"3: FLOCK  ADVISORY  WRITE 4242 {place} 0 EOF\n"
     )
-    monkeypatch.setattr(logfile, "_LOCK_TABLE", table)
+    monkeypatch.setattr(locks, "_LOCK_TABLE", table)
     with pytest.raises(StoreError, match="process 4242 is writing"), opened().locked():
         pass
     table.write_text("")

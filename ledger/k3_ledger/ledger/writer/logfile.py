@@ -15,24 +15,16 @@ import stat
 import threading
 import time
 import weakref
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from k3_ledger.ledger.writer.disk import storage_error, storage_errors
-from k3_ledger.schemas.errors import StoreError
-from k3_ledger.schemas.findings import Code
-from k3_ledger.schemas.outcomes import Position
+from k3_ledger.ledger.writer.locks import busy, take_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from k3_ledger.ledger.writer.disk import Disk
-
-FIRST_WAIT_S = 0.000_2
-LONGEST_WAIT_S = 0.005
-"""Seconds between two tries for a lock that another process holds: doubled from the first to the longest."""
-
-_LOCK_TABLE = Path("/proc/locks")
 
 
 class _Queue:
@@ -141,7 +133,7 @@ class LogFile:
             raise ValueError("a writer does not follow a fork: open one in each process")
         deadline = time.monotonic() + self._timeout_s
         if not self._queue.lock.acquire(timeout=self._timeout_s):
-            raise self._busy("another thread of this process")
+            raise busy("another thread of this process", self.path, self._what, self._timeout_s)
         try:
             if self._depth == 0:
                 self._lock(deadline)
@@ -176,7 +168,7 @@ class LogFile:
     def _lock(self, deadline: float) -> None:
         """Take the lock on the file that stands at the path now."""
         while True:
-            self._wait(deadline)
+            take_lock(self._disk, self._fd, self.path, self._what, timeout_s=self._timeout_s, deadline=deadline)
             try:
                 now = self._disk.stat(self.path)
             except OSError as error:
@@ -188,40 +180,3 @@ class LogFile:
             old = self._fd
             self._fd, self._identity = self._open()
             self._disk.close(old)
-
-    def _wait(self, deadline: float) -> None:
-        pause = FIRST_WAIT_S
-        while True:
-            try:
-                self._disk.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise self._busy(self._holder()) from None
-                time.sleep(pause)
-                pause = min(2 * pause, LONGEST_WAIT_S)
-            except InterruptedError:
-                continue
-            except OSError as error:
-                raise storage_error(error, self.path, f"lock {self._what}") from error
-            else:
-                return
-
-    def _holder(self) -> str:
-        """Who holds the lock, as far as the system's lock table says."""
-        device, inode = self._identity
-        place = f"{os.major(device):02x}:{os.minor(device):02x}:{inode}"
-        with contextlib.suppress(OSError):
-            for line in _LOCK_TABLE.read_text().splitlines():
-                fields = line.split()
-                if len(fields) > 5 and fields[1] == "FLOCK" and fields[5] == place and "->" not in fields:
-                    return "this very process" if fields[4] == str(os.getpid()) else f"process {fields[4]}"
-        return "another process"
-
-    def _busy(self, holder: str) -> StoreError:
-        return StoreError(
-            Code.LOCK_BUSY,
-            f"{holder} is writing to {self._what}; waited {self._timeout_s:g} s",
-            position=Position(source=str(self.path)),
-            expected="one writer at a time",
-            found=f"lock held by {holder}",
-        )

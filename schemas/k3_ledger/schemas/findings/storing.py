@@ -45,7 +45,8 @@ ROWS: Final = {
     ),
     "LOCK_BUSY": CodeInfo(
         Area.STORE, E, "another writer holds the ledger",
-        "Another process or thread was writing for the whole time that was allowed for waiting. Nothing was appended.",
+        "Another process or thread was writing for the whole time that was allowed for waiting. Nothing was appended "
+        "or changed. So it is said of a witness, a trust policy and a memory.",
         "wait for it to end, or allow more time; stop it if it hangs (its lock ends with it)", ExitCode.UNREADABLE,
     ),
     "LOCK_UNSUPPORTED": CodeInfo(
