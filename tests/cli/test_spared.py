@@ -7,6 +7,7 @@ Every option that names a file to write stands in ``OUTPUTS``, and a test holds 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 from pathlib import Path
@@ -16,7 +17,7 @@ import typer.main
 
 from k3_ledger.cli import app, files
 from tests.commands import runner
-from tests.ledger.writer.support import TIME
+from tests.ledger.writer.support import TIME, artifact
 
 OUTPUTS = {
     ("prove", "--out"): ("prove", "4", "-l", "ledger", "-o", "@", "--replace"),
@@ -62,7 +63,8 @@ def desk(tmp_path_factory):
         run("keygen", "locked.pem", "--passphrase-file", "words")
         enrol = [word for role in ("log", "judge") for word in ("--enrol", f"{role}={role}.pub.pem")]
         run("init", "ledger", "--origin", "example.org/bench", "-k", "root.pem", *enrol, "--time", TIME)
-        Path("body.json").write_text('{"text": "a note"}')
+        named = [artifact(b"a passphrase\n", "words")]
+        Path("body.json").write_text(json.dumps({"text": "a note", "artifacts": named}))
         for _ in range(2):
             run("append", "note", "-b", "body.json", "--artifact", "words", "-l", "ledger", "-k", "judge.pem")
             run("checkpoint", "-l", "ledger", "-k", "log.pem")
@@ -177,7 +179,40 @@ def test_a_witness_and_a_ledger_are_not_mixed(run):
     Path("state/witness.json").unlink()
     assert run("tiles", "ledger", "--out", "state").code == 0  # it knew no log: nothing tells that it was a witness
     assert run("witness", "init", "empty", "--name", "w.example/2", "-k", "spare.pem").code == 0
-    assert run("init", "ledger/apart", "--origin", "example.org/x", "-k", "root.pem").code == 0
+
+
+@pytest.mark.parametrize("what", ["ledger", "witness"])
+@pytest.mark.parametrize(
+    "place", ["ledger/apart", "ledger/a/b", "link/apart", "ledger/../second/apart", "mirror/apart", "into", "linked"]
+)
+def test_nothing_is_begun_in_the_folder_of_a_ledger(run, place, what):
+    """It would be copied and published with it."""
+    Path("link").symlink_to("ledger")
+    Path("into").symlink_to("ledger/new")
+    Path("ledger/a").mkdir()
+    Path("ledger/there").mkdir()
+    Path("linked").symlink_to("ledger/there")
+    assert run("tiles", "ledger", "--out", "mirror").code == 0
+    begin = {
+        "ledger": ("--origin", "example.org/x", "-k", "root.pem"),
+        "witness": ("--name", "w.example/2", "-k", "spare.pem"),
+    }[what]
+    words = ("init",) if what == "ledger" else ("witness", "init")
+    before = everything()
+    done = run(*words, place, *begin)
+    assert (done.code, everything()) == (2, before), done
+    assert "which is copied and published whole: choose a folder outside" in " ".join(
+        done.err.replace("│", " ").split()
+    )
+    Path("out").mkdir()
+    for beside in ("ledger-2", "ledger/../beside", "out"):
+        assert run(*words, beside, *begin).code == 0
+
+
+def test_a_ledger_is_begun_beside_a_log_that_lies_in_a_folder_of_the_same_name_elsewhere(run):
+    Path("a/ledger").mkdir(parents=True)
+    assert run("init", "a/ledger/new", "--origin", "example.org/x", "-k", "root.pem").code == 0
+    assert run("init", "a/ledger", "--origin", "example.org/x", "-k", "root.pem").code == 0, "a folder around one"
 
 
 def test_a_witness_that_stands_in_a_ledger_s_folder_is_restored_there(run):
@@ -212,7 +247,7 @@ def test_no_ledger_is_begun_in_a_place_of_another_or_of_a_witness(run, place):
     before = everything()
     done = run("init", place, "--origin", "example.org/inner", "--key", "root.pem")
     assert (done.code, everything()) == (2, before), done
-    assert run("init", "ledger/apart", "--origin", "example.org/inner", "--key", "root.pem").code == 0
+    assert run("init", "apart", "--origin", "example.org/inner", "--key", "root.pem").code == 0
 
 
 def test_a_picture_takes_no_such_place_either(run):

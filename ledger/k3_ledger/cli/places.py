@@ -150,12 +150,18 @@ def check_no_key(path: Path, *, option: str) -> None:
 
 
 def check_begun(folder: Path, what: Literal["ledger", "witness"], *, option: str) -> None:
-    """Refuse to begin a ledger or a witness in a place of another, or in the very folder of one of the other kind.
+    """Refuse to begin a ledger or a witness inside a ledger, in a place of another, or in the very folder of one of the
+    other kind: a ledger's folder is copied and published whole, and what another one holds is none of that.
 
     Raises:
         BadParameter: exit code 2.
     """
     check_no_ledgers(folder, option=option)
+    for above in (above for here in _ways_to(folder) for above in here.parents if _is_ledger(above)):
+        raise typer.BadParameter(
+            f"{folder} lies in the ledger in {above}, which is copied and published whole: choose a folder outside",
+            param_hint=option,
+        )
     if _is_ledger(folder) if what == "witness" else _is_witness(folder):
         other = "ledger" if what == "witness" else "witness"
         raise typer.BadParameter(f"there is a {other} in {folder}; choose another folder", param_hint=option)
