@@ -8,6 +8,7 @@ import os
 
 import pytest
 
+from tests.ledger.writer.support import artifact
 from tests.ledgers import JUDGE, ROOT, Builder, Key, small_ledger
 
 STRANGER = Key("stranger")
@@ -88,7 +89,8 @@ def test_a_good_one_is_a_torn_tail_that_says_what_it_lacks(run, log, tmp_path):
 @pytest.mark.parametrize("kind", ["pipe", "folder", "endless"])
 def test_what_is_no_file_in_the_place_of_an_artifact_hangs_no_writer(run, ledger, tmp_path, kind):
     (tmp_path / "raw").write_bytes(b"raw samples\n")
-    (tmp_path / "body.json").write_text('{"text":"with a file"}')
+    named = [artifact(b"raw samples\n", "raw")]
+    (tmp_path / "body.json").write_text(json.dumps({"text": "with a file", "artifacts": named}))
     words = ("append", "note", "-l", "ledger", "-k", "judge.pem", "-b", "body.json", "--artifact", "raw")
     assert run(*words).code == 0
     digest = hashlib.sha256(b"raw samples\n").hexdigest()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 
 import pytest
+
+from tests.ledger.writer.support import artifact
 
 GONE = {"missing": None, "empty": b"", "cut": b'{"ent', "zeros": bytes(300)}
 BESIDE = {
@@ -26,10 +29,9 @@ INIT = "init ledger --origin example.org/o -k root.pem"
 
 @pytest.fixture
 def room(run, ledger, tmp_path):
-    (tmp_path / "body.json").write_text('{"text": "a note"}')
-    assert (
-        run("append", "note", "-b", "body.json", "-k", "log.pem", "-l", "ledger", "--artifact", "body.json").code == 0
-    )
+    (tmp_path / "raw").write_bytes(b"raw")
+    (tmp_path / "body.json").write_text(json.dumps({"text": "a note", "artifacts": [artifact(b"raw", "raw")]}))
+    assert run("append", "note", "-b", "body.json", "-k", "log.pem", "-l", "ledger", "--artifact", "raw").code == 0
     assert run("checkpoint", "-k", "log.pem", "-l", "ledger").code == 0
     assert run("index", "-l", "ledger").code == 0
     return tmp_path

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 
 import pytest
 
-from tests.ledger.writer.support import write_bundle
+from tests.ledger.writer.support import artifact, write_bundle
 
 FORMS = pytest.mark.parametrize("as_json", [(), ("--json",)], ids=["words", "json"])
 
@@ -95,11 +96,11 @@ def test_a_private_key_is_no_artifact(run, ledger, tmp_path):
 
 
 def test_what_only_quotes_a_key_or_is_a_public_one_is_an_artifact(run, ledger, tmp_path):
-    (tmp_path / "note.json").write_text('{"text": "x"}')
     key = (tmp_path / "root.pem").read_bytes()
     quoted = b"".join(b"> " + line for line in key.splitlines(keepends=True))
     for data in (quoted, (tmp_path / "root.pub.pem").read_bytes()):
         (tmp_path / "file").write_bytes(data)
+        (tmp_path / "note.json").write_text(json.dumps({"text": "x", "artifacts": [artifact(data, "file")]}))
         words = ("append", "note", "-b", "note.json", "-l", ledger, "-k", "judge.pem", "--artifact", "file")
         done = run(*words, "--json")
         assert done.code == 0, done

@@ -127,6 +127,45 @@ def test_artifact_of_an_appended_entry_is_stored_first(run, ledger, tmp_path):
     assert next(step for step in report["steps"] if step["name"] == "artifacts")["outcome"] == "pass"
 
 
+@pytest.mark.parametrize("body", ["none", "another", "elsewhere", "in part", "no such field"])
+def test_an_artifact_that_the_body_does_not_name_is_not_stored(run, ledger, tmp_path, body):
+    from tests.ledger.writer.support import artifact, write_bundle
+
+    (tmp_path / "plot.txt").write_bytes(b"plot")
+    (tmp_path / "data.txt").write_bytes(b"data")
+    plot, data = artifact(b"plot", "plot.txt"), artifact(b"data", "data.txt")
+    bodies = {
+        "none": {"text": "see the plot"},
+        "another": {"text": "see the plot", "artifacts": [data]},
+        "elsewhere": {"text": f"see the plot {plot['sha256']}"},
+        "in part": {"text": "see the plot", "artifacts": [data]},
+        "no such field": {"reason": "wrong", "replacement": None, "target": plot["sha256"]},
+    }
+    files = {"in part": ("data.txt", "plot.txt")}.get(body, ("plot.txt",))
+    kind = "supersede" if body == "no such field" else "note"
+    words = [word for name in files for word in ("--artifact", name)]
+    if kind == "supersede":  # of a receipt that is there: nothing else is wrong
+        write_bundle(tmp_path / "bundle", {"raw": b"raw"})
+        assert run("seal", "bundle", "-k", "runner.pem", "-l", "ledger").code == 0
+        bodies[body]["target"] = read_entries(ledger / "ledger.jsonl")[-1]["identity"]
+    before = {path: path.read_bytes() for path in ledger.rglob("*") if path.is_file()}
+    stdin = json.dumps(bodies[body]).encode()
+    done = run("append", kind, "-b", "-", "-k", "judge.pem", "-l", "ledger", *words, stdin=stdin)
+    assert (done.code, plot["sha256"] in done.err, data["sha256"] in done.err) == (2, True, False), done
+    assert {path: path.read_bytes() for path in ledger.rglob("*") if path.is_file()} == before
+
+
+def test_an_artifact_may_be_named_and_not_given(run, ledger, tmp_path):
+    """It may be stored already, or be kept by somebody else."""
+    from tests.ledger.writer.support import artifact
+
+    (tmp_path / "data.txt").write_bytes(b"data")
+    named = [artifact(b"plot", "plot.txt"), artifact(b"data", "data.txt")]
+    stdin = json.dumps({"text": "see both", "artifacts": named}).encode()
+    words = ("append", "note", "-b", "-", "-k", "judge.pem", "-l", "ledger", "--artifact", "data.txt")
+    assert run(*words, "--artifact", "data.txt", stdin=stdin).code == 0
+
+
 PIN = b'{"slot":"decode","value":"1.0","unit":"tps","source":"' + b"0" * 64 + b'"}'
 SUPERSEDE = b'{"reason":"wrong","replacement":null,"target":"' + b"0" * 64 + b'"}'
 

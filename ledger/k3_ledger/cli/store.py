@@ -137,7 +137,8 @@ def append(
     key: KeyOption,
     ledger: LedgerOption = Path(),
     artifact: Annotated[
-        list[Path] | None, typer.Option(help="Store this file by its digest first; may be repeated.")
+        list[Path] | None,
+        typer.Option(help="Store this file, which the body names, by its digest first; may be repeated."),
     ] = None,
     passphrase_file: PassphraseOption = None,
     time: TimeOption = None,
@@ -165,7 +166,7 @@ def append(
         value = read_body(kind, seen.data).model_dump(mode="json", by_alias=True)
     with opened.writer(signer, lock_timeout_s=wait, check=check) as writer:
         writer.rehearse([Draft(kind, value, time)])
-        _check_sizes(opened, value, artifact or [])
+        _check_artifacts(opened, value, artifact or [])
         stored = []
         for path in artifact or ():
             with _open_file(path) as file:
@@ -179,10 +180,12 @@ def append(
         typer.echo(f"warning: {said}: it says what would be, and publishes nothing", err=True)
 
 
-def _check_sizes(ledger: Ledger, body: dict[str, Any], files: list[Path]) -> None:
-    """Refuse a body that gives an artifact another size than the file has: no later entry could mend that.
+def _check_artifacts(ledger: Ledger, body: dict[str, Any], files: list[Path]) -> None:
+    """Refuse a file that the body does not name, which no entry would ever lead to, and a body that gives an artifact
+    another size than the file has: no later entry could mend that.
 
     Raises:
+        BadParameter: the body does not name a file.
         LedgerError: the position names the artifact.
     """
     from k3_ledger.ledger.regular import unreadable
@@ -192,6 +195,8 @@ def _check_sizes(ledger: Ledger, body: dict[str, Any], files: list[Path]) -> Non
     from k3_ledger.schemas.outcomes import Position
 
     sizes: dict[str, int] = {}
+    unnamed: list[str] = []
+    named = {artifact["sha256"] for artifact in body.get("artifacts", ())}
     for path in files:
         with _open_file(path) as file:
             check_length(os.fstat(file.fileno()).st_size, str(path))
@@ -199,7 +204,15 @@ def _check_sizes(ledger: Ledger, body: dict[str, Any], files: list[Path]) -> Non
                 digest, size = check_publishable(file, str(path))
             except OSError as error:
                 raise unreadable(path, error) from None
+        if digest not in named:
+            unnamed.append(f"{path} ({digest})")
         sizes[digest] = size
+    if unnamed:
+        raise typer.BadParameter(
+            f"the body names no artifact of the digest of {', '.join(unnamed)}, which would belong to nothing: put it "
+            "into the body's artifacts, or leave the option out; nothing was stored",
+            param_hint="--artifact",
+        )
     for number, artifact in enumerate(body.get("artifacts", ())):
         stored = blob_path(ledger, artifact["sha256"])
         if artifact["sha256"] not in sizes and stored.is_file():
