@@ -172,6 +172,13 @@ def test_the_address_of_a_witness_is_not_said_with_its_secrets(run: Any, ledger:
     check_unsaid(done)
 
 
+def test_what_the_library_for_http_says_of_a_witness_s_address_is_not_said(run: Any, ledger: Path) -> None:
+    assert run("checkpoint", "-k", "log.pem", "-l", "ledger").code == 0
+    done = run("cosign", "-l", "ledger", "--witness", f"{KEY}=http://127.0.0.1:1/a b?sig={TOKEN}")
+    assert (done.code, "InvalidURL" in done.err) == (3, True), done
+    check_unsaid(done)
+
+
 def test_a_witness_is_asked_at_an_address_in_capitals(run: Any, ledger: Path) -> None:
     assert run("checkpoint", "-k", "log.pem", "-l", "ledger").code == 0
     small, large = (
@@ -179,6 +186,16 @@ def test_a_witness_is_asked_at_an_address_in_capitals(run: Any, ledger: Path) ->
     )
     assert small.code == large.code != 2
     assert small.err.lower() == large.err.lower()
+
+
+@pytest.mark.parametrize(
+    "words", ["verify x", "verify x --now", "verify x --processes", "prove", "nothing-like", "ls --"]
+)
+def test_what_is_out_of_place_is_not_said_with_its_secrets(run: Any, words: str) -> None:
+    """The framework says it: a word too many, or one that is no number and no command."""
+    done = run(*words.split(), f"HTTPS://{USER}:{SECRET}@example.org/led?sig={TOKEN}")
+    assert (done.code, "***" in done.err or words == "nothing-like") == (2, True), done
+    check_unsaid(done)
 
 
 def places() -> Iterator[tuple[str, Any]]:

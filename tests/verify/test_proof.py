@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from k3_ledger.ledger.core.checkpoint import kept_path
 from k3_ledger.ledger.core.proof import MAX_ENTRIES, format_proof
 from k3_ledger.schemas.errors import LedgerError, ProofError
 from k3_ledger.schemas.findings import Code
@@ -22,6 +23,7 @@ from k3_ledger.verify.prove import prove_entry, superseding
 from k3_ledger.verify.report import VerificationError
 from k3_ledger.verify.settle import required
 from k3_ledger.verify.source import MemorySource
+from tests import static_host
 from tests.commands import runner
 from tests.ledgers import (
     JUDGE,
@@ -112,6 +114,34 @@ def test_that_a_supersession_would_not_show_is_said_and_who_makes_a_proof_hears_
             f"note: entry {by} says that entry {index} is superseded, and the proof does not show it" for by in said
         ]
         assert (done.code, done.err.splitlines()) == (0, notes)
+
+
+def test_who_proves_from_a_mirror_hears_of_supersessions_or_that_nobody_looked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Tiles are a few; where all is read, for an older head or since it is a log, the answer is the log's."""
+    ledger = small_ledger(3)
+    older, size = ledger.head(), len(ledger.lines)
+    target = sha256(ledger.lines[4][9:-99]).hexdigest()
+    ledger.add("supersede", {"target": target, "reason": "again", "replacement": None}, JUDGE)
+    files = static_host.mirror_files(ledger) | {kept_path(size): older}
+    static_host.lay_out(tmp_path / "log", static_host.ledger_files(ledger) | {kept_path(size): older})
+    static_host.lay_out(tmp_path / "mirror", files)
+    static_host.lay_out(tmp_path / "both", files | static_host.ledger_files(ledger))
+    run = runner(monkeypatch, capsys)
+    named = f"note: entry {size} says that entry 4 is superseded, and the proof does not show it"
+    unseen = (
+        "note: whether a later entry says that entry {} is superseded was not looked at: of a mirror only the tiles "
+    )
+    for index, more in ((4, [named]), (5, [])):
+        for place, words, said in (
+            ("log", (), more),
+            ("both", (), more),
+            ("mirror", (), [unseen.format(index) + "of the proof are read; prove it from the ledger to be told"]),
+            ("mirror", ("--head", size), more),
+        ):
+            done = run("prove", index, "-l", tmp_path / place, "-o", tmp_path / "p", "--replace", *words)
+            assert (done.code, done.err.splitlines()) == (0, said), (place, words)
 
 
 def test_every_entry_of_the_published_ledger_can_be_proved_under_the_policy_that_is_published_with_it() -> None:

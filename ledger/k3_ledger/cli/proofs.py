@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 HELP = """Write a proof file for one entry, or for two signed heads: verifiable with no ledger at hand.
 
 For an entry the file carries the entry, the newest checkpoint, the entries that enrolled the keys involved, and an
-inclusion proof for each. From a mirror at an address it reads a few tiles and not the log. --head leads to an older
+inclusion proof for each. What says that the entry is superseded is named, and not in the file. From a mirror a few
+tiles are read and not the log, and that is not looked at, as is said then. --head leads to an older
 checkpoint: one that witnesses cosigned early says by when the entry existed. With --consistency the file carries two
 checkpoints that the ledger keeps, the proof that the newer one extends the older, and the entries that enrolled their
 keys.
@@ -102,7 +103,12 @@ def _inclusion(ledger: str, cache: Path | None, index: int, head: int | None, na
 
     with opened_ledger(ledger, cache, tiles=head is None) as source:
         if head is None and isinstance(source, TileSource):
-            return _from_tiles(source, index, name)
+            data = _from_tiles(source, index, name)
+            said = (
+                f"whether a later entry says that entry {index} is superseded was not looked at: of a mirror only the"
+            )
+            typer.echo(f"note: {said} tiles of the proof are read; prove it from the ledger to be told", err=True)
+            return data
         proof = prove_entry(source, index, head_size=head)
         by = superseding(source, proof.subject_entry.line)
     data = format_proof(proof)
