@@ -13,17 +13,19 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from k3_ledger.ledger.core.checkpoint import Checkpoint, parse_checkpoint
-from k3_ledger.ledger.core.note import Verifier, check_signature_line, key_hash, open_note, parse_note
+from k3_ledger.ledger.core.note import Verifier, check_signature_line, open_note, parse_note
 from k3_ledger.schemas.errors import LedgerError, StoreError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.freshness import check_freshness
+from k3_ledger.verify.signers import Signers
 from k3_ledger.verify.source import NOT_LOOKED_FOR, each
 from k3_ledger.verify.witnesses import check_witnesses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from k3_ledger.ledger.core.keylife import KeyLife
     from k3_ledger.verify.freshness import Clock
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.report import FindingLog, Tally
@@ -288,32 +290,47 @@ def _is_open(scan: Scan, head: SignedHead, faults: list[Finding]) -> bool:
     own = scan.genesis is None or head.checkpoint.origin == scan.genesis.origin
     if not (unsigned and own and scan.is_unsettled(head.checkpoint.size)):
         return False
-    signers = {sig.key_hash for sig in parse_note(head.raw).sigs}
-    logs = [life.public_key for life in scan.keyring.lives.values() if life.role == "log"]
-    return not any(key_hash(head.checkpoint.origin, key) in signers for key in logs)
+    return not _named(scan, head, taken_back=False)
 
 
 def _signature_fault(scan: Scan, head: SignedHead) -> Finding | None:
     """A log key that was enrolled below the head and not retired by then signed it; no line by such a key is bad."""
-    size, keys = head.checkpoint.size, _standing(scan, head)
-    good, bad = _log_lines(scan, head, keys)
+    size = head.checkpoint.size
+    good, bad = _log_lines(scan, head, _standing(scan, head))
     if good and bad is None:
         return None
+    standing = sum(life.role == "log" and life.vouches_at(size) for life in scan.keyring.lives.values())
     return Finding(
         Code.CHECKPOINT_SIGNATURE,
         _UNSIGNED_BY_ANY if bad is None else bad.finding.message,
         Position(source=head.name),
         "a good signature in every line that is by a log key of this ledger"
         if good
-        else f"a signature by a log key that is enrolled below entry {size} and not retired there ({len(keys)} are)",
+        else f"a signature by a log key that is enrolled below entry {size} and not retired there ({standing} are)",
         None if bad is None else bad.finding.found,
     )
 
 
 def _standing(scan: Scan, head: SignedHead) -> list[bytes]:
-    """The log keys that can sign a head of this size."""
+    """The log keys that a line of a head may be by, and that can sign one of its size."""
     size = head.checkpoint.size
-    return [life.public_key for life in scan.keyring.lives.values() if life.role == "log" and life.vouches_at(size)]
+    return [life.public_key for life in _named(scan, head, taken_back=False) if life.vouches_at(size)]
+
+
+def _named(scan: Scan, head: SignedHead, *, taken_back: bool = True) -> list[KeyLife]:
+    """The log keys, as far as they are known, that the lines of a head may be by: those of a key hash in it.
+
+    Of a log with many keys and many heads nothing else is looked at: all keys for each head were a product of the two.
+    """
+    keyring, origin = scan.keyring, head.checkpoint.origin
+    index = scan.signers
+    if index is None or not index.is_of(origin, keyring):
+        index = scan.signers = Signers(origin, keyring)
+    hashes = dict.fromkeys(sig.key_hash for sig in parse_note(head.raw).sigs)
+    found = [key for number in hashes for key in index.keys.get(number, ())]
+    places = (keyring.lives, keyring.taken_back) if taken_back else (keyring.lives,)
+    lives = (lives.get(key) for lives in places for key in found)
+    return [life for life in lives if life is not None and life.role == "log"]
 
 
 def _log_lines(scan: Scan, head: SignedHead, keys: list[bytes]) -> tuple[int, LedgerError | None]:
@@ -347,8 +364,7 @@ def _taken_back(scan: Scan, head: SignedHead) -> Finding | None:
     size = head.checkpoint.size
     if scan.genesis is None or _log_lines(scan, head, _standing(scan, head)) != (0, None):
         return None
-    known = (*scan.keyring.lives.values(), *scan.keyring.taken_back.values())
-    for life in (life for life in known if life.role == "log" and life.lost_at(size)):
+    for life in (life for life in _named(scan, head) if life.lost_at(size)):
         good, bad = _log_lines(scan, head, [life.public_key])
         if good and bad is None:
             return Finding(
@@ -393,8 +409,8 @@ def may_be_taken_back(scan: Scan, head: SignedHead, heads: Heads) -> bool:
     if head.step != "checkpoint" or head.newest or scan.genesis is None or scan.roots.get(size) in (None, root):
         return False
     signers = [key for key in _standing(scan, head) if _log_lines(scan, head, [key])[0]]
-    newest = (one for one in heads.heads if one.step == "checkpoint" and one.newest)
-    return bool(signers) and not any(_log_lines(scan, one, signers)[0] for one in newest)
+    newest = next((one for one in heads.heads if one.step == "checkpoint" and one.newest), None)
+    return bool(signers) and (newest is None or not _log_lines(scan, newest, signers)[0])
 
 
 def foreign_head(scan: Scan, head: SignedHead) -> Finding | None:
@@ -410,8 +426,7 @@ def foreign_head(scan: Scan, head: SignedHead) -> Finding | None:
             head.checkpoint.origin,
             hint="give the memory that was kept of this log, or verify the log that this memory is of",
         )
-    known = (*scan.keyring.lives.values(), *scan.keyring.taken_back.values())
-    for life in (life for life in known if life.role == "log"):
+    for life in _named(scan, head):
         try:
             open_note(head.raw, [Verifier(head.checkpoint.origin, life.public_key)])
         except LedgerError:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from k3_ledger.verify.along import ChunkReader, Companion
     from k3_ledger.verify.attested import Attested
     from k3_ledger.verify.heads import SignedHead
+    from k3_ledger.verify.signers import Signers
     from k3_ledger.verify.source import LogSource
     from k3_ledger.verify.timestamps import ArtifactBound
     from k3_ledger.verify.witnesses import TimeBound
@@ -100,6 +101,7 @@ class Scan:
         interrupted: why the log could not be read to its end, if it could not: what is above is of its beginning.
         actions: lines of genesis and of root actions whose signature verified, by position, without their LF.
         enrolments: by the name of a remembered head, the lines that were kept with it, see :mod:`verify.vouched`.
+        signers: the keyring's keys by key hash, once a head was looked at.
         unsettled: position of the first line that might have been a root action and does not count, as a finding says,
             because it is damaged; of a proof file, for whatever reason. What keys a later entry could rest on cannot be
             told then: it accuses nobody (:data:`RESTS_ON_KEYS`).
@@ -142,6 +144,7 @@ class Scan:
     unsound: int | None = None
     actions: dict[int, bytes] = field(default_factory=dict)
     enrolments: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
+    signers: Signers | None = None
 
     def unsettle(self, position: int) -> None:
         """Note that the line at ``position`` may have been a root action."""
