@@ -228,6 +228,20 @@ def test_an_imported_log_verifies_and_a_second_import_adds_nothing(log: Path, le
     assert kinds == ["genesis", "key", "key", "import", "import", "import", "import"]
 
 
+@pytest.mark.parametrize("off", [0, 1])
+def test_an_artifact_to_which_an_entry_gives_another_size_is_not_imported(log: Path, ledger: Path, off: int) -> None:
+    data = next(log.rglob("receipt.json")).read_bytes()
+    named = {"media_type": "text/plain", "name": "a", "sha256": sha256(data).hexdigest(), "size": len(data) + off}
+    body = ledger.parent / "body.json"
+    body.write_text(json.dumps({"text": "x", "artifacts": [named]}))
+    key = ledger.parent / "runner.pem"
+    assert k3("append", "note", "--body", body, "--ledger", ledger, "--key", key).exit_code == 0
+    size = (ledger / "ledger.jsonl").stat().st_size
+    done = import_(log, ledger)
+    assert code(done) == (Code.ARTIFACT_SIZE if off else None)
+    assert ((ledger / "ledger.jsonl").stat().st_size == size, (ledger / "blobs").exists()) == (bool(off), not off)
+
+
 def with_fewer(log: Path, runs: int) -> Path:
     """The log as it was when it had fewer runs."""
     draft = make_log.draft()

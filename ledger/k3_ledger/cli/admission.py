@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from k3_ledger.ledger.writer.batch import EntryCheck
     from k3_ledger.ledger.writer.store import Ledger
     from k3_ledger.schemas.findings import Finding
+    from k3_ledger.schemas.outcomes import Position
     from k3_ledger.verify.log import VerifiedEntry
+
+_CORRECT: Final = "correct the body; nothing was appended"
+_ONE_IS_WRONG: Final = (
+    "one of the two is wrong, and nothing was appended: correct the size; or, if the bytes have this one, revoke the "
+    "key of entry {index} from there on, which takes its word back, and try again"
+)
 
 
 def faults(entry: Any) -> Iterator[Finding]:
@@ -19,17 +26,35 @@ def faults(entry: Any) -> Iterator[Finding]:
 
     from k3_ledger.schemas.findings import Finding
     from k3_ledger.schemas.outcomes import Position
-    from k3_ledger.verify.receipts import check_artifact_names, check_bundle, check_run
+    from k3_ledger.verify.receipts import check_body
 
     if entry.kind == "witness":
         yield from _cosignature_faults(entry)
-    if entry.kind not in ("run", "failed"):
-        return
-    found = [*check_bundle(encode(entry), entry.kind, entry.body.bundle), *check_artifact_names(entry.body)]
-    found += check_run(entry.body) if entry.kind == "run" else ()
-    for fault in found:
+    for fault in check_body(entry.kind, encode(entry), entry.body):
         place = Position(index=entry.index, field=fault.field)
         yield Finding(fault.code, fault.message, place, fault.expected, fault.found)
+
+
+def size_faults(ledger: Ledger, named: Iterable[tuple[Position, str, int]]) -> Iterator[Finding]:
+    """Where artifacts that are to be named have another size than entries give them that count, or one another.
+
+    Args:
+        ledger: the ledger, whose log its writer is about to continue, under its lock.
+        named: place, digest and size in bytes of each.
+    """
+    from k3_ledger.ledger.writer.sizes import other_sizes
+    from k3_ledger.schemas.findings import Code, Finding
+
+    first: dict[str, tuple[Position, int]] = {}
+    for place, digest, size in named:
+        known = first.setdefault(digest, (place, size))[1]
+        if known != size:
+            yield Finding(Code.ARTIFACT_SIZE, "one digest is given two sizes", place, str(known), str(size), _CORRECT)
+    for other in other_sizes(ledger, {digest: size for digest, (_, size) in first.items()}):
+        place, size = first[other.sha256]
+        said = f"entry {other.position} gives this digest another size"
+        hint = _ONE_IS_WRONG.format(index=other.position)
+        yield Finding(Code.ARTIFACT_SIZE, said, place, str(other.size), str(size), hint)
 
 
 def _cosignature_faults(entry: Any) -> Iterator[Finding]:
@@ -46,6 +71,22 @@ def _cosignature_faults(entry: Any) -> Iterator[Finding]:
         yield Finding(Code.WITNESS_ENTRY_FALSE, error.finding.message, place)
 
 
+def sealing(ledger: Ledger) -> EntryCheck:
+    """What verify would report about a receipt that is to stand next in a ledger.
+
+    Only bytes that the writer is about to continue are read, under its lock.
+    """
+    from k3_ledger.schemas.outcomes import Position
+
+    def check(entry: Any) -> Iterator[Finding]:
+        yield from faults(entry)
+        artifacts = enumerate(getattr(entry.body, "artifacts", ()))
+        places = ((Position(index=entry.index, field=f"body.artifacts[{at}].size"), one) for at, one in artifacts)
+        yield from size_faults(ledger, ((place, one.sha256, one.size) for place, one in places))
+
+    return check
+
+
 def admission(ledger: Ledger) -> EntryCheck:
     """What verify would report about an entry that is to stand next in a ledger, judgements included.
 
@@ -53,12 +94,13 @@ def admission(ledger: Ledger) -> EntryCheck:
     """
     from k3_ledger.schemas.envelope import SELF_CONTAINED
 
+    alone = sealing(ledger)
     seen: set[tuple[int, bytes]] = set()
 
     def check(entry: Any) -> Iterator[Finding]:
         from msgspec.json import encode
 
-        yield from faults(entry)
+        yield from alone(entry)
         if entry.kind in SELF_CONTAINED:
             return
         asked = (entry.index, encode(entry.body))

@@ -12,7 +12,7 @@ import typer
 from k3_ledger.cli.options import JsonOption, KeyOption, PassphraseOption, WaitOption, print_json
 from k3_ledger.cli.signing import load_key
 from k3_ledger.cli.told import done
-from k3_ledger.schemas.outcomes import ExitCode, Severity
+from k3_ledger.schemas.outcomes import ExitCode, Position, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -177,12 +177,16 @@ def add_items(ledger: Ledger, writer: Writer, items: list[ImportItem]) -> Import
         StoreError: the storage refused, or what stands in the place of a known item's artifact is something else; no
             entry was acknowledged.
     """
+    from k3_ledger.cli.admission import size_faults
     from k3_ledger.ledger.writer.append import Draft
+    from k3_ledger.ledger.writer.batch import refusal
 
     with writer.exclusive():
         first = held_against(known_imports(writer), items)
         if first.differing:
             return Imported(0, first.known, 0, differing=first.differing)
+        for finding in size_faults(ledger, _named(first.new)):
+            raise refusal(finding)
         writer.rehearse([Draft("import", item.body) for item in first.new])
     fresh = {id(item) for item in first.new}
     restored = _store(ledger, [item for item in items if id(item) not in fresh])
@@ -192,6 +196,14 @@ def add_items(ledger: Ledger, writer: Writer, items: list[ImportItem]) -> Import
         if not second.differing:
             writer.append_many([Draft("import", item.body) for item in second.new])
     return Imported(0 if second.differing else len(second.new), second.known, artifacts, restored, second.differing)
+
+
+def _named(items: list[ImportItem]) -> Iterator[tuple[Position, str, int]]:
+    """Place, digest and size of every artifact of items."""
+    for item in items:
+        for artifact in item.body["artifacts"]:
+            place = Position(field=f"{item.body['foreign_id']}, {artifact['name']}")
+            yield place, artifact["sha256"], artifact["size"]
 
 
 def _store(ledger: Ledger, items: list[ImportItem]) -> int:

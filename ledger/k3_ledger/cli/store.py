@@ -40,8 +40,9 @@ APPEND_HELP = """Append one entry of any kind but genesis and run receipts from 
 
 The body is JSON in any spacing and key order; fields that may be null or empty may be left out. When the command says
 so, the entry is on stable storage. What verify would refuse for ever is refused here: a pin that its source did not
-measure, a rule under the name of another, a verdict that does not follow (which costs a verification of the ledger).
-Of what stands in the ledger, only the last entry and the keys are looked at: verify and checkpoint read the rest.
+measure, a rule under the name of another, a verdict that does not follow (which costs a verification of the ledger), an
+import without its original, an artifact with another size than an entry that counts gives it.
+Of what else stands in the ledger, only the last entry and the keys are looked at: verify and checkpoint read the rest.
 """
 SEAL_HELP = """Seal measurement bundles: store their artifacts, append their receipts.
 
@@ -189,7 +190,7 @@ def _check_artifacts(ledger: Ledger, body: dict[str, Any], files: list[Path]) ->
         LedgerError: the position names the artifact.
     """
     from k3_ledger.ledger.regular import unreadable
-    from k3_ledger.ledger.writer.blobs import blob_path, check_length, check_publishable
+    from k3_ledger.ledger.writer.blobs import blob_path, check_blob, check_length, check_publishable
     from k3_ledger.schemas.errors import LedgerError
     from k3_ledger.schemas.findings import Code
     from k3_ledger.schemas.outcomes import Position
@@ -216,7 +217,8 @@ def _check_artifacts(ledger: Ledger, body: dict[str, Any], files: list[Path]) ->
     for number, artifact in enumerate(body.get("artifacts", ())):
         stored = blob_path(ledger, artifact["sha256"])
         if artifact["sha256"] not in sizes and stored.is_file():
-            sizes[artifact["sha256"]] = stored.stat().st_size
+            size = stored.stat().st_size  # one that was damaged says nothing about the body
+            sizes[artifact["sha256"]] = size if size == artifact["size"] else check_blob(ledger, artifact["sha256"])
         size = sizes.get(artifact["sha256"], artifact["size"])
         if size != artifact["size"]:
             raise LedgerError(
@@ -263,7 +265,7 @@ def seal(
     as_json: JsonOption = False,
 ) -> None:
     """Seal bundles, one after the other."""
-    from k3_ledger.cli.admission import faults
+    from k3_ledger.cli.admission import sealing
     from k3_ledger.cli.given import BUNDLE, given
     from k3_ledger.ledger.regular import unreadable
     from k3_ledger.ledger.writer.seal import seal as seal_bundle
@@ -279,7 +281,7 @@ def seal(
                 print_json({"sealed": every})
 
     signer = load_key(key, passphrase_file)
-    with told(tell), opened.writer(signer, lock_timeout_s=wait, check=faults) as writer:
+    with told(tell), opened.writer(signer, lock_timeout_s=wait, check=sealing(opened)) as writer:
         for path, wanted in zip(bundles, expected, strict=True):
             with given(path, BUNDLE):
                 try:

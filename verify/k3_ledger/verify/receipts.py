@@ -91,6 +91,23 @@ def check_import(body: Any) -> Iterator[Fault]:
         )
 
 
+def check_body(kind: str, entry: bytes, body: Any) -> Iterator[Fault]:
+    """Whatever is wrong with a body by itself.
+
+    Args:
+        kind: kind of the entry.
+        entry: canonical entry bytes.
+        body: its body (struct).
+    """
+    if kind in ("run", "failed"):
+        yield from check_bundle(entry, kind, body.bundle)
+        yield from check_artifact_names(body)
+    if kind == "run":
+        yield from check_run(body)
+    if kind == "import":
+        yield from check_import(body)
+
+
 def check_run(body: Any) -> Iterator[Fault]:
     """Faults of a ``run`` body (struct or model), in the order of its fields."""
     for number, series in enumerate(body.timing):

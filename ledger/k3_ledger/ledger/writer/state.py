@@ -198,8 +198,11 @@ def tail_of(read: Read, lines: int, offset: int, size: int) -> Tail:
     return splitter.finish()
 
 
-def find_lines(read: Read, size: int, mark: bytes) -> Iterator[tuple[Position, bytes]]:
-    """(place, line without LF) of every whole line before ``size`` that holds ``mark``, found at memory speed."""
+def find_lines(read: Read, size: int, mark: bytes | re.Pattern[bytes]) -> Iterator[tuple[Position, bytes]]:
+    """(place, line without LF) of every whole line before ``size`` that holds ``mark``, found at memory speed.
+
+    A pattern matches no line feed.
+    """
     lines = 0
     for offset, block in whole_lines(read, 0, size):
         for before, begin, end in _marked(block, mark):
@@ -223,14 +226,21 @@ def known_kinds(read: Read, state: LogState, wanted: Collection[str]) -> dict[st
     return found
 
 
-def _marked(block: bytes, mark: bytes) -> Iterator[tuple[int, int, int]]:
+def _marked(block: bytes, mark: bytes | re.Pattern[bytes]) -> Iterator[tuple[int, int, int]]:
     """(lines in front, begin, end without LF) of every line of a block that holds ``mark``."""
     lines = at = counted = 0
-    while (found := block.find(mark, at)) >= 0:
+    while (found := _find(block, mark, at)) >= 0:
         begin, at = block.rfind(b"\n", 0, found) + 1, block.index(b"\n", found)
         lines += block.count(b"\n", counted, begin)
         counted = begin
         yield lines, begin, at
+
+
+def _find(block: bytes, mark: bytes | re.Pattern[bytes], at: int) -> int:
+    if isinstance(mark, bytes):
+        return block.find(mark, at)
+    found = mark.search(block, at)
+    return -1 if found is None else found.start()
 
 
 def place_of(index: int, offset: int) -> Position:
