@@ -230,8 +230,15 @@ def test_a_rescore_that_scores_nothing_supports_nothing() -> None:
     )
     assert of(Builder().open(), claim("rescored", text.format("house-6.decode", 0))).status is Status.NO_RECEIPT
     some = of(builder, claim("rescored", text.format("house-6.decode", 0)))
-    assert some.status is Status.SUPPORTED
-    assert some.parts[0].why.endswith("leaves 0 runs lower, with own pins; 1 of 2 measurements are not scorable")
+    assert some.status is Status.NO_RECEIPT, "nobody published a tier that could be lowered"
+    assert some.parts[0].why == (
+        "no run that house-6.decode scores was published with a tier: house-6.decode leaves 0 runs lower, with own "
+        "pins; 1 of 2 measurements are not scorable; 1 had no tier to be compared with"
+    )
+    seal(builder, RULES[0])
+    some = of(builder, claim("rescored", text.format("house-6.decode", 1)))
+    assert some.status is Status.SUPPORTED, "it asks for more repetitions"
+    assert some.parts[0].why.endswith("leaves 1 runs lower, with own pins; 1 of 2 measurements are not scorable")
 
 
 def test_a_run_of_two_metrics_is_one_of_every_run() -> None:

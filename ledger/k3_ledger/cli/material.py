@@ -63,6 +63,9 @@ def load_with_log(path: Path, processes: int = 1) -> tuple[Material, VerifiedLog
         broken = [*closed, *_broken(log)]
         named = {finding.position.source for finding in broken}
         gone = [one for run in log.runs if f"{run.place.source}/receipt.json" not in named for one in _unreceived(run)]
+        runs = {run.place.source: run.run_id for run in log.runs}
+        folders = ((finding.position.source or "").rpartition("/")[0] for finding in broken)
+        material.partly_read |= {runs[folder] for folder in folders if folder in runs}
         material.unread = [*broken, *gone, *(_placed(finding, log) for finding in material.unread)]
         return material, None
     verified = open_verified(path, processes)

@@ -94,6 +94,7 @@ class Candidate:
         also: other names of it: identities and foreign ids of other imports of it, which are counted nowhere else.
         differing: how often and where it was imported, where that was not as the same.
         refused: whether its run was published as refused, on this metric or another.
+        broken: whether the audit of its log found a digest over its records that does not hold.
     """
 
     identity: str
@@ -116,6 +117,7 @@ class Candidate:
     also: tuple[str, ...] = ()
     differing: str = ""
     refused: bool = False
+    broken: bool = False
 
     @property
     def label(self) -> str:
@@ -301,6 +303,8 @@ class Material:
         standing: what was superseded, and when.
         left_out: metrics of candidates that are no measurement, in order.
         unread: what could not be read of imported runs: a record that is none, or a copy of a figure that is none.
+        unjudged: names of imported runs of which therefore nothing could be judged.
+        partly_read: names of those of which a record could not be read.
         weights: digest of the weights that runs measured, by identity; None of one that names none.
         repeats: which imports are of a run that is counted elsewhere, in words.
         audit_errors: how many findings of severity error the audit of a foreign log has; None for a ledger.
@@ -322,6 +326,8 @@ class Material:
     standing: Standing = field(default_factory=Standing)
     left_out: list[LeftOut] = field(default_factory=list)
     unread: list[Finding] = field(default_factory=list)
+    unjudged: list[str] = field(default_factory=list)
+    partly_read: set[str] = field(default_factory=set)
     weights: dict[str, str | None] = field(default_factory=dict)
     sources: set[str] = field(default_factory=set)
     repeats: list[str] = field(default_factory=list)

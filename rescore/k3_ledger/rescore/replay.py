@@ -27,6 +27,7 @@ from k3_ledger.rescore.said import identify_entry, is_unproved
 from k3_ledger.rescore.slots import parse_slot
 from k3_ledger.rescore.standing import is_supposed, note_rule, read_standing
 from k3_ledger.schemas.errors import RescoreError
+from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.log import VerifiedLog
 
@@ -122,10 +123,16 @@ def gather_foreign(items: Iterable[ImportItem]) -> Material:
         foreign_id = item.body["foreign_id"]
         _take_import(material, foreign_id, foreign_id, fields, item.body["attestation"])
         for candidate in material.candidates[place:]:
+            candidate.broken = _is_broken(item.body["findings"])
             originals = [artifact["sha256"] for artifact in item.body["artifacts"]]
             imports.note(candidate, place, item.body["format"], fields, originals)
     imports.settle(material)
     return material
+
+
+def _is_broken(findings: Iterable[str]) -> bool:
+    """Whether the audit of an imported run found a digest that does not hold."""
+    return Code.FOREIGN_HASH.id in findings
 
 
 def _take_import(
@@ -146,7 +153,11 @@ def _take_import(
         if error.finding not in unread:
             unread.append(error.finding)
     material.unread += [replace(finding, position=replace(finding.position, index=index)) for finding in unread]
+    if unread:
+        material.partly_read.add(foreign_id)
     if run is None:
+        if unread:
+            material.unjudged.append(foreign_id)
         return
     position = index if index is not None else len(material.candidates)
     others = {}
@@ -268,6 +279,8 @@ class Gathering:
         fields = {step.name: step.value for step in body.fields}
         _take_import(self.material, identity, body.foreign_id, fields, body.attestation, index=index, stands=stands)
         self.by_identity[identity] = self.material.candidates[before:]
+        for candidate in self.by_identity[identity]:
+            candidate.broken = _is_broken(body.findings)
 
     def _run(self, identity: str, index: int, body: Any, at: datetime, *, stands: bool) -> None:
         parity, weights = read_parity(body), read_weights(body)

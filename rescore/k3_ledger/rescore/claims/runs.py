@@ -6,14 +6,14 @@ from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from k3_ledger.rescore.claims.changes import decide_change
 from k3_ledger.rescore.claims.evidence import of_run
 from k3_ledger.rescore.claims.status import Part, Status, near
 from k3_ledger.rescore.doubt import UNGRADED, doubt_work
 from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded
 from k3_ledger.rescore.inputs import short_weights
 from k3_ledger.rescore.material import CONTESTED, DIFFERING
-from k3_ledger.rescore.rescore import rescore
-from k3_ledger.rescore.rules.registry import find_rule, in_force
+from k3_ledger.rescore.rules.registry import in_force
 from k3_ledger.rescore.rules.verdict import BASELINE, NONE, REJECT
 from k3_ledger.schemas.errors import RescoreError
 
@@ -30,7 +30,7 @@ def decide_about_runs(claim: Claim, material: Material, gains: Gains) -> tuple[P
     if claim.kind == "every":
         return (_every(claim, material),)
     if claim.kind == "rescored":
-        return (_rescored(claim, material),)
+        return (decide_change(claim, material),)
     about = [candidate for candidate in material.candidates if _is_about(claim, candidate)]
     named = claim.receipt[:8] if claim.receipt else f"#{claim.pull_request}"
     about = [candidate for candidate in about if candidate.run.received]
@@ -290,22 +290,6 @@ def _bars(candidate: Candidate) -> Correctness | None:
         return in_force(run.at, run.commit).correctness
     except RescoreError:
         return None
-
-
-def _rescored(claim: Claim, material: Material) -> Part:
-    assert claim.rule is not None
-    assert claim.change is not None
-    report = rescore(material.candidates, find_rule(claim.rule), pins=claim.pins)
-    found = [row.candidate.label for row in report.rows if row.change == claim.change]
-    shown = f"{claim.rule} leaves {len(found)} runs {claim.change}, with {claim.pins} pins"
-    unscored = report.count("not-scorable")
-    if unscored:
-        shown = f"{shown}; {unscored} of {len(report.rows)} measurements are not scorable"
-    if unscored == len(report.rows):
-        return Part("count", Status.NO_RECEIPT, f"{claim.rule} scores nothing here: {shown}")
-    if len(found) == claim.count:
-        return Part("count", Status.SUPPORTED, shown)
-    return Part("count", Status.CONTRADICTED, f"{shown}: {', '.join(found)}" if len(found) <= 20 else shown)
 
 
 def _percent(value: Fraction) -> str:
