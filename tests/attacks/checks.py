@@ -108,10 +108,6 @@ def _indexed(data: bytes, place: Any) -> Any:
     return msgspec.structs.replace(decode(data, place), index=place.index)
 
 
-def _noted(joiner: Any, position: int, name: str, digest: str, size: int) -> None:
-    joiner.scan.artifacts.setdefault(digest, (position, name, size))
-
-
 def _read_blindly(source: Any, marks: Any) -> Iterator[tuple[Any, bytes]]:
     """Whatever is there, as if it were one chunk."""
     mark = next(iter(marks))
@@ -317,7 +313,7 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "verify.polaris.rounds.check_rounds": ((f"{VERIFY}.polaris.audit.check_rounds", _nothing),),
     "verify.polaris.provenance.check_clock": ((f"{VERIFY}.polaris.audit.check_clock", _nothing),),
     # places
-    "verify.scan.Joiner._note_artifact": ((f"{VERIFY}.scan.Joiner._note_artifact", _noted),),
+    "verify.artifacts._check_sizes": ((f"{VERIFY}.artifacts._check_sizes", _none),),
     "verify.again.read_again": (
         (f"{VERIFY}.log.read_again", _read_blindly),
         (f"{VERIFY}.references.read_again", _read_blindly),

@@ -10,9 +10,11 @@ from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
+    from k3_ledger.verify.bodies import Naming
     from k3_ledger.verify.scan import Scan
     from k3_ledger.verify.source import LogSource
 
+_ONLY_DISOWNED = "artifacts are named by entries alone that count for nothing"
 BLOCK = 1 << 20
 """Bytes read at a time, so that an artifact of any size costs flat memory."""
 
@@ -44,20 +46,23 @@ def check_artifacts(scan: Scan, source: LogSource | None) -> None:
         source: where artifacts come from; None when the caller asked not to check them.
     """
     tally = scan.tallies["artifacts"]
-    if source is None:
-        tally.not_checked += len(scan.artifacts)
-        tally.detail = f"{len(scan.artifacts)} artifacts, not re-hashed on request"
-        return
-    missing = 0
-    for digest, (position, name, size) in scan.artifacts.items():
+    count = missing = 0
+    for digest, namings in scan.named.standing(scan.keyring.disowned()):
+        count += 1
+        position, name, size, _ = namings[0]
+        if source is None:
+            tally.not_checked += 1
+            _check_sizes(scan, namings, None)
+            continue
         place = Position(_path(digest), index=position, field=f"body.artifacts {name}")
         try:
-            found = _hash(source, digest, size)
+            found = _hash(source, digest, max(naming.size for naming in namings))
         except (LedgerError, OSError) as error:  # it cannot be opened, or the medium fails while it is read
             missing += 1
             tally.not_checked += 1
             why = error.finding.message if isinstance(error, LedgerError) else error.strerror or str(error)
             scan.findings.add(Finding(Code.ARTIFACT_UNREADABLE, f"artifact {name} cannot be read: {why}", place))
+            _check_sizes(scan, namings, None)
             continue
         if found is None:
             missing += 1
@@ -65,9 +70,12 @@ def check_artifacts(scan: Scan, source: LogSource | None) -> None:
             scan.findings.add(
                 Finding(Code.ARTIFACT_MISSING, f"artifact {name} is not there: not checked", place, f"{size} bytes")
             )
+            _check_sizes(scan, namings, None)
             continue
         tally.checked += 1
-        if found != (digest, size):
+        right = [naming for naming in namings if found == (digest, naming.size)]
+        _check_sizes(scan, namings, found[1] if right else None)
+        if not right:
             tally.failed += 1
             scan.findings.add(
                 Finding(
@@ -78,10 +86,37 @@ def check_artifacts(scan: Scan, source: LogSource | None) -> None:
                     f"{found[0]}, {found[1]} bytes",
                 )
             )
-    if not scan.artifacts:
-        tally.detail = "no entry that verified names an artifact"
+    if not count:
+        tally.detail = "no entry that verified names an artifact" if not len(scan.named) else _ONLY_DISOWNED
+    elif source is None:
+        tally.detail = f"{count} artifacts, not re-hashed on request"
     elif missing:
-        tally.detail = f"{missing} of {len(scan.artifacts)} artifacts are missing or cannot be read"
+        tally.detail = f"{missing} of {count} artifacts are missing or cannot be read"
+
+
+def _check_sizes(scan: Scan, namings: list[Naming], size: int | None) -> None:
+    """One digest has one size: whose word is wrong is said by the bytes, and by the order where these are not at hand.
+
+    Args:
+        scan: what the pass found.
+        namings: the first entry that gives each size.
+        size: that of the bytes that have the digest; None where nobody has them.
+    """
+    first = next((naming for naming in namings if naming.size == size), namings[0])
+    for naming in namings:
+        if naming is first:
+            continue
+        scan.tallies["receipts"].failed += 1
+        scan.findings.add(
+            Finding(
+                Code.ARTIFACT_SIZE,
+                f"entries {first.position} and {naming.position} give one digest two sizes"
+                + ("" if size is None else f", and the bytes that have it are {size}"),
+                scan.place(naming.position, f"body.artifacts {naming.name}"),
+                str(first.size),
+                str(naming.size),
+            )
+        )
 
 
 def _path(digest: str) -> str:

@@ -306,6 +306,7 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
         _check_end(scan)
         # 5 keys: lifetimes by position, roles, and the policy's root.
         check_keys(scan, policy)
+        scan.bodies.settle(scan)  # of what was taken back nothing is held against anybody
         # 6 checkpoint, 7 memory, 8 witnesses: what signed heads commit to.
         check_heads(scan, heads, policy, options.clock)
         check_witness_entries(scan, source, policy)
@@ -338,6 +339,7 @@ def _check_beginning(scan: Scan, source: LogSource, heads: Heads, policy: TrustP
         scan.findings.clear()
         return
     check_keys(scan, policy)
+    scan.bodies.settle(scan)
     check_heads_within(scan, heads)
     check_artifacts(scan, source if options.artifacts else None)
     count_unchecked(scan)

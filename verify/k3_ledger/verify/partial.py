@@ -71,13 +71,15 @@ def check_partial(source: TileSource, policy: TrustPolicy | None, options: Optio
         gaps, unreadable = _read(source, scan, wanted_sizes(heads))
         _count_missing(scan, gaps, unreadable)
         check_keys(scan, policy if scan.genesis is not None else None)
+        scan.bodies.settle(scan)
         settled = _settled(scan, heads)
         open_heads = [head for head in heads.heads if head.step == "checkpoint" and head not in settled.heads]
         judged = _without_heads(policy) if open_heads else policy
         check_heads(scan, settled, judged, options.clock)
         count_witness_entries(scan)
         check_artifacts(scan, source if options.artifacts else None)
-        waiting = sum(map(len, scan.references.values()))
+        disowned = scan.keyring.disowned()
+        waiting = sum(at not in disowned for uses in scan.references.values() for at, _, _ in uses)
         scan.tallies["receipts"].not_checked += waiting
         count_unchecked(scan)
         check_attested(scan, source, policy)

@@ -29,6 +29,7 @@ from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position, Severity
 from k3_ledger.verify.artifacts import check_artifacts
 from k3_ledger.verify.attested import is_attested, read_attested
+from k3_ledger.verify.bodies import Naming
 from k3_ledger.verify.freshness import check_freshness
 from k3_ledger.verify.heads import SignedHead, check_size, foreign_head, settled_faults, signed_head
 from k3_ledger.verify.receipts import check_artifact_names, check_bundle, check_import, check_run
@@ -418,7 +419,8 @@ def _check_artifacts(
     subject = entries[proof.subject]
     artifacts = () if subject is None else getattr(subject[0].body, "artifacts", ())
     if source is not None:
-        scan.artifacts |= {artifact.sha256: (proof.subject, artifact.name, artifact.size) for artifact in artifacts}
+        for artifact in artifacts:
+            scan.named.note(artifact.sha256, Naming(proof.subject, artifact.name, artifact.size, ""))
         check_artifacts(scan, source)
         return
     scan.tallies["artifacts"].not_checked += len(artifacts)

@@ -33,7 +33,8 @@ def check_references(scan: Scan, source: LogSource) -> None:
     if not waiting:
         return
     tally = scan.tallies["receipts"]
-    tally.checked += sum(map(len, waiting.values()))
+    disowned = scan.keyring.disowned()
+    tally.checked += sum(position not in disowned for uses in waiting.values() for position, _, _ in uses)
     found: dict[str, tuple[int, str]] = {}
     for first_line, data in _chunks(scan, source):
         for position, raw in enumerate(data.split(b"\n")[:-1], start=first_line):
@@ -48,6 +49,8 @@ def check_references(scan: Scan, source: LogSource) -> None:
     for target, uses in waiting.items():
         at, named = found.get(target, (None, ""))
         for position, by, where in uses:
+            if position in disowned:
+                continue
             place = Position(index=position, line=position + 1, field=f"body.{where}")
             if at is None and scan.broken is not None and scan.broken < position:
                 tally.checked -= 1  # it may be a line that is broken, as was said

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import chain
+from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from k3_ledger.ledger.core.framing import parse_line
@@ -18,6 +19,7 @@ from k3_ledger.schemas.errors import LedgerError, StoreError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position, Severity
 from k3_ledger.schemas.structs import decode_entry
+from k3_ledger.verify.bodies import Bodies, Named, Naming
 from k3_ledger.verify.chunks import Chunk, Chunker
 from k3_ledger.verify.parallel import PARALLEL_BYTES, in_order
 from k3_ledger.verify.report import STEPS, FindingLog, Head, Tally
@@ -83,7 +85,8 @@ class Scan:
         roots: tree root at each size a signed head commits to, as far as the log reaches.
         genesis: decoded genesis entry body, when line 0 is one and its signature verified.
         last: last line's entry and identity, where known.
-        artifacts: by digest, (position, name, size) of the entry that first named it.
+        named: the artifacts that entries name.
+        bodies: entries whose bodies are wrong by themselves.
         references: by target identity, (position, kind, body field) of the entries that name it.
         head: what state the verdict is about, set when the log or proof was read.
         attested: what step 13 needs of receipts that say they are attested.
@@ -123,7 +126,8 @@ class Scan:
     genesis: Any = None
     last: Link | None = None
     last_identity: str | None = None
-    artifacts: dict[str, tuple[int, str, int]] = field(default_factory=dict)
+    named: Named = field(default_factory=Named)
+    bodies: Bodies = field(default_factory=Bodies)
     references: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
     head: Head | None = None
     attested: list[Attested] = field(default_factory=list)
@@ -194,7 +198,7 @@ def scan_log(
     Raises:
         MalformedError: it is no ledger (``NOT_A_LEDGER``, ``UTF16``), which shows before its end.
     """
-    scan = Scan(findings=findings)
+    scan = Scan(findings=findings, bodies=Bodies(vouched=vouched))
     blocks = until_junk(_readable(source, scan), cut=cut, position=Position(source=source.name))
     is_large = source.size is not None and source.size >= PARALLEL_BYTES
     if source.size is None and processes > 1:
@@ -319,8 +323,10 @@ class Joiner:
             self._apply_special(position, identity, kind, signer, body)
         for (key, kind), positions in result.uses.items():
             scan.keyring.used(key, kind, positions)
-        for position, name, digest, size in result.artifacts:
-            self._note_artifact(position, name, digest, size)
+        for position, key, name, digest, size in result.artifacts:
+            scan.named.note(digest, Naming(position, name, size, intern(key)))
+        for position, key, faults in result.faulty:
+            scan.bodies.note(key, position, faults)
         for position, kind, where, target in result.references:
             scan.references.setdefault(target, []).append((position, kind, where))
 
@@ -367,17 +373,3 @@ class Joiner:
         """A key entry that does not count."""
         self.scan.tallies["keys"].failed += finding.severity is Severity.ERROR
         self.scan.findings.add(finding)
-
-    def _note_artifact(self, position: int, name: str, digest: str, size: int) -> None:
-        known = self.scan.artifacts.setdefault(digest, (position, name, size))
-        if known[2] != size:
-            self.scan.tallies["receipts"].failed += 1
-            self.scan.findings.add(
-                Finding(
-                    Code.ARTIFACT_SIZE,
-                    f"entries {known[0]} and {position} give one digest two sizes",
-                    Position(LOG_NAME, position + 1, index=position, field=f"body.artifacts {name}"),
-                    str(known[2]),
-                    str(size),
-                )
-            )

@@ -78,7 +78,8 @@ class ChunkResult:
         ranges: compact ranges over the lines, cut at the tree sizes that signed heads commit to.
         uses: positions at which each (key, kind) signed, signature verified.
         special: (position, identity, kind, signer, body) of genesis entries and root actions whose signature verified.
-        artifacts: (position, name, digest, size) that entries name.
+        artifacts: (position, signer, name, digest, size) that entries name.
+        faulty: (position, signer, faults) of entries whose body is wrong by itself.
         references: (position, kind, body field, target) of entries that name an earlier entry.
         attested: what later steps need of receipts that say they are attested.
         imported: how many foreign receipts say so.
@@ -100,7 +101,8 @@ class ChunkResult:
     ranges: list[CompactRange] = field(default_factory=list)
     uses: dict[tuple[str, str], array[int]] = field(default_factory=dict)
     special: list[tuple[int, str, str, str, Any]] = field(default_factory=list)
-    artifacts: list[tuple[int, str, str, int]] = field(default_factory=list)
+    artifacts: list[tuple[int, str, str, str, int]] = field(default_factory=list)
+    faulty: list[tuple[int, str, list[Fault]]] = field(default_factory=list)
     references: list[tuple[int, str, str, str]] = field(default_factory=list)
     attested: list[Attested] = field(default_factory=list)
     imported: int = 0
@@ -271,48 +273,48 @@ class _Worker:
     def _take_signed(self, entry: Any, data: bytes, position: int) -> None:
         """Take in an entry whose signature is good, or need not be looked at."""
         self._count_use(entry, position)
-        wrong = self.receipts[1]
+        wrong = len(self.result.faulty)
         self._take(entry, data, position)
-        if self.reader is not None and self.receipts[1] == wrong:
+        if self.reader is not None and len(self.result.faulty) == wrong:
             self.reader.take(position - self.chunk.first_line, entry)
 
     def _take(self, entry: Any, data: bytes, position: int) -> None:
         """What follows from such an entry."""
         kind = entry.kind
         if kind in RECEIPTS:
-            self._check_receipt(kind, data, entry.body, position)
+            self._check_receipt(entry, data, position)
         elif kind in SPECIAL_KINDS:
             identity = sha256(data).hexdigest()
             self.result.special.append((position, identity, kind, entry.key, entry.body))
         else:
-            self._collect(kind, entry.body, position)
+            self._collect(entry, position)
 
-    def _check_receipt(self, kind: str, data: bytes, body: Any, position: int) -> None:
+    def _check_receipt(self, entry: Any, data: bytes, position: int) -> None:
+        kind, body = entry.kind, entry.body
         self.receipts[0] += 1
         faults = [*check_bundle(data, kind, body.bundle), *check_artifact_names(body)]
         if kind == "run":
             if is_attested(body):
                 self.result.attested.append(read_attested(position, data))
             faults += check_run(body)
-        self._report(faults, position)
-        for artifact in body.artifacts:
-            self.result.artifacts.append((position, artifact.name, artifact.sha256, artifact.size))
+        self._note(faults, entry, position)
 
-    def _report(self, faults: list[Fault], position: int) -> None:
-        """Count one receipt whose body is wrong, and say what is."""
-        self.receipts[1] += bool(faults)
-        for code, where, message, expected, found in faults:
-            place = Position(LOG_NAME, position + 1, index=position, field=where)
-            self.result.findings.add(Finding(code, message, place, expected, found))
+    def _note(self, faults: list[Fault], entry: Any, position: int) -> None:
+        """Keep what is wrong with a body, and the artifacts that it names, which must hash right."""
+        result = self.result
+        if faults:
+            result.faulty.append((position, entry.key, faults))
+        for artifact in getattr(entry.body, "artifacts", ()):
+            result.artifacts.append((position, entry.key, artifact.name, artifact.sha256, artifact.size))
 
-    def _collect(self, kind: str, body: Any, position: int) -> None:
-        """Keep what later steps need: artifacts that must hash right, entries that must exist."""
+    def _collect(self, entry: Any, position: int) -> None:
+        """Keep what later steps need: the same, and entries that must exist."""
+        kind, body, faults = entry.kind, entry.body, []
         if kind == "import":
             self.result.imported += body.attestation != "none"
             self.receipts[0] += 1
-            self._report(list(check_import(body)), position)
-        for artifact in getattr(body, "artifacts", ()):
-            self.result.artifacts.append((position, artifact.name, artifact.sha256, artifact.size))
+            faults = list(check_import(body))
+        self._note(faults, entry, position)
         for where in REFERENCES.get(kind, ()):
             value = getattr(body, where)
             for target in (value,) if isinstance(value, str) else value or ():
