@@ -148,7 +148,7 @@ ROWS: Final = {
     ),
     "ARTIFACT_SIZE": CodeInfo(
         Area.ARTIFACT, E, "one digest, two sizes",
-        "Two entries give the same digest different sizes; at least one of them is wrong, and the stored bytes say which.",
+        "Two entries give the same digest different sizes: one is wrong, and the stored bytes say which.",
         "find out which writer recorded the wrong size; `k3-ledger key revoke --from` takes back what his key said",
     ),
     # -- mirror ----------------------------------------------------------------------------------------------
