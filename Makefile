@@ -94,9 +94,10 @@ attacks: $(TEST_ENV) $(USER_ENV) $(FUZZ_ENV) ## every known attack, every fault 
 	@PYTEST_OPTIONS="--installed $(PYTEST_OPTIONS)" $(TEST_BIN)/python .ci/attacks.py \
 		--fuzz-python $(FUZZ_BIN)/python --fuzz-runs $(FUZZ_RUNS)
 
-published: $(USER_ENV) ## verify this project's own ledger against its root key, and the README's figures against it
+published: $(USER_ENV) ## verify this project's own ledger against its root key, and the figures of README and docs/published.md
 	@$(USER_BIN)/k3-ledger verify published --trust published.toml
 	@$(USER_BIN)/k3-ledger claims check README.md --against published
+	@$(USER_BIN)/k3-ledger claims check docs/published.md --against published
 
 faults: $(TEST_ENV) ## fail or kill every system call of every writing command in turn, with strace
 	@$(TEST_BIN)/python -m tests.faults

@@ -121,7 +121,7 @@ def matches(expected: str, printed: str) -> bool:
 
 def lay_out(folder: Path) -> None:
     """Give ``folder`` what a reader finds in a checkout: examples and the published ledger."""
-    for part in ("docs/examples", "published", "published.toml", "README.md"):
+    for part in ("docs/examples", "published", "published.toml", "README.md", "docs/published.md"):
         if (ROOT / part).is_dir():
             shutil.copytree(ROOT / part, folder / part)
         elif (ROOT / part).exists():
