@@ -894,3 +894,14 @@ def attestation_in_the_log_that_differs(log: Draft) -> None:
 def advance_that_states_less(log: Draft) -> None:
     del log.advances[1]["pr"]
     del log.advances[0]["prev_frontier"]
+
+
+@before(*SIBLING, "FOREIGN_TWO_MEANINGS", "FOREIGN_FRONTIER_UNMEASURED", start=make_log.sibling_draft)
+def advance_that_puts_a_gain_on_another_frontier(log: Draft) -> None:
+    log.advances[0] |= {"prev_frontier": 200.0, "new_frontier": 210.0}
+    log.advances[1] |= {"prev_frontier": 210.0, "new_frontier": 262.5}
+
+
+@before(*SIBLING, "FOREIGN_ADVANCE_UNPROVED", start=make_log.sibling_draft)
+def advance_that_names_no_proof(log: Draft) -> None:
+    log.advances[1]["proof"] = None

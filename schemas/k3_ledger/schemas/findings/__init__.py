@@ -311,6 +311,8 @@ class Code(enum.Enum):
     FOREIGN_TIER = enum.auto()
     FOREIGN_TIER_HISTORY = enum.auto()
     FOREIGN_PIN_GAP = enum.auto()
+    FOREIGN_FRONTIER_UNMEASURED = enum.auto()
+    FOREIGN_ADVANCE_UNPROVED = enum.auto()
     # -- model, said in engine ---
     GGUF_MAGIC = enum.auto()
     GGUF_BYTE_ORDER = enum.auto()

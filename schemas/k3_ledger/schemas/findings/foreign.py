@@ -381,5 +381,16 @@ ROWS: Final = {
         "A frontier pin has another value than the last log left it with, and no log shows the change.",
         "ask what moved it: a hand edit leaves no trace here",
     ),
+    "FOREIGN_FRONTIER_UNMEASURED": CodeInfo(
+        Area.FOREIGN, W, "frontier beyond every measurement",
+        "An advance claims a frontier above every speed that a run of the log had measured by its date. A frontier "
+        "that is raised by relative gains can come to that, and is then no speed of any machine.",
+        "never compare it with a measured speed; ask what gain was put on which frontier",
+    ),
+    "FOREIGN_ADVANCE_UNPROVED": CodeInfo(
+        Area.FOREIGN, W, "advance without a proof",
+        "A line that records an advance of the frontier names no run as its proof, and was held against none.",
+        "ask for the run that it rests on", ExitCode.NOT_CHECKED,
+    ),
 }
 # fmt: on

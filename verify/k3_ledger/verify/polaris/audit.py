@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import ExitCode, Outcome, Severity
+from k3_ledger.verify.polaris.advances import check_advances
 from k3_ledger.verify.polaris.compare import Agreement
 from k3_ledger.verify.polaris.crosscheck import CrossChecks, Standing, check_printed, check_run
 from k3_ledger.verify.polaris.derived import check_derived
@@ -157,14 +158,19 @@ class AuditReport:
 
     @property
     def not_checked(self) -> int:
-        """Digests that could not be recomputed, pairs of which one is blank, and places that could not be read."""
+        """Digests that could not be recomputed, pairs of which one is blank, and what was held against nothing."""
         pairs = sum(count for agreement, count in self.agreements if agreement is Agreement.BLANK)
-        return sum(row.not_checked for row in self.hashes) + pairs + self.unread
+        return sum(row.not_checked for row in self.hashes) + pairs + self.unread + self.unproved
 
     @property
     def unread(self) -> int:
         """Places of records at which nothing was read."""
         return sum(finding.code is Code.FOREIGN_NOT_READ for finding in self.findings)
+
+    @property
+    def unproved(self) -> int:
+        """Advances of the frontier that name no run as proof."""
+        return sum(finding.code is Code.FOREIGN_ADVANCE_UNPROVED for finding in self.findings)
 
     @property
     def exit_code(self) -> ExitCode:
@@ -251,13 +257,15 @@ def audit(files: Files, options: AuditOptions | None = None) -> AuditReport:
         cross.findings.extend(check_printed(run))
     findings.extend(cross.findings)
     derived = check_derived(log)
+    advances = [*check_advances(log, facts, derived)]
     findings.extend(derived.findings)
     timed = timed_metrics(log)
     for run in facts:
         findings.extend(check_provenance(run))
         findings.extend(check_clock(run, timed))
     findings.extend(_enclaves(hashes))
-    findings.extend(check_listing(log, facts))
+    findings.extend(check_listing(log))
+    findings.extend(advances)
     findings.extend(check_identity(facts))
     findings.extend(check_meanings(log, facts))
     findings.extend(check_rounds(log, facts))

@@ -69,6 +69,15 @@ _GUARDS: Final = {
     "64k": "65536",
 }
 
+GAIN: Final = Derivation(
+    "delta_pct",
+    ("new_frontier", "prev_frontier"),
+    _gain_percent,
+    "100 (new_frontier - prev_frontier) / prev_frontier",
+    ("prev_frontier",),
+)
+"""The gain of an advance of the frontier: of most of them, see :mod:`k3_ledger.verify.polaris.advances`."""
+
 DERIVATIONS: Final = (
     Derivation("delta_tps", ("tps", "frontier_tps"), _difference, "tps - frontier_tps"),
     Derivation(
@@ -79,13 +88,6 @@ DERIVATIONS: Final = (
         ("frontier_tps",),
     ),
     Derivation("ms_per_token", ("tps",), _milliseconds, "1000 / tps", ("tps",)),
-    Derivation(
-        "delta_pct",
-        ("new_frontier", "prev_frontier"),
-        _gain_percent,
-        "100 (new_frontier - prev_frontier) / prev_frontier",
-        ("prev_frontier",),
-    ),
     *(
         Derivation(
             f"guard_{name}_ratio",
@@ -153,17 +155,18 @@ def check_derived(log: RunLog) -> DerivedChecks:
         for record, document in documents(run):
             prefix = "attestation.measurements.primary." if document is run.receipt else ""
             for derivation in DERIVATIONS:
-                _check_record(f"{run.run_id}: {record}", prefix, derivation, document, out)
+                check_record(f"{run.run_id}: {record}", prefix, derivation, document, out)
         _check_worst(run, out)
     for row in log.advances:
         for derivation in DERIVATIONS:
-            _check_record(f"frontier advance in line {row.position.line}", "", derivation, row, out)
+            check_record(f"frontier advance in line {row.position.line}", "", derivation, row, out)
     for text in log.logs:
         _check_log(text, out)
     return out
 
 
-def _check_record(where: str, prefix: str, derivation: Derivation, document: Document, out: DerivedChecks) -> None:
+def check_record(where: str, prefix: str, derivation: Derivation, document: Document, out: DerivedChecks) -> None:
+    """Recompute a figure of one record, where that states it and all that it is made of."""
     names = (derivation.output, *derivation.inputs)
     leaves = {name: document.leaves.get(prefix + name) for name in names}
     numbers = {name: leaf.value for name, leaf in leaves.items() if leaf and isinstance(leaf.value, Number)}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
-from k3_ledger.verify.polaris.compare import Agreement, compare, instant
+from k3_ledger.verify.polaris.compare import instant
 from k3_ledger.verify.polaris.foreign_json import number_of, show
 from k3_ledger.verify.polaris.parse import INDEX, LEDGER, LOG_NAMES, row_id
 from k3_ledger.verify.polaris.spelling import plain, rounded_json, sha256_hex
@@ -17,7 +16,6 @@ from k3_ledger.verify.polaris.spelling import plain, rounded_json, sha256_hex
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from k3_ledger.verify.polaris.facts import RunFacts
     from k3_ledger.verify.polaris.foreign_json import Document, Scalar
     from k3_ledger.verify.polaris.parse import Run, RunLog
 
@@ -38,16 +36,9 @@ PUBLISHED: Final = ("commit", "kl", "label", "pass", "top1", "tps")
 _PREVIOUS: Final = "chain.prev_receipt_hash"
 _PLACE: Final = "chain.chain_index"
 _EDITED: Final = ("superseded_by", "superseded_reason")
-_ADVANCE: Final = (
-    ("pr", "pr"),
-    ("new_frontier", "tps"),
-    ("prev_frontier", "frontier_tps"),
-    ("delta_pct", "delta_pct"),
-)
-"""Field of a frontier advance, fact of the run that is its proof."""
 
 
-def check_listing(log: RunLog, facts: list[RunFacts]) -> Iterator[Finding]:
+def check_listing(log: RunLog) -> Iterator[Finding]:
     """Membership, files, order, edits and links of a whole log."""
     by_id = {run.run_id: run for run in log.runs}
     yield from _membership(log, by_id)
@@ -58,7 +49,6 @@ def check_listing(log: RunLog, facts: list[RunFacts]) -> Iterator[Finding]:
         yield from _edited(source, rows, by_id)
     yield from _absent_parts(log)
     yield from _chain(log)
-    yield from _advances(log, {f.run.run_id: f for f in facts})
 
 
 def _membership(log: RunLog, by_id: dict[str, Run]) -> Iterator[Finding]:
@@ -305,52 +295,3 @@ def _places(before: dict[int, int | None]) -> tuple[dict[int, int], list[int]]:
         if place is not None:
             places |= {step: place + more for more, step in enumerate(reversed(path), start=1)}
     return places, sorted(circles)
-
-
-def _advances(log: RunLog, by_id: dict[str, RunFacts]) -> Iterator[Finding]:
-    """Each advance of the frontier against the one it starts from and against the run it names as proof.
-
-    Its commit is not the run's: what advanced the frontier is the commit of the merge.
-    """
-    reached: list[str] = []
-    for row in log.advances:
-        start = row.leaf("prev_frontier")
-        if start is not None and reached and show(start.value) not in reached:
-            message = f"line {row.position.line} starts from {show(start.value)}, which no earlier line reached"
-            yield Finding(Code.FOREIGN_PIN_GAP, message, start.position)
-        end = row.leaf("new_frontier")
-        reached.append("" if end is None else show(end.value))
-        run_id = (row.text("proof") or "").rpartition("run=")[2]
-        proof = by_id.get(run_id)
-        if proof is None:
-            message = f"{run_id or 'nothing'}: named as proof in line {row.position.line}, and not in this log"
-            yield Finding(Code.FOREIGN_ROW_WITHOUT_RUN, message, row.at("proof"))
-            continue
-        yield from _advance_date(row, proof, run_id)
-        for name, fact in _ADVANCE:
-            leaf, stated = row.leaf(name), proof.first(fact)
-            if leaf is not None and stated is not None:
-                agreement = compare(fact, leaf.value, stated.leaf.value)
-                if agreement is Agreement.DIFFER:
-                    message = f"{run_id}: {name} is {show(leaf.value)} in the advance, {fact} is "
-                    message += f"{show(stated.leaf.value)} in {stated.where}"
-                    expected, found = show(stated.leaf.value), show(leaf.value)
-                    yield Finding(Code.FOREIGN_CONTRADICTION, message, leaf.position, expected, found)
-
-
-def _advance_date(row: Document, proof: RunFacts, run_id: str) -> Iterator[Finding]:
-    """No advance is older than its proof. It may be later: what it dates is the merge."""
-    stated = row.leaf("date")
-    if stated is not None and stated.value is not None and row.text("date") is None:
-        message = f"{proof.run.run_id}: the advance has a date that is no text"
-        yield Finding(Code.FOREIGN_SHAPE, message, stated.position, expected="a date", found=show(stated.value)[:40])
-    day = proof.text("date")
-    slack = timedelta(days=0 if day else 1)  # a moment in UTC may be another day where the advance was dated
-    dated, measured = (
-        instant(f"{text[:10]}T00:00:00Z") for text in (row.text("date") or "", day or proof.text("timestamp_utc"))
-    )
-    if dated is not None and measured is not None and measured - dated > slack:
-        found = row.text("date")
-        message = f"{run_id}: the advance is dated {found}, its proof {measured:%Y-%m-%d}"
-        at = row.at("date")
-        yield Finding(Code.FOREIGN_CONTRADICTION, message, at, expected=f"{measured:%Y-%m-%d} or later", found=found)

@@ -59,6 +59,8 @@ def _render(report: AuditReport, *, verbose: bool) -> Iterator[str]:
         yield f"  {blank:>6}  pairs of fields of which one is blank"
     if report.unread:
         yield f"  {report.unread:>6}  places of records at which nothing was read"
+    if report.unproved:
+        yield f"  {report.unproved:>6}  advances of the frontier that name no run as proof"
     for text in BEYOND:
         yield f"       -  {text}"
     yield ""

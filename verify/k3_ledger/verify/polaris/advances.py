@@ -1,0 +1,232 @@
+"""Advances of the frontier: each line against the one that it starts from, and against the run that it names as proof.
+
+What ``new_frontier`` is a figure of differs within the family, and within one log (:class:`Reading`). A line is held to
+none of the readings beforehand: it contradicts its proof where none of them holds to the last printed digit. Where one
+holds that is not the measured speed, the figure is another quantity than the run's, and that is said.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from datetime import timedelta
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from k3_ledger.schemas.findings import Code, Finding
+from k3_ledger.verify.polaris.compare import Agreement, compare, instant
+from k3_ledger.verify.polaris.derived import GAIN, check_record
+from k3_ledger.verify.polaris.foreign_json import Number, number_of, show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from decimal import Decimal
+
+    from k3_ledger.verify.polaris.derived import DerivedChecks
+    from k3_ledger.verify.polaris.facts import RunFacts
+    from k3_ledger.verify.polaris.foreign_json import Document
+    from k3_ledger.verify.polaris.parse import RunLog
+
+PLACES: Final = 2
+"""Decimals to which this family's writers round a frontier."""
+TAKEN_GAIN: Final = 30
+"""Largest gain, in percent, that the family's writers put on a frontier whatever was measured; above it, and where
+there is none, some of them take the measured speed if it is the larger one."""
+_RUN = re.compile(r"(?:\A|[?&#;/])run=([^&#;]*)")
+_ESCAPED = re.compile(r"%([0-7][0-9A-Fa-f])")
+_FOLDER = re.compile(r"(?:\A|/)runs/([^/?#]+)")
+
+
+class Reading(enum.Enum):
+    """What the new frontier of a line is."""
+
+    MEASURED = "the speed that its run measured, over the frontier that this run was scored against"
+    RELATIVE = "the frontier before it, raised by the gain that its run measured over another one"
+    RAISED = "the larger of the frontier before it and the speed that its run measured over another one"
+
+
+class _Line(NamedTuple):
+    """Figures of a line and of its proof; None for what is not stated as a figure."""
+
+    before: Number | None
+    after: Number | None
+    gain: Number | None
+    speed: Number | None
+    base: Number | None
+
+
+def check_advances(log: RunLog, facts: list[RunFacts], derived: DerivedChecks) -> Iterator[Finding]:
+    """Every advance. Its commit is not the run's: what advanced the frontier is the commit of the merge.
+
+    Args:
+        log: the whole log.
+        facts: its runs with their facts.
+        derived: takes the gains that were recomputed from the figures beside them.
+    """
+    by_id = {run.run.run_id: run for run in facts}
+    reached: list[str] = []
+    for row in log.advances:
+        start = row.leaf("prev_frontier")
+        if start is not None and reached and show(start.value) not in reached:
+            message = f"line {row.position.line} starts from {show(start.value)}, which no earlier line reached"
+            yield Finding(Code.FOREIGN_PIN_GAP, message, start.position)
+        end = row.leaf("new_frontier")
+        reached.append("" if end is None else show(end.value))
+        name = proof_of(row, by_id)
+        proof = by_id.get(name)
+        line = _line(row, proof)
+        if not (_is_raised(line) if proof is not None else _may_be_raised(line)):
+            check_record(f"frontier advance in line {row.position.line}", "", GAIN, row, derived)
+        if proof is not None:
+            yield from _date(row, proof)
+            yield from _against(row, proof, line)
+        elif name or not isinstance(row.object.get("proof", ""), str | None):
+            message = f"{name or 'nothing'}: named as proof in line {row.position.line}, and not in this log"
+            yield Finding(Code.FOREIGN_ROW_WITHOUT_RUN, message, row.at("proof"))
+        else:
+            message = f"line {row.position.line} names no run as proof: it was held against none"
+            yield Finding(Code.FOREIGN_ADVANCE_UNPROVED, message, row.at("proof"))
+    yield from _unmeasured(log, by_id)
+
+
+def proof_of(row: Document, known: dict[str, RunFacts]) -> str:
+    """Name of the run that a line names as proof: its id, its folder or a file in it, an address that ends so or asks
+    for it; empty where it names nothing.
+    """
+    text = (row.text("proof") or "").strip()
+    found = [text, *_RUN.findall(text)[::-1], *_FOLDER.findall(text)[::-1]]
+    names = [name for raw in found for name in (raw, _ESCAPED.sub(_unescaped, raw))]
+    return next((name for name in names if name in known), next(filter(None, names[2:]), text))
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    return chr(int(escape[1], 16))
+
+
+def _line(row: Document, proof: RunFacts | None) -> _Line:
+    leaves = [row.leaf(name) for name in ("prev_frontier", "new_frontier", "delta_pct")]
+    figures = [None if leaf is None else number_of(leaf.value) for leaf in leaves]
+    speed, base = (None, None) if proof is None else (proof.number("tps"), proof.number("frontier_tps"))
+    return _Line(*(n if n is not None and n.value is not None else None for n in (*figures, speed, base)))
+
+
+def _exact(number: Number) -> Fraction:
+    assert number.value is not None
+    return Fraction(number.value)
+
+
+def _is_measured(line: _Line) -> bool:
+    pairs = (("tps", line.after, line.speed), ("frontier_tps", line.before, line.base))
+    return all(a is None or b is None or compare(fact, a, b) is not Agreement.DIFFER for fact, a, b in pairs)
+
+
+def _is_relative(line: _Line) -> bool:
+    """Whether the line's own gain, as printed or as it was before it was rounded, gives the new frontier.
+
+    Speeds are rounded like frontiers, however many zeros are printed.
+    """
+    if line.before is None or line.after is None or line.gain is None or _exact(line.gain) <= 0:
+        return False
+    half = Fraction(1, 2 * 10**PLACES)
+    after, before = _exact(line.after), _exact(line.before)
+    if abs(before * (1 + _exact(line.gain) / 100) - after) <= half:
+        return True
+    if line.speed is None or line.base is None or _exact(line.base) <= half:
+        return False
+    speed, base = _exact(line.speed), _exact(line.base)
+    return before * (speed - half) / (base + half) - half <= after <= before * (speed + half) / (base - half) + half
+
+
+def _may_be_raised(line: _Line) -> bool:
+    """Whether it may be the speed of a run that is not known."""
+    if line.before is None or line.after is None:
+        return False
+    outside = line.gain is None or not 0 < _exact(line.gain) <= TAKEN_GAIN
+    return outside and _exact(line.after) >= _exact(line.before)
+
+
+def _is_raised(line: _Line) -> bool:
+    if not _may_be_raised(line) or line.before is None or line.after is None or line.speed is None:
+        return False
+    larger = max(line.before, line.speed, key=_exact)
+    return compare("tps", line.after, larger) is not Agreement.DIFFER
+
+
+def _reading(line: _Line) -> Reading | None:
+    """The first reading that holds; None where none does."""
+    holds = ((Reading.MEASURED, _is_measured), (Reading.RELATIVE, _is_relative), (Reading.RAISED, _is_raised))
+    return next((reading for reading, check in holds if check(line)), None)
+
+
+def _against(row: Document, proof: RunFacts, line: _Line) -> Iterator[Finding]:
+    """A line against its proof: the change it belongs to, the gain, and the frontier by any reading."""
+    name = proof.run.run_id
+    gain = next((fact for fact in ("delta_pct", "pct_over_frontier") if proof.first(fact) is not None), "delta_pct")
+    pairs = [("pr", "pr"), ("delta_pct", gain)]
+    reading = _reading(line)
+    if reading in (None, Reading.MEASURED):
+        pairs += [("new_frontier", "tps"), ("prev_frontier", "frontier_tps")]
+    for field, fact in pairs:
+        leaf, stated = row.leaf(field), proof.first(fact)
+        if leaf is None or stated is None or compare(fact, leaf.value, stated.leaf.value) is not Agreement.DIFFER:
+            continue
+        message = f"{name}: {field} is {show(leaf.value)} in the advance, {fact} is "
+        message += f"{show(stated.leaf.value)} in {stated.where}"
+        expected, found = show(stated.leaf.value), show(leaf.value)
+        yield Finding(Code.FOREIGN_CONTRADICTION, message, leaf.position, expected, found)
+    if reading in (Reading.RELATIVE, Reading.RAISED):
+        assert line.after is not None
+        measured = "no speed" if line.speed is None else line.speed.text
+        over = "" if line.base is None else f" over {line.base.text}"
+        message = f"{name}: new_frontier is {line.after.text}, {reading.value}; measured was {measured}{over}"
+        at = row.at("new_frontier")
+        yield Finding(Code.FOREIGN_TWO_MEANINGS, message, at, Reading.MEASURED.value, reading.value)
+
+
+def _unmeasured(log: RunLog, by_id: dict[str, RunFacts]) -> Iterator[Finding]:
+    """Frontiers above every speed that a run of the log had measured by then; the farthest above comes first.
+
+    The proof was measured by then, whatever day it is where that is said.
+    """
+    numbers = {name: number for name, run in by_id.items() if (number := run.number("tps")) and number.value}
+    days = {name: _day(by_id[name]) for name in numbers}
+    found: list[tuple[Decimal, Finding]] = []
+    for row in log.advances:
+        after = _line(row, None).after
+        until = (row.text("date") or "")[:10]
+        proof = proof_of(row, by_id)
+        known = [numbers[name] for name, day in days.items() if not until or day <= until or name == proof]
+        if after is None or after.value is None or not known:
+            continue
+        most = max(known, key=_exact)
+        assert most.value is not None
+        if after.value > most.value > 0:
+            factor = after.value / most.value
+            message = f"line {row.position.line}: new_frontier is {after.text}, {factor:.2f} times {most.text}, "
+            message += f"the most that a run of this log had measured{f' by {until}' if until else ''}"
+            at = row.at("new_frontier")
+            found.append((factor, Finding(Code.FOREIGN_FRONTIER_UNMEASURED, message, at, most.text, after.text)))
+    yield from (finding for _, finding in sorted(found, key=lambda item: -item[0]))
+
+
+def _day(run: RunFacts) -> str:
+    return (run.text("date") or run.text("timestamp_utc"))[:10]
+
+
+def _date(row: Document, proof: RunFacts) -> Iterator[Finding]:
+    """No advance is older than its proof. It may be later: what it dates is the merge."""
+    name = proof.run.run_id
+    stated = row.leaf("date")
+    if stated is not None and stated.value is not None and row.text("date") is None:
+        message = f"{name}: the advance has a date that is no text"
+        yield Finding(Code.FOREIGN_SHAPE, message, stated.position, expected="a date", found=show(stated.value)[:40])
+    day = proof.text("date")
+    slack = timedelta(days=0 if day else 1)  # a moment in UTC may be another day where the advance was dated
+    dated, measured = (
+        instant(f"{text[:10]}T00:00:00Z") for text in (row.text("date") or "", day or proof.text("timestamp_utc"))
+    )
+    if dated is not None and measured is not None and measured - dated > slack:
+        found = row.text("date")
+        message = f"{name}: the advance is dated {found}, its proof {measured:%Y-%m-%d}"
+        at = row.at("date")
+        yield Finding(Code.FOREIGN_CONTRADICTION, message, at, expected=f"{measured:%Y-%m-%d} or later", found=found)
