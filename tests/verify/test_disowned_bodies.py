@@ -129,6 +129,23 @@ def test_a_line_that_was_taken_back_is_still_a_line() -> None:
     assert Code.SIGNATURE_MISMATCH in check(ledger).counts
 
 
+def test_what_a_key_had_no_right_to_sign_is_cured_like_all_else_that_it_signed() -> None:
+    ledger = begun()
+    at = len(ledger.lines)
+    for number in range(3):
+        ledger.add("run", run_body(20 + number), THIEVES["judge"])
+    assert check(ledger).counts == {Code.KEY_WRONG_ROLE: 3}
+    part, all_of_it = at + 1, at
+    for since, left in ((part, 1), (all_of_it, 0)):
+        ledger.add("key", key_body(THIEVES["judge"], "judge", "revoke", revoked_from=since), ROOT)
+        report = check(ledger)
+        assert report.counts.get(Code.KEY_WRONG_ROLE, 0) == left
+        assert [found.position.index for found in report.findings if found.code is Code.KEY_WRONG_ROLE] == [at] * left
+        assert report.exit_code == bool(left)
+        assert step(report, "receipts").checked == left + 1
+        del ledger.lines[-1]
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 def test_all_of_them_are_counted_and_the_first_spelled_out(processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("k3_ledger.verify.scan.PARALLEL_BYTES", 0)

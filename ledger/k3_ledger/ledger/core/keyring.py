@@ -344,9 +344,10 @@ class Keyring:
                 if len(unknown) < len(positions):
                     yield None, len(positions) - len(unknown)
                 continue
-            if life.role not in SIGNING_ROLES[kind]:
+            wrong = () if life.role in SIGNING_ROLES[kind] else [p for p in positions if life.lost_by(p) is None]
+            if wrong:
                 yield _first(
-                    Code.KEY_WRONG_ROLE, positions, f"a {life.role} key signed an entry of kind {kind}",
+                    Code.KEY_WRONG_ROLE, wrong, f"a {life.role} key signed an entry of kind {kind}",
                     " or ".join(sorted(SIGNING_ROLES[kind])), life.role,
                 )  # fmt: skip
             early = [p for p in positions if p <= life.enrolled] if positions[0] <= life.enrolled else []
