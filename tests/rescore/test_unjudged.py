@@ -117,7 +117,8 @@ def test_what_is_graded_on_one_path_is_none_of_the_other() -> None:
 def test_of_what_no_house_rule_scores_no_agreement_is_asked() -> None:
     builder = Builder().open()
     rate = series("verify", "subject", [(5000, 1.0)] * 3, context=0)
-    builder.add("run", receipt(60.0, parity=None, timing=[{**rate, "context": None, "context_filled": None}]), RUNNER)
+    timing = [{**rate, "context": None, "context_filled": None}]
+    builder.add("run", receipt(60.0, parity=None, timing=timing, model=None), RUNNER)
     assert [climb.value for climb in derive_climbs(gather(verified(builder)))] == [5000]
 
 

@@ -22,7 +22,7 @@ from k3_ledger.rescore.rules.clock import check_clock_or_excuse
 from k3_ledger.rescore.rules.parameters import Scope
 from k3_ledger.rescore.rules.parity import check_correctness, check_suite
 from k3_ledger.rescore.rules.registry import RULES
-from k3_ledger.rescore.slots import TOKEN
+from k3_ledger.rescore.slots import ABSENT, BESIDE, TOKEN, UNITS
 from k3_ledger.schemas.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -57,12 +57,16 @@ def stem(metric: str) -> str:
 
 
 def is_of_a_model(track: Track) -> bool:
-    """Whether what a track counts is made by a model: tokens, whatever the metric is called.
+    """Whether what a track counts is made by a model: tokens, or anything of a receipt that names one.
 
-    Decoding and prefilling is that in any unit, unless it is a figure of this program itself and counted like one.
+    That is so whatever the metric is called and whatever it is said to count, but for what is measured beside it: how
+    long it took to start, to be asked. Where no model is named, decoding and prefilling is that in any unit, and the
+    figures of this program itself, counted as it counts them, are not.
     """
     if track.unit == TOKEN or _IN_TOKENS.fullmatch(track.unit.lower()):
         return True
+    if track.model != ABSENT:
+        return track.metric not in BESIDE or track.unit != UNITS[track.metric]
     return stem(track.metric) in NEWEST and any(name == "unit" for name, _ in track.conditions)
 
 

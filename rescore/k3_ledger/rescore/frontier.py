@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from k3_ledger.rescore.claims.evidence import Evidence, list_evidence
 from k3_ledger.rescore.inputs import short_weights
-from k3_ledger.rescore.native import BESIDE
+from k3_ledger.rescore.slots import BESIDE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from k3_ledger.rescore.exact import quantize
 from k3_ledger.rescore.inputs import ClockReading, Depth, Pair, Parity
-from k3_ledger.rescore.slots import ABSENT, Track, conditions
+from k3_ledger.rescore.slots import ABSENT, BESIDE, Track, conditions
 from k3_ledger.schemas.repetitions import middle_spread
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ NANOSECONDS: Final = 10**9
 Observer: TypeAlias = Literal["controller", "subject"]
 """Whose clock it was: another process's, or the program's own."""
 PREFILL: Final = "prefill"
-BESIDE: Final = frozenset({"load", "ping"})
-"""Metrics that are noted beside a run: neither scored nor raced for."""
 MOST_LENGTHS: Final = 32
 """Lengths of which a clock is read, every pair of them; one of more is none."""
 DECIMALS: Final = 6

@@ -30,6 +30,8 @@ UNITS: Final[Mapping[str, str]] = {
     "rescore": "receipt", "start-up": "start", "verify": "receipt",
 }  # fmt: skip
 """What the metrics of this program itself are counted in; every other metric is in tokens unless its track says so."""
+BESIDE: Final = frozenset({"load", "ping"})
+"""Metrics that are noted beside a run: neither scored nor raced for."""
 _NAME: Final = r"[^/:@\s]+"
 _SLOT: Final = re.compile(
     rf"([a-z]+):([A-Za-z0-9._+-]+)@(-|0|[1-9][0-9]{{0,15}})/({_NAME})/({_NAME})/({_NAME})((?:/[a-z]+:{_NAME})*)"
