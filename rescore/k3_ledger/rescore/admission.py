@@ -100,7 +100,7 @@ def admit_verdict(entry: Any, log: VerifiedLog) -> Iterator[Finding]:
         VerificationError: the bytes changed since they were verified.
     """
     only, material = [(entry.index, entry.body)], read_judgements(log)
-    found = list(check_verdicts(log, material, {}, lambda: only))
+    found = list(check_verdicts(log, material, {}, lambda: only, older=False))
     yield from _about(entry.index, found)
     unknown = any(one is not None and one.code is Code.VERDICT_UNKNOWN_RULE for one in found)
     if unknown and is_of_a_release(entry.body.rule):

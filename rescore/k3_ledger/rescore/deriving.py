@@ -17,6 +17,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from k3_ledger.rescore.material import Material
+from k3_ledger.rescore.reach import reach_of
 from k3_ledger.rescore.replay import Gathering
 from k3_ledger.rescore.rescore import Judge
 from k3_ledger.rescore.rules.score import in_scope
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from k3_ledger.rescore.material import Candidate
+    from k3_ledger.rescore.reach import Reach
     from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.rescore.standing import Standing
     from k3_ledger.schemas.findings import Finding
@@ -51,6 +53,8 @@ class Survey:
         turns: positions that verdicts under each of them have to be derived at, ascending: those of the next
             supersessions, or :data:`HEAD`.
         sources: identities of entries whose measurements are kept.
+        reach: where entries count for nothing.
+        older: whether runs are read as they were before contested figures were nobody's yardstick.
     """
 
     def __init__(
@@ -59,12 +63,25 @@ class Survey:
         rules: Mapping[str, Rule],
         turns: Mapping[str, Collection[int]],
         sources: Collection[str],
+        reach: Reach | None = None,
+        *,
+        older: bool = False,
     ) -> None:
         self.standing = standing
-        self._turns = standing.turns()
+        self.reach = reach_of(standing) if reach is None else reach
+        self.older = older
+        self._turns = self.reach.turns()
         self.rules = rules
         self.turns = {digest: sorted(found) for digest, found in turns.items()}
         self.sources = sources
+
+    def again(self, verdicts: Iterable[Verdict], reach: Reach | None, *, older: bool) -> Survey:
+        """The same for some of its verdicts, as they may have been derived where or when they were sealed."""
+        apart = Survey(self.standing, self.rules, {}, (), reach or self.reach, older=older)
+        turns: dict[str, set[int]] = {}
+        for index, body in verdicts:
+            turns.setdefault(body.rule_sha256, set()).add(apart.turn(index))
+        return Survey(self.standing, self.rules, turns, self.sources, apart.reach, older=older)
 
     def turn(self, index: int) -> int:
         """Up to which position all that counts at another still does."""
@@ -160,8 +177,9 @@ class _Pass:
         self.survey, self.compare, self.feed = survey, compare, feed
         self.asked = asked = Asked()
         self.gathering = gathering = Gathering(Material("verified ledger", standing=survey.standing))
-        gathering.gone = Gone(asked, survey.standing.since)
-        gathering.void = survey.standing.gone()
+        gathering.gone = Gone(asked, survey.reach.gaps)
+        gathering.void = survey.reach.gaps
+        gathering.older = survey.older
         gathering.references = Spans(asked)  # type: ignore[assignment]
         gathering.frontiers = Spans(asked)  # type: ignore[assignment]
         gathering.greatest = Spans(asked)  # type: ignore[assignment]
@@ -183,7 +201,7 @@ class _Pass:
         """Derive all that waits, and what is read ahead on the way."""
         self.gathering.vouched = log.vouched
         for entry in log:
-            if entry.disowned or entry.entry.kind not in _READ:
+            if (entry.disowned and entry.index not in self.survey.reach.read) or entry.entry.kind not in _READ:
                 continue
             if entry.identity in self.survey.sources:
                 self._keep(entry)
@@ -191,7 +209,7 @@ class _Pass:
                 yield from self._judge(entry)
                 self.feed.fill()
             else:
-                until = self.survey.standing.since.get(entry.identity, HEAD)
+                until = self.survey.reach.until(entry.identity)
                 while until > entry.index:  # once for every span in which it raises the same, or nothing
                     self.asked.up_to(until)
                     self.gathering.take(entry)

@@ -20,7 +20,9 @@ from k3_ledger.rescore.comparing import compare_verdict, place_in
 from k3_ledger.rescore.deriving import Survey, derive
 from k3_ledger.rescore.exact import format_exact
 from k3_ledger.rescore.material import Material
+from k3_ledger.rescore.otherwise import Otherwise
 from k3_ledger.rescore.pins import list_lowered, lowered_finding, stamp_finding
+from k3_ledger.rescore.reach import reach_as_sealed
 from k3_ledger.rescore.replay import Gathering
 from k3_ledger.rescore.rules.registry import RULES, find_namesake, names_by_digest
 from k3_ledger.rescore.spans import HEAD
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from k3_ledger.rescore.pins import PinRecord
+    from k3_ledger.rescore.reach import Reach
     from k3_ledger.rescore.slots import Track
     from k3_ledger.schemas.outcomes import Position
     from k3_ledger.verify.log import VerifiedLog
@@ -70,7 +73,11 @@ def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Re
             tally.detail = _NOT_JUDGED
         steps: tuple[tuple[str, Iterable[Finding | None]], ...] = ()
     else:
-        steps = (("verdicts", check_verdicts(log, material, lost)), ("pins", trace_pins(material, lost)))
+        as_sealed = reach_as_sealed(log, material.standing) if log.disowned else None
+        steps = (
+            ("verdicts", check_verdicts(log, material, lost, as_sealed=as_sealed)),
+            ("pins", trace_pins(material, lost, as_sealed)),
+        )
     for name, found in steps:
         tally = tallies[name]
         for outcome in found:
@@ -199,6 +206,9 @@ def check_verdicts(
     material: Material,
     lost: Mapping[str, int],
     verdicts: Callable[[], Iterable[tuple[int, Any]]] | None = None,
+    *,
+    as_sealed: Reach | None = None,
+    older: bool = True,
 ) -> Iterator[Finding | None]:
     """For each verdict entry: None when it follows, else what is wrong with it or why it was not derived.
 
@@ -209,6 +219,8 @@ def check_verdicts(
         material: from :func:`read_judgements`; is given the measurements of the entries that pins name.
         lost: identities of entries that a revocation took back.
         verdicts: reads (position, body) of the verdicts to check, in order; those of the log that stand by default.
+        as_sealed: where entries counted that were taken back later; None where none were.
+        older: whether what follows only from how runs were read before is left open, not called false.
     """
     yield from check_rule_names(material)
     read = verdicts or (lambda: _sealed(log, material))
@@ -238,7 +250,13 @@ def check_verdicts(
             if body.rule_sha256 in known and _taken_back_below(body, lost, index) is None
         )
         compare = functools.partial(compare_verdict, names=names_by_digest((*free, *standing)))
-        yield from derive(log, survey, derivable, compare, _not_there, material=material)
+        wrong: dict[int, Finding] = {}
+        for found in derive(log, survey, derivable, compare, _not_there, material=material):
+            if found is not None and found.code.info.exit and found.position.index is not None:
+                wrong[found.position.index] = found
+            else:
+                yield found
+        yield from Otherwise(log, survey, derivable, compare, _not_there, as_sealed, older).derive(wrong)
 
 
 def _sealed(log: VerifiedLog, material: Material) -> Iterator[tuple[int, Any]]:
@@ -304,8 +322,11 @@ def _not_there(index: int, body: Any) -> Finding:
 # ------------------------------------------------------------------------------------------------------ step 12: pins
 
 
-def trace_pins(material: Material, lost: Mapping[str, int]) -> Iterator[Finding | None]:
-    """For each pin entry: None when its source measured it, else what is wrong with it."""
+def trace_pins(material: Material, lost: Mapping[str, int], as_sealed: Reach | None = None) -> Iterator[Finding | None]:
+    """For each pin entry: None when its source measured it, else what is wrong with it.
+
+    A pin is no lower than one that did not stand where it was sealed, and does again since a revocation.
+    """
     facts: dict[str, list[tuple[bool, Track, Fraction]]] = {}
     refuted: set[tuple[str, Track]] = set()
     commits = {fact.identity: fact.commit for fact in material.facts}
@@ -319,7 +340,7 @@ def trace_pins(material: Material, lost: Mapping[str, int]) -> Iterator[Finding 
         if not candidate.native and candidate.run.speed is not None:
             values = [(candidate.run.track, candidate.run.speed), *candidate.others.items()]
             facts.setdefault(candidate.identity, []).extend((False, track, value) for track, value in values)
-    lowered = {pin.identity: lowered_finding(pin, higher) for pin, higher in list_lowered(material.pin_entries)}
+    lowered = {pin.identity: _lowered(pin, higher, as_sealed) for pin, higher in list_lowered(material.pin_entries)}
     for pin in material.pin_entries:
         taken_back = _rests_on_what_was_taken_back("pin", (pin.source,), lost, pin.position)
         source = pin.source or ""
@@ -335,6 +356,15 @@ def trace_pins(material: Material, lost: Mapping[str, int]) -> Iterator[Finding 
             or stamp_finding(pin, commit=commits.get(source), time=None)
             or lowered.get(pin.identity)
         )
+
+
+def _lowered(pin: PinRecord, higher: PinRecord, as_sealed: Reach | None) -> Finding:
+    """What is to be said of a pin that is lower than one in front of it."""
+    index = pin.position.index
+    if as_sealed is None or index is None or as_sealed.stood(higher.identity or "", index):
+        return lowered_finding(pin, higher)
+    message = "the pin is lower than one that did not stand by then: what superseded that was taken back later"
+    return Finding(Code.JUDGEMENT_DISOWNED, message, pin.position)
 
 
 def _traced(pin: PinRecord, measured: list[tuple[bool, Track, Fraction]]) -> Finding | None:

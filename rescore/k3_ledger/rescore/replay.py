@@ -18,6 +18,7 @@ from k3_ledger.rescore.imported import list_unreadable, read_frontier, read_impo
 from k3_ledger.rescore.inputs import Figure, RunInputs
 from k3_ledger.rescore.material import SHIPPED, Candidate, Fact, Judged, LeftOut, Material
 from k3_ledger.rescore.native import list_left_out, read_actors, read_commit, read_parity, read_run, read_weights
+from k3_ledger.rescore.older import ANY, read_older
 from k3_ledger.rescore.pins import Merge, PinRecord, check_pin, check_unit, check_winner
 from k3_ledger.rescore.reconcile import Measurement
 from k3_ledger.rescore.repeated import Imports
@@ -191,6 +192,7 @@ class Gathering:
         vouched: entries in front of this position need not be readable either: a head stands over them already.
         by_digest: rules that are known, by digest: those that are registered, and those of the ledger by now.
         keeps: identities of runs whose weights are kept for pins to be looked up by; None keeps those of all.
+        older: whether runs are read as they were when the first verdicts were sealed (:mod:`k3_ledger.rescore.older`).
     """
 
     def __init__(self, material: Material, gone: Container[str] = frozenset()) -> None:
@@ -209,6 +211,7 @@ class Gathering:
         self.figures: dict[str, Figure] = {}
         self.published: tuple[Rule, ...] = ()
         self.keeps: Container[str] | None = None
+        self.older = False
 
     def take(self, entry: VerifiedEntry) -> None:
         """Note what one entry adds."""
@@ -287,10 +290,12 @@ class Gathering:
         if self.keeps is None or identity in self.keeps:
             self.material.weights[identity] = weights
         measured, commit = read_run(body), read_commit(body)
+        if self.older:
+            parity, measured = read_older(body, parity, measured)
         read = {item.track: item.clock for item in measured}
         actors = read_actors(body)
         refuted: set[Track] = set()
-        if body.role != "candidate":
+        if body.role != "candidate" and not self.older:
             own = [one for one in actors if one.actor == one.observer == "subject"]
             refuted = {one.track for one in own if is_refuted(one.track, one.speed, read.get(one.track))}
         self.material.facts += [
@@ -335,7 +340,7 @@ class Gathering:
                 frontier=round_frontier or self.pinned("frontier", item.track),
                 reference=self.references.get(item.track) or self.pinned("reference", item.track),
                 parity=parity,
-                frontier_parity=self.round_parity.get((body.round, item.track)) if body.round else None,
+                frontier_parity=self.round_parity.get(self._graded_as(body.round, item.track)) if body.round else None,
                 clock=item.clock,
                 exact=item.exact,
                 samples=item.samples,
@@ -379,7 +384,11 @@ class Gathering:
         if round_ is not None:
             self.round_frontier[round_, track] = figure
             if parity is not None:
-                self.round_parity[round_, track] = parity
+                self.round_parity[self._graded_as(round_, track)] = parity
+
+    def _graded_as(self, round_: str, track: Track) -> tuple[str, Track]:
+        """By what the divergence of a round's frontier build is kept."""
+        return (round_, ANY) if self.older else (round_, track)
 
     def newest(self, round_: str | None, track: Track) -> Figure | None:
         """What the frontier build measured last: in a run's own round, else in any."""

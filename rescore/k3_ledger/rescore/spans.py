@@ -51,16 +51,24 @@ class Asked:
 class Gone:
     """Identities that count for nothing at the position that is asked about."""
 
-    def __init__(self, asked: Asked, since: Mapping[str, int]) -> None:
-        self._asked, self._since = asked, since
+    def __init__(self, asked: Asked, gaps: Mapping[str, tuple[tuple[int, int], ...]]) -> None:
+        self._asked, self._gaps = asked, gaps
 
     def __contains__(self, identity: object) -> bool:
-        since = self._since.get(identity)  # type: ignore[call-overload]
-        if since is None:
+        gaps = self._gaps.get(identity)  # type: ignore[call-overload]
+        if gaps is None:
             return False
-        gone = bool(since < self._asked.at)
-        self._asked.narrow(*((since, HEAD) if gone else (-1, since)))
-        return gone
+        at, behind, until = self._asked.at, -1, HEAD
+        for start, end in gaps:
+            if start < at <= end:
+                self._asked.narrow(start, end)
+                return True
+            if end < at:
+                behind = end
+            else:
+                until = min(until, start)
+        self._asked.narrow(behind, until)
+        return False
 
 
 class Spans(Generic[Key, Value]):

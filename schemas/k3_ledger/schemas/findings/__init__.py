@@ -397,6 +397,7 @@ class Code(enum.Enum):
     RULE_NAME_TAKEN = enum.auto()
     SUPERSEDE_REPLACEMENT = enum.auto()
     VERDICT_UNTRACED_PIN = enum.auto()
+    VERDICT_OLDER_READING = enum.auto()
     # -- claims, said in numbers ---
     CLAIM_CONTRADICTED = enum.auto()
     CLAIM_AMBIGUOUS = enum.auto()

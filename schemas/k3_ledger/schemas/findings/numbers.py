@@ -139,8 +139,8 @@ ROWS: Final = {
     ),
     "JUDGEMENT_DISOWNED": CodeInfo(
         Area.VERDICTS, W, "judgement on an entry that was taken back",
-        "A verdict or a pin rests on an entry that a later revocation took back. Who judged did nothing wrong; what "
-        "was judged counts for nothing.",
+        "A verdict or a pin rests on an entry that a later revocation took back, or follows from what stood there "
+        "before it. Who judged did nothing wrong; it was not derived from what is left.",
         "measure and judge again; until then rely on no figure that rests on the entry",
     ),
     "VERDICT_UNKNOWN_RULE": CodeInfo(
@@ -160,6 +160,12 @@ ROWS: Final = {
         "Whoever follows the replacements would go in a circle, or end at what counts for nothing.",
         "supersede the supersession, and name with the next one an entry that stands, or null; what it took back stays "
         "taken back",
+    ),
+    "VERDICT_OLDER_READING": CodeInfo(
+        Area.VERDICTS, W, "verdict by an older reading of runs",
+        "A verdict follows from how runs were read when it was sealed: with a frontier that its own clock refutes, the "
+        "divergence of another track or ground, or a clock of which two lengths were read. Today it would not follow.",
+        "judge the run again; the verdict is not false, and nothing newer should rest on it",
     ),
     "VERDICT_UNTRACED_PIN": CodeInfo(
         Area.VERDICTS, W, "verdict rests on a pin from a file",

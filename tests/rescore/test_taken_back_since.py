@@ -1,0 +1,231 @@
+"""What stood where a verdict was sealed and was taken back since makes no honest judge a liar, and no liar honest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+
+from k3_ledger.rescore.judgements import settle_judgements
+from k3_ledger.rescore.reach import Reach, reach_as_sealed, reach_of
+from k3_ledger.rescore.replay import gather
+from k3_ledger.rescore.rescore import rescore
+from k3_ledger.rescore.sealing import new_verdicts, rule_body
+from k3_ledger.rescore.spans import HEAD
+from k3_ledger.rescore.standing import Standing, read_standing
+from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import ExitCode, Outcome
+from tests.ledgers import JUDGE, ROOT, RUNNER, Builder, Key, key_body
+from tests.rescore.receipts import DECODE, house_ledger, parity, pin_body, receipt, timed, verified
+from tests.rescore.test_deriving import histories
+from tests.rescore.test_standing import seal
+from tests.rescore.test_unjudged import THREE
+
+if TYPE_CHECKING:
+    from k3_ledger.verify.report import Report
+
+THIEF, SECOND = Key("thief"), Key("second")
+ABOUT_VERDICTS = frozenset(
+    {Code.VERDICT_MISMATCH, Code.VERDICT_PIN, Code.JUDGEMENT_DISOWNED, Code.VERDICT_OLDER_READING}
+)
+
+
+def round_with_strangers() -> tuple[Builder, dict[str, str]]:
+    """The house ledger without its candidate; two more keys may sign, the one as a judge and the other as a runner."""
+    builder, names = house_ledger()
+    builder.lines.pop()
+    builder.add("key", key_body(THIEF, "judge", "enrol"), ROOT)
+    builder.add("key", key_body(SECOND, "runner", "enrol"), ROOT)
+    builder.add("rule", rule_body(THREE), JUDGE)
+    return builder, names
+
+
+def take_back(builder: Builder, key: Key, since: int) -> int:
+    role = "judge" if key is THIEF else "runner"
+    builder.add("key", key_body(key, role, "revoke", revoked_from=since, reason="stolen"), ROOT)
+    return len(builder.lines) - 1
+
+
+def supersede(builder: Builder, identity: str, key: Key) -> int:
+    builder.add("supersede", {"target": identity, "reason": "bad", "replacement": None}, key)
+    return len(builder.lines) - 1
+
+
+def settled(builder: Builder) -> Report:
+    return settle_judgements(verified(builder))
+
+
+def about_verdicts(builder: Builder) -> list[tuple[Code, int | None]]:
+    return [(one.code, one.position.index) for one in settled(builder).findings if one.code in ABOUT_VERDICTS]
+
+
+def thief_supersedes(builder: Builder, names: dict[str, str]) -> tuple[Key, int]:
+    builder.add("run", receipt(60.0, 500.0), RUNNER)
+    return THIEF, supersede(builder, names["frontier"], THIEF)
+
+
+def of_decode(speed: float, **more: Any) -> dict[str, Any]:
+    return receipt(speed, role="frontier", timing=timed("decode", speed, context=131_072), **more)
+
+
+def second_measures(builder: Builder, names: dict[str, str]) -> tuple[Key, int]:
+    """A frontier build that only the divergence of the round is taken from: its speed is below what is pinned."""
+    builder.add("run", of_decode(49.0, parity=parity("0.001")), SECOND)
+    at = len(builder.lines) - 1
+    builder.add("run", receipt(60.0, 500.0, parity=parity("0.004")), RUNNER)
+    return SECOND, at
+
+
+def second_measures_well(builder: Builder, names: dict[str, str]) -> tuple[Key, int]:
+    """The same in a round of its own: what is left has no evidence for the ratchet."""
+    builder.add("run", of_decode(49.0, round_="r2"), SECOND)
+    at = len(builder.lines) - 1
+    builder.add("run", receipt(60.0, 500.0, round_="r2"), RUNNER)
+    return SECOND, at
+
+
+ways = pytest.mark.parametrize(
+    "way", [thief_supersedes, second_measures, second_measures_well], ids=lambda way: way.__name__
+)
+
+
+@ways
+def test_who_judged_by_what_stood_there_is_accused_of_nothing(way: Any) -> None:
+    builder, names = round_with_strangers()
+    key, since = way(builder, names)
+    assert seal(builder, THREE)
+    at = len(builder.lines) - 1
+    before = settled(builder)
+    assert (before.exit_code, about_verdicts(builder)) == (ExitCode.VERIFIED, [])
+    take_back(builder, key, since)
+    report = settled(builder)
+    assert about_verdicts(builder) == [(Code.JUDGEMENT_DISOWNED, at)]
+    assert report.exit_code is ExitCode.VERIFIED
+    (step,) = [step for step in report.steps if step.name == "verdicts"]
+    assert (step.outcome, step.not_checked) == (Outcome.NOT_CHECKED, 1), "derived again from what is left it was not"
+
+
+@ways
+@pytest.mark.parametrize("change", [{"tier": "S"}, {"bound_by": "cap"}, {"not_checked": ["suite"]}, {"metric": "load"}])
+def test_what_did_not_follow_there_either_is_false(way: Any, change: dict[str, Any]) -> None:
+    builder, names = round_with_strangers()
+    key, since = way(builder, names)
+    (*_, body) = new_verdicts(rescore(gather(verified(builder)).candidates, THREE))
+    builder.add("verdict", {**body, **change}, JUDGE)
+    take_back(builder, key, since)
+    assert [code for code, _ in about_verdicts(builder)] == [Code.VERDICT_MISMATCH]
+    assert settled(builder).exit_code is ExitCode.FALSE
+
+
+@ways
+def test_who_judges_after_the_revocation_judges_by_what_is_left(way: Any) -> None:
+    builder, names = round_with_strangers()
+    key, since = way(builder, names)
+    (*_, stood) = new_verdicts(rescore(gather(verified(builder)).candidates, THREE))
+    take_back(builder, key, since)
+    (*_, left) = new_verdicts(rescore(gather(verified(builder)).candidates, THREE))
+    assert stood != left
+    for body, expected in ((left, []), (stood, [Code.VERDICT_MISMATCH])):
+        other = Builder(lines=[*builder.lines])
+        other.add("verdict", body, JUDGE)
+        assert [code for code, _ in about_verdicts(other)] == expected
+
+
+def test_a_pin_that_rose_from_what_stood_there_was_not_lowered() -> None:
+    builder, _ = round_with_strangers()
+    slower = builder.add("run", receipt(48.0, 451.0, role="frontier", round_="r3"), RUNNER)
+    since = supersede(builder, identity_at(builder, 6), THIEF)
+    builder.add("pin", pin_body(f"frontier:{DECODE}", "48", slower), JUDGE)
+    assert settled(builder).findings == ()
+    revoked = take_back(builder, THIEF, since)
+    codes = [one.code for one in settled(builder).findings if one.code in {Code.PIN_LOWERED, Code.JUDGEMENT_DISOWNED}]
+    assert codes == [Code.JUDGEMENT_DISOWNED]
+    assert settled(builder).exit_code is ExitCode.VERIFIED
+    builder.add("pin", pin_body(f"frontier:{DECODE}", "48", slower), JUDGE)
+    assert len(builder.lines) - 1 > revoked
+    codes = [one.code for one in settled(builder).findings if one.code is Code.PIN_LOWERED]
+    assert codes == [Code.PIN_LOWERED], "who pins after the revocation sees the higher one"
+
+
+def identity_at(builder: Builder, index: int) -> str:
+    import hashlib
+
+    return hashlib.sha256(builder.lines[index][9:-99]).hexdigest()
+
+
+def test_where_an_entry_counts_for_nothing() -> None:
+    builder, names = round_with_strangers()
+    since = supersede(builder, names["frontier"], THIEF)
+    thiefs = identity_at(builder, since)
+    revoked = take_back(builder, THIEF, since)
+    own = supersede(builder, names["reference"], JUDGE)
+    log = verified(builder)
+    standing = read_standing(log)
+    assert standing.since == {names["reference"]: own}
+    reach = reach_as_sealed(log, standing)
+    assert reach.gaps == {
+        names["reference"]: ((own, HEAD),), names["frontier"]: ((since, revoked),), thiefs: ((revoked, HEAD),),
+    }  # fmt: skip
+    assert reach.read == {since}
+    assert reach.turns().positions == (since, revoked, own)
+    assert [reach.stood(names["frontier"], at) for at in (since, since + 1, revoked, revoked + 1)] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert [reach.until(one) for one in (names["reference"], names["frontier"], "f" * 64)] == [own, HEAD, HEAD]
+    assert reach_of(standing) == Reach({names["reference"]: ((own, HEAD),)})
+
+
+def test_an_entry_is_gone_from_the_revocation_on_that_took_it_back_and_not_from_one_that_did_not() -> None:
+    builder, names = round_with_strangers()
+    since = supersede(builder, names["frontier"], THIEF)
+    take_back(builder, THIEF, len(builder.lines))
+    revoked = take_back(builder, THIEF, since)
+    take_back(builder, THIEF, since)
+    log = verified(builder)
+    assert log.disowned == {since}
+    assert reach_as_sealed(log, read_standing(log)).gaps[names["frontier"]] == ((since, revoked),)
+
+
+def test_what_two_superseded_is_gone_until_both_are_taken_back() -> None:
+    builder, names = round_with_strangers()
+    first = supersede(builder, names["frontier"], THIEF)
+    supersede(builder, names["frontier"], THIEF)
+    revoked = take_back(builder, THIEF, first)
+    reach = reach_as_sealed(verified(builder), Standing())
+    assert reach.gaps[names["frontier"]] == ((first, revoked),)
+    own = supersede(builder, names["frontier"], JUDGE)
+    log = verified(builder)
+    assert reach_as_sealed(log, read_standing(log)).gaps[names["frontier"]] == ((first, revoked), (own, HEAD))
+
+
+def test_what_a_key_signed_behind_its_revocation_was_never_anybodys() -> None:
+    """The control: a revocation from its own position on takes nothing back."""
+    builder, names = round_with_strangers()
+    thief_supersedes(builder, names)
+    seal(builder, THREE)
+    take_back(builder, THIEF, len(builder.lines))
+    assert about_verdicts(builder) == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(histories())
+def test_a_verdict_follows_where_it_was_sealed_as_the_log_up_to_there_says(builder: Builder) -> None:
+    """The log in front of the revocation is the oracle: what followed there is never false, and what did not, is."""
+    log = verified(builder)
+    revoked = [
+        entry.index
+        for entry in log.select(b'"kind":"key"')
+        if entry.entry.body.action == "revoke"  # type: ignore[union-attr]
+    ]
+    earlier = verified(Builder(lines=builder.lines[: revoked[0]])) if revoked else log
+    then = {one.position.index for one in settle_judgements(earlier).findings if one.code.info.exit}
+    now = settle_judgements(log).findings
+    false = {one.position.index for one in now if one.code.info.exit}
+    open_ = {one.position.index for one in now if one.code is Code.JUDGEMENT_DISOWNED}
+    assert false <= then
+    named = {one.position.index for one in now if "rests on entry" in one.message}
+    assert not (open_ - named) & then
