@@ -246,15 +246,21 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "verify.settle._check_origin": ((f"{VERIFY}.settle._check_origin", _none),),
     # heads
     "verify.heads._root_faults": ((f"{VERIFY}.heads._root_faults", _nothing),),
-    "verify.heads._signature_fault": ((f"{VERIFY}.heads._signature_fault", _none),),
-    "verify.heads.head_faults": ((f"{VERIFY}.heads.head_faults", _nothing),),
+    "verify.head_faults._signature_fault": ((f"{VERIFY}.head_faults._signature_fault", _none),),
+    "verify.head_faults.head_faults": (
+        (f"{VERIFY}.heads.head_faults", _nothing),
+        (f"{VERIFY}.head_faults.head_faults", _nothing),
+    ),
     "verify.heads.check_size": ((f"{VERIFY}.heads.check_size", _none), (f"{VERIFY}.proof.check_size", _none)),
     "verify.heads.read_heads": ((f"{VERIFY}.log.read_heads", _unread),),
-    "verify.heads.foreign_head": (
-        (f"{VERIFY}.heads.foreign_head", _none),
+    "verify.head_faults.foreign_head": (
+        (f"{VERIFY}.head_faults.foreign_head", _none),
         (f"{VERIFY}.proof.foreign_head", _none),
     ),
-    "verify.heads._taken_back": ((f"{VERIFY}.heads._taken_back", _none),),
+    "verify.head_faults.taken_back": (
+        (f"{VERIFY}.heads.taken_back", _none),
+        (f"{VERIFY}.head_faults.taken_back", _none),
+    ),
     "verify.heads.check_freshness": ((f"{VERIFY}.heads.check_freshness", _none),),
     "cli.memory._held_now": (("k3_ledger.cli.memory._held_now", lambda _: _Everybody()),),
     "core.consistency.check_heads": ((f"{CORE}.consistency.check_heads", _none),),

@@ -14,7 +14,8 @@ from k3_ledger.ledger.core.ed25519 import check_implementation
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.freshness import check_freshness
-from k3_ledger.verify.heads import check_size, settled_faults, signed_head
+from k3_ledger.verify.head_faults import settled_faults
+from k3_ledger.verify.heads import check_size, signed_head
 from k3_ledger.verify.proof import check_head, check_lines, check_memory
 from k3_ledger.verify.report import FindingLog, Report, VerificationError
 from k3_ledger.verify.scan import Scan

@@ -24,7 +24,8 @@ from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.artifacts import check_artifacts
 from k3_ledger.verify.chunks import Chunk
-from k3_ledger.verify.heads import Heads, check_heads, head_faults, may_be_taken_back, read_heads, wanted_sizes
+from k3_ledger.verify.head_faults import head_faults
+from k3_ledger.verify.heads import Heads, check_heads, may_be_taken_back, read_heads, wanted_sizes
 from k3_ledger.verify.report import FindingLog, Head
 from k3_ledger.verify.scan import Joiner, Scan
 from k3_ledger.verify.settle import check_attested, check_demands, check_keys, count_unchecked, make_report

@@ -58,7 +58,7 @@ def _behind(scan: Scan, head: SignedHead) -> tuple[bytes, ...]:
 
 
 def _shows(scan: Scan, head: SignedHead, lines: tuple[bytes, ...]) -> bool:
-    from k3_ledger.verify.heads import head_faults  # noqa: PLC0415 - they ask each other
+    from k3_ledger.verify.head_faults import head_faults  # noqa: PLC0415 - they ask each other
     from k3_ledger.verify.proof import check_lines  # noqa: PLC0415 - only where a head is foreign otherwise
 
     if not lines or scan.genesis is None:
