@@ -24,7 +24,7 @@ from tests.rescore.receipts import DECODE, PREFILL, house_ledger, pin_body, veri
 from tests.rescore.test_claims import claim, speed
 from tests.rescore.test_claims_state import of as decided
 from tests.rescore.test_claims_state import why
-from tests.rescore.test_standing import take_back
+from tests.rescore.test_standing import seal, take_back
 from tests.rescore.test_weights import HEAVY, LIGHT, SIXTH, from_file, of
 
 if TYPE_CHECKING:
@@ -253,6 +253,35 @@ def test_a_credit_over_what_other_weights_measured_is_ambiguous(weights: str, st
     late = builder.add("run", of(weights, 61.0, 500.0), RUNNER)
     found = decided(builder, claim("credit", text.replace(run, late).replace("20.0", "22.0")))
     assert found.status is (status if weights == HEAVY else Status.NO_RECEIPT)
+
+
+@pytest.mark.parametrize("own", [HEAVY, LIGHT])
+@pytest.mark.parametrize("held", [HEAVY, LIGHT])
+@pytest.mark.parametrize("pinned", [False, True])
+def test_a_gain_is_over_the_frontier_that_its_verdict_was_held_against(own: str, held: str, pinned: bool) -> None:
+    """Whatever the frontier of the run's own round is of."""
+    fifth = replace(SIXTH, name="fifth", arithmetic="measured-gain/5")
+    builder, names = house_ledger()
+    builder.add("rule", rule_body(fifth), JUDGE)
+    greatest = builder.add("run", of(held, 54.0, role="frontier", round_="r0"), RUNNER)
+    if pinned:
+        builder.add("pin", pin_body(f"frontier:{DECODE}", "54", greatest), JUDGE)
+    other = LIGHT if held == HEAVY else HEAVY
+    builder.add("run", of(other, 50.0, 450.0, role="frontier", round_="r2"), RUNNER)
+    run = builder.add("run", of(own, 60.0, 500.0, round_="r2"), RUNNER)
+    seal(builder, fifth)
+    (one,) = [one for one in gather(verified(builder)).candidates if one.identity == run and one.decided]
+    assert one.decided is not None
+    stated = dict(one.decided.pins)[f"frontier:{DECODE}"]
+    assert stated != names["frontier"]
+    for kind, more in (
+        ("gain", "percent = 11.1\n"),
+        ("credit", "gain_percent = 11.1\ncredited_percent = 11.1\n"),
+    ):
+        text = f'receipt = "{run}"\n{more}metric = "decode"\ntolerance = "rounding"\n'
+        found = decided(builder, claim(kind, text))
+        assert found.status is (Status.SUPPORTED if own == held else Status.AMBIGUOUS), kind
+        assert own == held or "aaaaaaaaaaaa…" in why(found)
 
 
 def test_the_credit_of_a_first_run_is_over_nothing() -> None:

@@ -50,6 +50,7 @@ class Judged:
         steps: (name, exact text) of its intermediate values.
         supposed: whether a pin that it states was taken from a file, so that it publishes nothing.
         index: its position.
+        pins: (slot, identity of the entry that it was taken from) of the pins that it states from an entry.
     """
 
     rule: str
@@ -62,6 +63,7 @@ class Judged:
     bound_by: str | None = None
     steps: tuple[tuple[str, str], ...] = ()
     index: int = 0
+    pins: tuple[tuple[str, str], ...] = ()
 
     def step(self, name: str) -> Fraction | None:
         """One of its intermediate values; None where it states none of that name."""

@@ -253,6 +253,7 @@ class Gathering:
                 body.bound_by,
                 tuple((step.name, step.value) for step in body.steps),
                 entry.index,
+                tuple((pin.slot, pin.entry) for pin in body.pins if pin.entry is not None),
             )
             for candidate in self.by_identity.get(body.target, []):
                 if candidate.run.track.metric == body.metric and candidate.run.track.scorable:

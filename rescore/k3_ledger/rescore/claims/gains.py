@@ -11,9 +11,11 @@ frontier that it names.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Final, Literal
 
 from k3_ledger.rescore.doubt import newest_rule
+from k3_ledger.rescore.inputs import Figure
 from k3_ledger.rescore.rescore import IN_FORCE, NO_RUN, rescore
 from k3_ledger.rescore.rules.measured_gain import FEW_SAMPLES
 from k3_ledger.rescore.rules.verdict import NONE, REJECT, NotScorable
@@ -21,9 +23,7 @@ from k3_ledger.schemas.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from fractions import Fraction
 
-    from k3_ledger.rescore.inputs import Figure
     from k3_ledger.rescore.material import Candidate, Judged, Material
     from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.rescore.rules.verdict import Scored, Verdict
@@ -66,7 +66,7 @@ class Gains:
     def read(self, about: Sequence[Candidate]) -> list[Gain]:
         """The gain of each of some runs, in order."""
         return [
-            self._computed(candidate) if candidate.decided is None else _sealed(candidate, candidate.decided)
+            self._computed(candidate) if candidate.decided is None else self._sealed(candidate, candidate.decided)
             for candidate in about
         ]
 
@@ -100,23 +100,32 @@ class Gains:
             refused=_refused(result, ruled=ruled),
         )
 
+    def _sealed(self, candidate: Candidate, verdict: Judged) -> Gain:
+        """What the published verdict of a run states, over the frontier that it states."""
+        over = self._held(candidate, verdict)
+        return Gain(
+            candidate,
+            verdict.step("gain"),
+            None if verdict.tier in _NO_TIERS else verdict.step("credit"),
+            over=over if over is not None and over.weights != candidate.run.weights else None,
+        )
+
+    def _held(self, candidate: Candidate, verdict: Judged) -> Figure | None:
+        """The frontier that a verdict was held against, with its weights: what it names, never what it might have."""
+        slot, run = candidate.run.track.slot("frontier"), candidate.run
+        entry = dict(verdict.pins).get(slot)
+        known = [run.frontier, candidate.built, candidate.built_alike, candidate.pins.get(slot)]
+        found = next((one for one in known if one is not None and one.source == entry), None)
+        if found is None and entry is not None and entry in self._material.weights:
+            return Figure(Fraction(0), "receipt", source=entry, weights=self._material.weights[entry])
+        return found
+
 
 def _refused(result: Verdict, *, ruled: bool) -> str:
     """Which rule refuses a run, and by which gates; how often it was repeated is a rule's to ask that was published."""
     gates = [gate for gate in result.gates if gate.outcome is Outcome.FAIL and (ruled or gate.reason != FEW_SAMPLES)]
     by = "the rule in force" if ruled else "the newest house rule"
     return f"{by}: {', '.join(gate.name for gate in gates)}" if gates else ""
-
-
-def _sealed(candidate: Candidate, verdict: Judged) -> Gain:
-    """What the published verdict of a run states."""
-    over = candidate.run.frontier
-    return Gain(
-        candidate,
-        verdict.step("gain"),
-        None if verdict.tier in _NO_TIERS else verdict.step("credit"),
-        over=over if over is not None and over.weights != candidate.run.weights else None,
-    )
 
 
 def _recorded(candidate: Candidate, result: NotScorable) -> Gain:
