@@ -63,7 +63,8 @@ def check_advances(log: RunLog, facts: list[RunFacts], derived: DerivedChecks) -
         facts: its runs with their facts.
         derived: takes the gains that were recomputed from the figures beside them.
     """
-    by_id = {run.run.run_id: run for run in facts}
+    runs = {run.run.run_id: run for run in facts}
+    by_id = {name: runs[run_id] for name, run_id in log.names.items()}
     reached: list[str] = []
     for row in log.advances:
         start = row.leaf("prev_frontier")

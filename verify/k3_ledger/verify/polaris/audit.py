@@ -28,7 +28,7 @@ from k3_ledger.verify.polaris.kinds import Trouble, trouble
 from k3_ledger.verify.polaris.listing import check_listing
 from k3_ledger.verify.polaris.meanings import check_meanings
 from k3_ledger.verify.polaris.origin import open_origin
-from k3_ledger.verify.polaris.parse import INDEX, LEDGER, parse_log, row_id, unread_places
+from k3_ledger.verify.polaris.parse import INDEX, LEDGER, parse_log, unread_places
 from k3_ledger.verify.polaris.provenance import check_clock, check_provenance, missing_for_rescore, timed_metrics
 from k3_ledger.verify.polaris.rounds import check_rounds
 from k3_ledger.verify.polaris.signed import check_signed
@@ -339,7 +339,7 @@ class _RunsOf:
 
     def __init__(self, log: RunLog) -> None:
         self._rows = {
-            source: [(row.position.byte_offset or 0, len(row.raw), row_id(row) or "") for row in rows]
+            source: [(row.position.byte_offset or 0, len(row.raw), log.run_of(row)) for row in rows]
             for source, rows in ((LEDGER, log.ledger), (INDEX, log.index))
         }
 

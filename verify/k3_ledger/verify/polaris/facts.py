@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from k3_ledger.schemas.findings import Code
 from k3_ledger.verify.polaris.foreign_json import Compound, Leaf, Nested, Number, number_of, show
 from k3_ledger.verify.polaris.hashes import Record
+from k3_ledger.verify.polaris.spelling import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,6 +132,9 @@ FIGURES: Final = frozenset({*KINDS, "pass", *(fact for _, _, fact in (*LOG_FIGUR
 MAX_REPEATED: Final = 16
 """How many rows of one listing, or log lines of one kind, are compared for one run; any more are only reported."""
 
+SHORTEST_NAME: Final = 7
+"""Fewest characters of an id that may stand for it."""
+
 _TEXT_FIGURES: Final = frozenset({"commit", "frontier_commit", "node", "run_id", "label"})
 
 
@@ -185,6 +189,7 @@ def facts_of(run: Run) -> dict[str, list[Statement]]:
                 out.setdefault(fact, []).append(Statement(record, path, leaf, code))
     for name, statement in (*_mirrors(run), *_log_statements(run)):
         out.setdefault(name, []).append(statement)
+    _tell_names_apart(run, out)
     for name, record, document, path, tree in (*_objects(run), *_mirrored_objects(run)):
         plain = [s for s in out.get(name, ()) if not is_blank(s.leaf.value) and not isinstance(s.leaf.value, Compound)]
         other_name = path.rpartition(".")[2] != name.rpartition(".")[2]
@@ -193,6 +198,26 @@ def facts_of(run: Run) -> dict[str, list[Statement]]:
         if name in FIGURES or plain:
             out.setdefault(name, []).append(Statement(record, path, document.nested(path, tree)))
     return out
+
+
+def _tell_names_apart(run: Run, out: dict[str, list[Statement]]) -> None:
+    """A run may be called by its receipt's id where its folder has another name: that is a statement of the id.
+
+    Where folders are not what records call their runs, a record that names the folder states nothing of the name.
+    """
+    stated = plain(run.receipt.text("receipt_id") or "") if run.receipt is not None else ""
+    if stated in ("", plain(run.run_id)) and run.named_by_folder:
+        return
+    kept: list[Statement] = []
+    for statement in out.pop("run_id", ()):
+        value = statement.leaf.value
+        name = plain(value) if isinstance(value, str) else ""
+        if len(name) >= SHORTEST_NAME and stated.startswith(name) and stated != plain(run.run_id):
+            out.setdefault("receipt_id", []).append(statement)
+        elif run.named_by_folder or value != run.run_id:
+            kept.append(statement)
+    if kept:
+        out["run_id"] = kept
 
 
 def is_blank(value: Scalar) -> bool:
@@ -297,10 +322,11 @@ def _copies(run: Run) -> Iterator[tuple[Record, Document, str]]:
 
 
 def _log_statements(run: Run) -> Iterator[tuple[str, Statement]]:
-    yield "run_id", Statement(Record.NAME, "", Leaf(run.run_id, run.place))
+    if run.named_by_folder:
+        yield "run_id", Statement(Record.NAME, "", Leaf(run.run_id, run.place))
     if run.log is None:
         return
-    evaluation = run.log.evaluation_of(run.run_id)
+    evaluation = run.evaluation
     if evaluation is None:
         return
     for kind, figure, fact in LOG_FIGURES:

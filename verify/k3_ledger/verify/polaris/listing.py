@@ -10,7 +10,7 @@ from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.polaris.compare import instant
 from k3_ledger.verify.polaris.foreign_json import number_of, show
-from k3_ledger.verify.polaris.parse import INDEX, LEDGER, LOG_NAMES, row_id
+from k3_ledger.verify.polaris.parse import INDEX, LEDGER, LOG_NAMES
 from k3_ledger.verify.polaris.spelling import plain, rounded_json, sha256_hex
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def check_listing(log: RunLog) -> Iterator[Finding]:
     yield from _files(log)
     yield from _order(log)
     for source, rows in ((LEDGER, log.ledger), (INDEX, log.index)):
-        yield from _absent_fields(source, rows)
-        yield from _edited(source, rows, by_id)
+        yield from _absent_fields(log, source, rows)
+        yield from _edited(log, source, rows, by_id)
     yield from _absent_parts(log)
     yield from _chain(log)
 
@@ -64,7 +64,7 @@ def _membership(log: RunLog, by_id: dict[str, Run]) -> Iterator[Finding]:
             yield Finding(Code.FOREIGN_ROW_WITHOUT_RUN, message, run.place)
     for text in log.logs:
         for event in text.all("published"):
-            if event.figures["run_id"] not in by_id:
+            if log.named(event.figures["run_id"]) not in by_id:
                 message = f"{event.figures['run_id']}: published by a log, and nowhere else in this directory"
                 yield Finding(Code.FOREIGN_ROW_WITHOUT_RUN, message, event.position)
 
@@ -95,17 +95,17 @@ def _order(log: RunLog) -> Iterator[Finding]:
         if times[0] is not None and times[1] is not None and times[1] < times[0]:
             message = f"line {after.position.line} claims an earlier time than line {before.position.line}"
             yield Finding(Code.FOREIGN_TIME_ORDER, message, after.position)
-    ledger, index = (dict.fromkeys(row_id(row) for row in rows) for rows in (log.ledger, log.index))
+    ledger, index = (dict.fromkeys(log.run_of(row) for row in rows) for rows in (log.ledger, log.index))
     common = [name for name in ledger if name in index]
     listed = [name for name in index if name in ledger]
     if listed not in (common, common[::-1]):
         at = next(i for i, (a, b) in enumerate(zip(listed, common[::-1], strict=True)) if a != b)
-        row = next(row for row in log.index if row_id(row) == listed[at])
+        row = next(row for row in log.index if log.run_of(row) == listed[at])
         message = f"{listed[at]}: stands in the index where the ledger has {common[::-1][at]}"
         yield Finding(Code.FOREIGN_INDEX_ORDER, message, row.position)
 
 
-def _absent_fields(source: str, rows: tuple[Document, ...]) -> Iterator[Finding]:
+def _absent_fields(log: RunLog, source: str, rows: tuple[Document, ...]) -> Iterator[Finding]:
     counts = Counter(key for row in rows for key in row.object)
     usual = [key for key, count in counts.items() if count >= NEARLY_ALL * len(rows)]
     if len(rows) == PAIR:
@@ -113,7 +113,7 @@ def _absent_fields(source: str, rows: tuple[Document, ...]) -> Iterator[Finding]
     for row in rows:
         for key in usual:
             if key not in row.object:
-                message = f"{row_id(row)}: {source} has no {key}, which {counts[key]} of {len(rows)} rows have"
+                message = f"{log.run_of(row)}: {source} has no {key}, which {counts[key]} of {len(rows)} rows have"
                 yield Finding(Code.FOREIGN_FIELD_ABSENT, message, row.position)
 
 
@@ -151,12 +151,12 @@ def _is_usual(name: str, part: str, count: int, of: int) -> bool:
     return count >= NEARLY_ALL * of or (part in CORE and 2 * count >= of)
 
 
-def _edited(source: str, rows: tuple[Document, ...], by_id: dict[str, Run]) -> Iterator[Finding]:
+def _edited(log: RunLog, source: str, rows: tuple[Document, ...], by_id: dict[str, Run]) -> Iterator[Finding]:
     for row in rows:
         marks = [key for key in _EDITED if key in row.object]
         if not marks:
             continue
-        name, successor = row_id(row) or "", row.text("superseded_by") or ""
+        name, successor = log.run_of(row), log.named(row.text("superseded_by") or "")
         message = f"{name}: the row in {source} carries {' and '.join(marks)}, written after the row"
         yield Finding(Code.FOREIGN_EDITED_IN_PLACE, message, row.at(marks[0]), found=successor or None)
         if successor not in by_id:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -24,13 +24,13 @@ from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.polaris.foreign_json import elements, read
 from k3_ledger.verify.polaris.logtext import read_log
-from k3_ledger.verify.polaris.spelling import decode_base64
+from k3_ledger.verify.polaris.spelling import decode_base64, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from k3_ledger.verify.polaris.foreign_json import Document
-    from k3_ledger.verify.polaris.logtext import LogText
+    from k3_ledger.verify.polaris.logtext import Evaluation, LogText
 
 Files: TypeAlias = Mapping[str, bytes]
 """Contents of a directory by path relative to it, ``/`` between parts."""
@@ -45,6 +45,8 @@ MAX_PRINTED: Final = 64
 """Most objects besides the last one that are read in a sealed output."""
 _BEGINS = re.compile(rb'\s*\{\s*(?:"|\Z)')
 _INSIDE = re.compile(rb'\{\s*"')
+ROW_NAMES: Final = ("run_id", "id", "receipt_id")
+"""Fields in which a row of a listing names its run, in the order in which they are tried."""
 SHOWN: Final = 80
 """Most bytes of a row that a finding shows."""
 FOLDERS: Final = ("runs", "rounds")
@@ -77,6 +79,9 @@ class Run:
         index: index rows that name it.
         files: paths of its files, sorted.
         printed: every other JSON object of that output.
+        names: names under which the log's records speak of it, its folder's first.
+        named_by_folder: whether its folder's name is one that records are held to: not where most folders of the log
+            have other names than the results in them.
     """
 
     run_id: str
@@ -89,6 +94,16 @@ class Run:
     index: tuple[Document, ...]
     files: tuple[str, ...]
     printed: tuple[Document, ...] = ()
+    names: tuple[str, ...] = ()
+    named_by_folder: bool = True
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        """The evaluation of its log text that was published under one of its names."""
+        if self.log is None:
+            return None
+        found = (self.log.evaluation_of(name) for name in self.names)
+        return next((evaluation for evaluation in found if evaluation is not None), None)
 
     @property
     def timestamp(self) -> str:
@@ -129,6 +144,7 @@ class RunLog:
         problems: what could not be read, or is odd, in any file.
         listings: which of :data:`LEDGER` and :data:`INDEX` are here to list runs, though they may list none. A ledger
             of advances alone lists no runs, an index that cannot be read has a problem of its own.
+        names: every name under which a record can speak of a run, and the run's id.
     """
 
     runs: tuple[Run, ...]
@@ -140,6 +156,15 @@ class RunLog:
     others: tuple[str, ...]
     problems: tuple[Finding, ...]
     listings: tuple[str, ...]
+    names: Mapping[str, str]
+
+    def named(self, name: str) -> str:
+        """Id of the run that a record calls ``name``; ``name`` itself where there is none."""
+        return self.names.get(name) or self.names.get(plain(name), name)
+
+    def run_of(self, row: Document) -> str:
+        """Id of the run that a row of a listing is of."""
+        return _run_of(row, self.names)
 
 
 def is_record(path: str) -> bool:
@@ -166,9 +191,19 @@ def unread_places(closed: Mapping[str, str], others: Iterable[str]) -> Iterator[
         )
 
 
-def row_id(row: Document) -> str | None:
-    """The run that a ledger line or an index row names; None when it names none."""
-    return row.text("run_id") or row.text("id") or None
+def row_ids(row: Document) -> list[str]:
+    """Names under which a ledger line or an index row speaks of its run, the first being the one it is known by."""
+    return [text for name in ROW_NAMES if (text := row.text(name))]
+
+
+def _is_advance(row: Document) -> bool:
+    return "new_frontier" in row.object and not (row.text("run_id") or row.text("id"))
+
+
+def _run_of(row: Document, names: Mapping[str, str]) -> str:
+    given = row_ids(row)
+    known = (names.get(name) or names.get(plain(name)) for name in given)
+    return next((name for name in known if name is not None), given[0])
 
 
 def parse_log(files: Files) -> RunLog:
@@ -179,8 +214,8 @@ def parse_log(files: Files) -> RunLog:
     """
     problems: list[Finding] = []
     rows = _lines(files, problems)
-    advances = [row for row in rows if row_id(row) is None and "new_frontier" in row.object]
-    ledger = _named((row for row in rows if row_id(row) is not None or "new_frontier" not in row.object), problems)
+    advances = [row for row in rows if _is_advance(row)]
+    ledger = _named((row for row in rows if not _is_advance(row)), problems)
     listed_rows = _index(files, problems)
     index = _named(listed_rows or [], problems)
     folders: dict[str, list[str]] = {}
@@ -199,10 +234,13 @@ def parse_log(files: Files) -> RunLog:
     if not (folders or ledger or advances or index):
         raise _not_a_run_log(files)
     listings = {LEDGER: LEDGER in files and (bool(ledger) or not advances), INDEX: listed_rows is not None}
-    listed = dict.fromkeys(name for row in (*ledger, *index) if (name := row_id(row) or "") not in folders)
-    by_row = (_by_id(ledger), _by_id(index))
-    runs = [_run(name, tuple(paths), files, by_row, problems) for name, paths in folders.items()]
-    absent = [_run(name, (), files, by_row, problems) for name in listed]
+    runs = [_run(name, tuple(paths), files, problems) for name, paths in folders.items()]
+    names = _names(runs)
+    by_row = (_by_run(ledger, names), _by_run(index, names))
+    listed = dict.fromkeys(name for rows in by_row for name in rows if name not in folders)
+    names |= {name: name for name in listed}
+    runs = [_listed(run, by_row, names) for run in _held_to_folders(runs)]
+    absent = [_listed(_run(name, (), files, problems), by_row, names) for name in listed]
     runs.sort(key=_when)
     logs: dict[str, LogText] = {}
     for text in (*(run.log for run in runs if run.log is not None), *rounds.values()):
@@ -217,6 +255,7 @@ def parse_log(files: Files) -> RunLog:
         others=tuple(others),
         problems=tuple(problems),
         listings=tuple(name for name, there in listings.items() if there),
+        names=names,
     )
 
 
@@ -237,11 +276,44 @@ def _not_a_run_log(files: Files) -> MalformedError:
     )
 
 
-def _by_id(rows: list[Document]) -> dict[str, list[Document]]:
+def _by_run(rows: list[Document], names: Mapping[str, str]) -> dict[str, tuple[Document, ...]]:
     out: dict[str, list[Document]] = {}
     for row in rows:
-        out.setdefault(row_id(row) or "", []).append(row)
-    return out
+        out.setdefault(_run_of(row, names), []).append(row)
+    return {name: tuple(found) for name, found in out.items()}
+
+
+def _names(runs: list[Run]) -> dict[str, str]:
+    """Names of runs with a folder: the folder's, then the receipt's id inside it, then what its result calls itself.
+
+    A name that two folders hold is that of the one with more files, else of the first.
+    """
+    names = {run.run_id: run.run_id for run in runs}
+    ranked = sorted(runs, key=lambda run: (-len(run.files), run.run_id))
+    for run in ranked:
+        if run.receipt is not None and (name := run.receipt.text("receipt_id")):
+            names.setdefault(plain(name), run.run_id)
+    for run in ranked:
+        for name in () if run.result is None else row_ids(run.result):
+            names.setdefault(plain(name), run.run_id)
+    return names
+
+
+def _held_to_folders(runs: list[Run]) -> list[Run]:
+    """Runs, told whether folders of this log are called as the results in them."""
+    stated = [(run, run.result.text("run_id") or run.result.text("id")) for run in runs if run.result is not None]
+    own = [(run, name) for run, name in stated if name]
+    sealed = {run.run_id: run.receipt.text("receipt_id") for run in runs if run.receipt is not None}
+    other = [name for run, name in own if name not in (run.run_id, sealed.get(run.run_id))]
+    return [replace(run, named_by_folder=2 * len(other) < len(own) or not own) for run in runs]
+
+
+def _listed(run: Run, rows: tuple[Mapping[str, tuple[Document, ...]], ...], names: Mapping[str, str]) -> Run:
+    """A run with its rows and names."""
+    ledger, index = (listing.get(run.run_id, ()) for listing in rows)
+    inside = (name for document in (run.receipt, run.result) if document is not None for name in row_ids(document))
+    own = (name for name in inside if names.get(name, names.get(plain(name))) == run.run_id)
+    return replace(run, ledger=ledger, index=index, names=tuple(dict.fromkeys((run.run_id, *own))))
 
 
 def _lines(files: Files, problems: list[Finding]) -> list[Document]:
@@ -268,7 +340,7 @@ def _named(rows: Iterable[Document], problems: list[Finding]) -> list[Document]:
     """Rows that name a run. Any other is held against nothing, whatever it says: that is a problem."""
     out: list[Document] = []
     for row in rows:
-        if row_id(row) is not None:
+        if row_ids(row):
             out.append(row)
         else:
             expected = "an object with the id of a run"
@@ -291,9 +363,9 @@ def _run(
     name: str,
     paths: tuple[str, ...],
     files: Files,
-    rows: tuple[dict[str, list[Document]], dict[str, list[Document]]],
     problems: list[Finding],
 ) -> Run:
+    """A run without its rows, which are found by what is in it."""
     by_name = {path.rpartition("/")[2]: path for path in paths}
 
     def record(file: str) -> Document | None:
@@ -316,8 +388,8 @@ def _run(
         result=record("result.json"),
         attestation=record("attestation.json"),
         log=log,
-        ledger=tuple(rows[0].get(name, ())),
-        index=tuple(rows[1].get(name, ())),
+        ledger=(),
+        index=(),
         files=paths,
         printed=tuple(sealed.others),
     )

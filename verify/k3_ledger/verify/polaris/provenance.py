@@ -84,8 +84,7 @@ def check_clock(facts: RunFacts, timed: frozenset[str]) -> Iterator[Finding]:
     source = facts.text("speed_source")
     if "wall_clock" not in source:
         return
-    text = facts.run.log
-    evaluation = None if text is None else text.evaluation_of(facts.run.run_id)
+    evaluation = facts.run.evaluation
     logged = evaluation is not None and evaluation.first("clock") is not None
     if not logged and facts.first("clock_tps") is None:
         message = f"{facts.run.run_id}: speed_source is {source}, and no record or log line has the clock's reading"

@@ -166,7 +166,7 @@ def _published(run: RunFacts) -> Iterator[Finding]:
     text, name = run.run.log, run.run.run_id
     if text is None or not text.evaluations:
         return
-    evaluation = text.evaluation_of(name)
+    evaluation = run.run.evaluation
     if evaluation is None:
         message = f"{name}: {text.source} does not say that this run was published"
         yield Finding(Code.FOREIGN_LOG_SILENT, message, run.run.place)

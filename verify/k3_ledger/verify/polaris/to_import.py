@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from k3_ledger.verify.polaris.audit import AuditReport
     from k3_ledger.verify.polaris.foreign_json import Document
-    from k3_ledger.verify.polaris.logtext import LogText
+    from k3_ledger.verify.polaris.logtext import Evaluation, LogText
     from k3_ledger.verify.polaris.parse import Files, Run, RunLog
 
 FORMAT: Final = "polaris/1"
@@ -286,7 +286,7 @@ def _run_fields(run: Run) -> Iterator[tuple[str, str]]:
         Record.LOGGED: logged,
     }
     if run.log is not None:
-        yield from _log_fields(run.log, run.run_id)
+        yield from _log_fields(run.log, run.evaluation)
     given: dict[str, dict[str, str]] = {}
     for record, name, prefixes in SOURCES:
         document = documents[record]
@@ -303,9 +303,8 @@ def _record_fields(name: str, document: Document, prefixes: tuple[str, ...]) -> 
             yield f"{name}.{path}", show(leaf.value)
 
 
-def _log_fields(text: LogText, run_id: str) -> Iterator[tuple[str, str]]:
+def _log_fields(text: LogText, evaluation: Evaluation | None) -> Iterator[tuple[str, str]]:
     """What the round's log says about the run, then about the frontier that it was scored against."""
-    evaluation = text.evaluation_of(run_id)
     if evaluation is None:
         return
     seen = set()
