@@ -9,7 +9,7 @@ import pytest
 
 from k3_ledger.verify.polaris import audit
 from k3_ledger.verify.polaris.hashes import Check
-from k3_ledger.verify.polaris.parse import MAX_PRINTED
+from k3_ledger.verify.polaris.sealed import MAX_PRINTED
 from tests.verify.polaris import make_log
 from tests.verify.polaris.cases import receipt
 

@@ -313,6 +313,7 @@ class Code(enum.Enum):
     FOREIGN_PIN_GAP = enum.auto()
     FOREIGN_FRONTIER_UNMEASURED = enum.auto()
     FOREIGN_ADVANCE_UNPROVED = enum.auto()
+    FOREIGN_RECEIPT_GONE = enum.auto()
     # -- model, said in engine ---
     GGUF_MAGIC = enum.auto()
     GGUF_BYTE_ORDER = enum.auto()

@@ -392,5 +392,11 @@ ROWS: Final = {
         "A line that records an advance of the frontier names no run as its proof, and was held against none.",
         "ask for the run that it rests on", ExitCode.NOT_CHECKED,
     ),
+    "FOREIGN_RECEIPT_GONE": CodeInfo(
+        Area.FOREIGN, W, "receipt named and not there",
+        "A result or a row of a listing says that the run has a receipt, and the run's folder holds none. Whatever it "
+        "would be checked for is counted as not checked.",
+        "ask for the receipt: without it nothing binds what the run's other records say", ExitCode.NOT_CHECKED,
+    ),
 }
 # fmt: on

@@ -26,6 +26,7 @@ from k3_ledger.verify.polaris.hashes import Check, Record, RunHashes, check_tdx
 from k3_ledger.verify.polaris.identity import check_identity
 from k3_ledger.verify.polaris.kinds import Trouble, trouble
 from k3_ledger.verify.polaris.listing import check_listing
+from k3_ledger.verify.polaris.lost import check_lost, usual_checks
 from k3_ledger.verify.polaris.meanings import check_meanings
 from k3_ledger.verify.polaris.origin import open_origin
 from k3_ledger.verify.polaris.parse import INDEX, LEDGER, parse_log, unread_places
@@ -128,6 +129,7 @@ class AuditReport:
         attestation: how quotes were checked, in words; empty where they were not.
         quotes: what became of quotes, with counts.
         measured: registers of genuine quotes and their values, with counts.
+        unusable: records other than receipts of which nothing, or not all, could be read.
     """
 
     inventory: tuple[tuple[str, int], ...]
@@ -142,6 +144,7 @@ class AuditReport:
     attestation: str = ""
     quotes: tuple[tuple[str, int], ...] = ()
     measured: tuple[tuple[str, str, int], ...] = ()
+    unusable: int = 0
 
     @property
     def checked(self) -> int:
@@ -160,7 +163,7 @@ class AuditReport:
     def not_checked(self) -> int:
         """Digests that could not be recomputed, pairs of which one is blank, and what was held against nothing."""
         pairs = sum(count for agreement, count in self.agreements if agreement is Agreement.BLANK)
-        return sum(row.not_checked for row in self.hashes) + pairs + self.unread + self.unproved
+        return sum(row.not_checked for row in self.hashes) + pairs + self.unread + self.unproved + self.unusable
 
     @property
     def unread(self) -> int:
@@ -248,10 +251,8 @@ def audit(files: Files, options: AuditOptions | None = None) -> AuditReport:
     facts = view(log)
     findings = [*log.problems, *unread_places(options.closed, log.others)]
     cross = CrossChecks()
-    hashes: list[RunHashes] = []
-    for run in facts:
-        found = check_receipt(run.run, options.public_keys, origin)
-        hashes.append(found)
+    hashes = _hashes(log, options.public_keys, origin)
+    for run, found in zip(facts, hashes, strict=True):
         findings.extend(found.findings)
         check_run(run, found, cross)
         cross.findings.extend(check_printed(run))
@@ -290,7 +291,15 @@ def audit(files: Files, options: AuditOptions | None = None) -> AuditReport:
         attestation="" if origin is None else origin.sentence,
         quotes=() if origin is None else tuple(sorted(origin.statuses.items())),
         measured=() if origin is None else tuple((*name, count) for name, count in sorted(origin.measured.items())),
+        unusable=len(log.unusable),
     )
+
+
+def _hashes(log: RunLog, public_keys: tuple[bytes, ...], origin: Origin | None) -> list[RunHashes]:
+    """What became of every run's digests, those of receipts that are lost included."""
+    hashes = [check_receipt(run, public_keys, origin) for run in log.runs]
+    checks = usual_checks(hashes)
+    return [check_lost(found.run, checks) if found.run.receipt is None else found for found in hashes]
 
 
 def check_receipt(run: Run, public_keys: tuple[bytes, ...], origin: Origin | None = None) -> RunHashes:
@@ -360,7 +369,7 @@ def _field_order(key: tuple[Record, str]) -> tuple[int, str]:
 
 def _inventory(log: RunLog, hashes: list[RunHashes], closed: int) -> tuple[tuple[str, int], ...]:
     runs = [run for run in log.runs if run.files]
-    results = [{result.check for result in found.results} for found in hashes]
+    results = [{result.check for result in found.results} for found in hashes if found.run.receipt is not None]
     quotes = [found.quote for found in hashes if found.quote is not None]
     named = [run for run in runs if run.receipt is not None and run.receipt.text("receipt_id") == run.run_id]
     return (

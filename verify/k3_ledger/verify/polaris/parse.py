@@ -13,10 +13,9 @@ which nothing has the shape of a run log.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from itertools import accumulate, islice
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from k3_ledger.schemas.errors import MalformedError
@@ -24,7 +23,8 @@ from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.polaris.foreign_json import elements, read
 from k3_ledger.verify.polaris.logtext import read_log
-from k3_ledger.verify.polaris.spelling import decode_base64, plain
+from k3_ledger.verify.polaris.sealed import Sealed, sealed_output
+from k3_ledger.verify.polaris.spelling import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,31 +41,12 @@ LOG_NAMES: Final = ("eval.log", "log.txt")
 RUN_FILES: Final = ("receipt.json", "result.json", "attestation.json", *LOG_NAMES)
 
 
-MAX_PRINTED: Final = 64
-"""Most objects besides the last one that are read in a sealed output."""
-_BEGINS = re.compile(rb'\s*\{\s*(?:"|\Z)')
-_INSIDE = re.compile(rb'\{\s*"')
 ROW_NAMES: Final = ("run_id", "id", "receipt_id")
 """Fields in which a row of a listing names its run, in the order in which they are tried."""
 SHOWN: Final = 80
 """Most bytes of a row that a finding shows."""
 FOLDERS: Final = ("runs", "rounds")
 """Folders of the folders that hold records."""
-
-
-@dataclass(slots=True)
-class Sealed:
-    """JSON in the output that a receipt seals.
-
-    Attributes:
-        last: last line that is an object: this family's result.
-        others: every other object, on a line of its own, behind a word or in a list; last lines first.
-        problems: what begins as an object and cannot be read.
-    """
-
-    last: Document | None = None
-    others: list[Document] = field(default_factory=list)
-    problems: list[Finding] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +126,7 @@ class RunLog:
         listings: which of :data:`LEDGER` and :data:`INDEX` are here to list runs, though they may list none. A ledger
             of advances alone lists no runs, an index that cannot be read has a problem of its own.
         names: every name under which a record can speak of a run, and the run's id.
+        unusable: places of records other than receipts of which nothing, or not all, could be read.
     """
 
     runs: tuple[Run, ...]
@@ -157,6 +139,7 @@ class RunLog:
     problems: tuple[Finding, ...]
     listings: tuple[str, ...]
     names: Mapping[str, str]
+    unusable: tuple[Position, ...] = ()
 
     def named(self, name: str) -> str:
         """Id of the run that a record calls ``name``; ``name`` itself where there is none."""
@@ -165,6 +148,14 @@ class RunLog:
     def run_of(self, row: Document) -> str:
         """Id of the run that a row of a listing is of."""
         return _run_of(row, self.names)
+
+
+class _Problems(list[Finding]):
+    """Problems of a log while it is read, and the places of records of which nothing was taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unusable: list[Position] = []
 
 
 def is_record(path: str) -> bool:
@@ -212,7 +203,7 @@ def parse_log(files: Files) -> RunLog:
     Raises:
         MalformedError: with ``K3L-NOT-A-RUN-LOG`` when nothing in it has the shape of one.
     """
-    problems: list[Finding] = []
+    problems = _Problems()
     rows = _lines(files, problems)
     advances = [row for row in rows if _is_advance(row)]
     ledger = _named((row for row in rows if not _is_advance(row)), problems)
@@ -245,6 +236,9 @@ def parse_log(files: Files) -> RunLog:
     logs: dict[str, LogText] = {}
     for text in (*(run.log for run in runs if run.log is not None), *rounds.values()):
         logs.setdefault(text.sha256, text)
+    cut = (
+        problem.position for text in logs.values() for problem in text.problems if problem.code is Code.JSON_TOO_LONG
+    )
     return RunLog(
         runs=(*runs, *sorted(absent, key=_when)),
         ledger=tuple(ledger),
@@ -256,6 +250,7 @@ def parse_log(files: Files) -> RunLog:
         problems=tuple(problems),
         listings=tuple(name for name, there in listings.items() if there),
         names=names,
+        unusable=(*problems.unusable, *cut),
     )
 
 
@@ -316,7 +311,7 @@ def _listed(run: Run, rows: tuple[Mapping[str, tuple[Document, ...]], ...], name
     return replace(run, ledger=ledger, index=index, names=tuple(dict.fromkeys((run.run_id, *own))))
 
 
-def _lines(files: Files, problems: list[Finding]) -> list[Document]:
+def _lines(files: Files, problems: _Problems) -> list[Document]:
     out: list[Document] = []
     offset = 0
     for number, raw in enumerate(files.get(LEDGER, b"").split(b"\n"), start=1):
@@ -328,7 +323,7 @@ def _lines(files: Files, problems: list[Finding]) -> list[Document]:
     return out
 
 
-def _index(files: Files, problems: list[Finding]) -> list[Document] | None:
+def _index(files: Files, problems: _Problems) -> list[Document] | None:
     """Elements of the index; None when there is none, or none that can be read."""
     if INDEX not in files:
         return None
@@ -336,7 +331,7 @@ def _index(files: Files, problems: list[Finding]) -> list[Document] | None:
     return list(elements(whole)) if _usable(whole, list, problems) else None
 
 
-def _named(rows: Iterable[Document], problems: list[Finding]) -> list[Document]:
+def _named(rows: Iterable[Document], problems: _Problems) -> list[Document]:
     """Rows that name a run. Any other is held against nothing, whatever it says: that is a problem."""
     out: list[Document] = []
     for row in rows:
@@ -345,25 +340,29 @@ def _named(rows: Iterable[Document], problems: list[Finding]) -> list[Document]:
         else:
             expected = "an object with the id of a run"
             message = f"{row.source} has a row that names no run"
+            problems.unusable.append(row.position)
             found = row.raw[:SHOWN].decode(errors="replace")
             problems.append(Finding(Code.FOREIGN_SHAPE, message, row.position, expected, found))
     return out
 
 
-def _usable(document: Document, kind: type[dict[str, object] | list[object]], problems: list[Finding]) -> bool:
+def _usable(document: Document, kind: type[dict[str, object] | list[object]], problems: _Problems) -> bool:
     problems.extend(document.problems)
     if document.readable and not isinstance(document.root, kind):
         wanted = "an object" if issubclass(kind, dict) else "a list"
         message = f"{document.source} should hold {wanted} here"
         problems.append(Finding(Code.FOREIGN_SHAPE, message, document.position, expected=wanted))
-    return document.readable and isinstance(document.root, kind)
+    usable = document.readable and isinstance(document.root, kind)
+    if not usable and not document.source.endswith("/receipt.json"):
+        problems.unusable.append(document.position)
+    return usable
 
 
 def _run(
     name: str,
     paths: tuple[str, ...],
     files: Files,
-    problems: list[Finding],
+    problems: _Problems,
 ) -> Run:
     """A run without its rows, which are found by what is in it."""
     by_name = {path.rpartition("/")[2]: path for path in paths}
@@ -392,48 +391,4 @@ def _run(
         index=(),
         files=paths,
         printed=tuple(sealed.others),
-    )
-
-
-def sealed_output(receipt: Document) -> Sealed:
-    """What stands as JSON in the output that a receipt seals.
-
-    Positions count bytes and lines of the decoded output, which they name as ``<receipt>:tdx.stdout_b64``.
-    """
-    out = Sealed()
-    output = decode_base64(receipt.text("tdx.stdout_b64") or "") or b""
-    source = f"{receipt.source}:tdx.stdout_b64"
-    offset = len(output)
-    lines = output.split(b"\n")
-    for number in range(len(lines), 0, -1):
-        line = lines[number - 1]
-        offset -= len(line) + (number < len(lines))
-        document = _object_in(line, source, number, offset)
-        if document is None or not document.readable:
-            out.problems.extend(() if document is None or not _BEGINS.match(line) else document.problems)
-        elif isinstance(document.root, list):
-            inner = (element for element in elements(document) if isinstance(element.root, dict))
-            out.others.extend(islice(inner, MAX_PRINTED + 1))
-        elif out.last is None and line.lstrip().startswith(b"{"):
-            out.last = document
-        else:
-            out.others.append(document)
-        if len(out.others) > MAX_PRINTED:
-            message = f"the sealed output holds more than {MAX_PRINTED} JSON objects; earlier ones were not read"
-            out.problems.append(Finding(Code.FOREIGN_SHAPE, message, Position(source=source, line=number)))
-            break
-    return out
-
-
-def _object_in(line: bytes, source: str, number: int, offset: int) -> Document | None:
-    """A line that is an object or a list, else the object behind the words it begins with; None for any other line."""
-    if line.lstrip()[:1] in (b"{", b"["):
-        document = read(line, source, line=number, byte_offset=offset)
-        if document.readable or line.lstrip().startswith(b"{"):
-            return document
-    inside = _INSIDE.search(line)
-    return (
-        None
-        if inside is None
-        else read(line[inside.start() :], source, line=number, byte_offset=offset + inside.start())
     )

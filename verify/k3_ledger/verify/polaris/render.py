@@ -57,10 +57,13 @@ def _render(report: AuditReport, *, verbose: bool) -> Iterator[str]:
     blank = dict(report.agreements)[Agreement.BLANK]
     if blank:
         yield f"  {blank:>6}  pairs of fields of which one is blank"
-    if report.unread:
-        yield f"  {report.unread:>6}  places of records at which nothing was read"
-    if report.unproved:
-        yield f"  {report.unproved:>6}  advances of the frontier that name no run as proof"
+    for count, said in (
+        (report.unread, "places of records at which nothing was read"),
+        (report.unusable, "records that could not be read, or not whole"),
+        (report.unproved, "advances of the frontier that name no run as proof"),
+    ):
+        if count:
+            yield f"  {count:>6}  {said}"
     for text in BEYOND:
         yield f"       -  {text}"
     yield ""
