@@ -390,7 +390,7 @@ def log_text_that_was_not_published(files: Files) -> None:
     del files[path_of(files, 1, "eval.log")]
 
 
-@after("FOREIGN_FILE_MISSING", "FOREIGN_MISSING_FOR_RESCORE")
+@after("FOREIGN_RECEIPT_GONE", "FOREIGN_FILE_MISSING", "FOREIGN_MISSING_FOR_RESCORE")
 def receipt_that_was_not_published(files: Files) -> None:
     del files[path_of(files, 3, "receipt.json")]
 

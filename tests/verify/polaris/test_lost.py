@@ -175,3 +175,16 @@ def test_no_count_of_what_was_not_checked_falls_on_the_real_log(
     assert digests(after) >= digests(before)
     assert name == "result.json" or after.not_checked > before.not_checked
     assert sum(row.not_checked for row in after.hashes) > sum(row.not_checked for row in before.hashes)
+
+
+def test_no_size_is_stated_of_what_was_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = whole()
+    sizes = {len(files[path_of(files, 2, name)]) for name in ("receipt.json", "eval.log")}
+    monkeypatch.setattr("k3_ledger.verify.polaris.logtext.MAX_BYTES", 1000)
+    monkeypatch.setattr("k3_ledger.verify.polaris.foreign_json.MAX_BYTES", 1000)
+    found = {f.message for f in audit(files).findings if f.code.name == "JSON_TOO_LONG"}
+    assert found == {
+        "log of more than 1000 bytes, the first of which are read",
+        "document of more than 1000 bytes, and no such is read",
+    }
+    assert min(sizes) > 1000

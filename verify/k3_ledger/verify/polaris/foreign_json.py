@@ -297,7 +297,7 @@ class _Reader:
 
     def document(self) -> JsonTree:
         if len(self.data) > MAX_BYTES:
-            raise self.stop(Code.JSON_TOO_LONG, f"document of {len(self.data)} bytes, at most {MAX_BYTES} are read")
+            raise self.stop(Code.JSON_TOO_LONG, f"document of more than {MAX_BYTES} bytes, and no such is read")
         self.newlines = [match.start() for match in re.finditer(b"\n", self.data)]
         try:
             self.data.decode()

@@ -140,7 +140,7 @@ def read_log(data: bytes, source: str) -> LogText:
     """Read a log. Arbitrary bytes give a :class:`LogText`, never an exception."""
     problems: list[Finding] = []
     if len(data) > MAX_BYTES:
-        message = f"log of {len(data)} bytes, the first {MAX_BYTES} are read"
+        message = f"log of more than {MAX_BYTES} bytes, the first of which are read"
         problems.append(Finding(Code.JSON_TOO_LONG, message, Position(source, byte_offset=MAX_BYTES)))
         data = data[:MAX_BYTES]
     try:
