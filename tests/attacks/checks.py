@@ -25,6 +25,7 @@ from k3_ledger.ledger.core.tiles import parse_entries, parse_hashes
 from k3_ledger.rescore.claims.status import Part, Status
 from k3_ledger.rescore.judgements import check_verdicts
 from k3_ledger.schemas.decode import decode
+from k3_ledger.schemas.outcomes import Outcome as StepOutcome
 from k3_ledger.verify.heads import Heads
 
 if TYPE_CHECKING:
@@ -296,6 +297,8 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "verify.tee.check._Run._binding": ((f"{VERIFY}.tee.check._Run._binding", _none),),
     "verify.tee.check._Run._measurements": ((f"{VERIFY}.tee.check._Run._measurements", lambda *_: "none"),),
     "verify.polaris.quotes._hides": ((f"{VERIFY}.polaris.quotes._hides", lambda *_: ""),),
+    "verify.tee.receipts._check_quote": ((f"{VERIFY}.tee.receipts._check_quote", lambda *_: StepOutcome.NOT_CHECKED),),
+    "verify.tee.check.faults_within": ((f"{VERIFY}.tee.receipts.faults_of_quote", _nothing),),
     "verify.tee.claims.refusals": ((f"{VERIFY}.tee.tokens.refusals", _nothing),),
     # witnesses' own
     "ledger.witness.state.WitnessState.drop_keys": (("k3_ledger.ledger.witness.state.WitnessState.drop_keys", _none),),

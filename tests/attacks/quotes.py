@@ -61,6 +61,12 @@ def change_a_figure_after_the_quote(world: World) -> QuoteTrial:
 
 
 @attack
+def use_a_quote_of_another_receipt_before_who_has_no_certificates(world: World) -> QuoteTrial:
+    trial = use_a_quote_of_another_receipt(world)
+    return QuoteTrial(trial.receipts, AttestationPolicy())
+
+
+@attack
 def use_a_quote_made_for_another_purpose(world: World) -> QuoteTrial:
     del world
     receipt = Attested()

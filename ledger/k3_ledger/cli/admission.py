@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+    from typing import BinaryIO
 
     from k3_ledger.ledger.writer.batch import EntryCheck
+    from k3_ledger.ledger.writer.seal import Bundle, BundleFiles
     from k3_ledger.ledger.writer.store import Ledger
     from k3_ledger.schemas.findings import Finding
     from k3_ledger.schemas.outcomes import Position
     from k3_ledger.verify.log import VerifiedEntry
 
 _CORRECT: Final = "correct the body; nothing was appended"
+_UNMADE: Final = (
+    "no certificate makes this receipt hold; nothing was appended: have the bundle attested again where it was "
+    "measured, or measure again"
+)
 _ONE_IS_WRONG: Final = (
     "one of the two is wrong, and nothing was appended: correct the size; or, if the bytes have this one, revoke the "
     "key of entry {index} from there on, which takes its word back, and try again"
@@ -33,6 +41,72 @@ def faults(entry: Any) -> Iterator[Finding]:
     for fault in check_body(entry.kind, encode(entry), entry.body):
         place = Position(index=entry.index, field=fault.field)
         yield Finding(fault.code, fault.message, place, fault.expected, fault.found)
+
+
+def evidence_faults(
+    body: Mapping[str, Any], name: str, open_file: Callable[[str], BinaryIO | None]
+) -> Iterator[Finding]:
+    """What is wrong with the attestation of a run receipt, whoever's certificates will count.
+
+    Args:
+        body: its body, as plain values.
+        name: what to call where it comes from.
+        open_file: the artifact with a digest, opened for reading; None where it is not at hand.
+    """
+    from k3_ledger.schemas.outcomes import Position
+    from k3_ledger.verify.attested import attested_of
+
+    receipt = attested_of(0, body)
+    if not receipt.is_any:
+        return
+    from k3_ledger.verify.tee.receipts import faults_within
+
+    for finding in faults_within(receipt, _Files(name, open_file)):
+        yield replace(finding, position=Position(name, field=finding.position.field), hint=_UNMADE)
+
+
+def bundle_faults(bundle: Bundle, files: BundleFiles) -> Iterator[Finding]:
+    """The same of a bundle that is about to be sealed."""
+    from io import BytesIO
+
+    from k3_ledger.ledger.writer.seal import BLOBS_PREFIX, BUNDLE_NAME
+    from k3_ledger.verify.attested import MAX_EVIDENCE
+
+    def open_file(digest: str) -> BinaryIO:
+        with files.open(BLOBS_PREFIX + digest) as file:
+            return BytesIO(file.read(MAX_EVIDENCE + 1))
+
+    if bundle.kind == "run":
+        yield from evidence_faults(bundle.body, f"{files.source}/{BUNDLE_NAME}", open_file)
+
+
+def check_evidence(ledger: Ledger, body: Mapping[str, Any], files: Mapping[str, Path], name: str) -> None:
+    """Refuse a receipt whose attestation holds under no certificate: no later entry could mend that.
+
+    Args:
+        ledger: has the artifacts that stand already.
+        body: the receipt's body, as plain values.
+        files: those that are about to be stored, by their digests.
+        name: what to call where the body comes from.
+
+    Raises:
+        LedgerError: the position names what is wrong.
+    """
+    from k3_ledger.ledger.writer.batch import refusal
+    from k3_ledger.ledger.writer.blobs import blob_path
+
+    def open_file(digest: str) -> BinaryIO | None:
+        path = files.get(digest, blob_path(ledger, digest))
+        return path.open("rb") if path.is_file() else None
+
+    for finding in evidence_faults(body, name, open_file):
+        raise refusal(finding)
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    name: str
+    open_artifact: Callable[[str], BinaryIO | None]
 
 
 def size_faults(ledger: Ledger, named: Iterable[tuple[Position, str, int]]) -> Iterator[Finding]:
@@ -121,7 +195,6 @@ def admission(ledger: Ledger) -> EntryCheck:
 
 def _before(ledger: Ledger, entry: Any) -> Iterator[VerifiedEntry]:
     """The entries of a log that a pin, a rule, a merge or a supersession rests on."""
-    from dataclasses import replace
     from hashlib import sha256
 
     from k3_ledger.ledger.core.framing import parse_line

@@ -47,7 +47,8 @@ Of what else stands in the ledger, only the last entry and the keys are looked a
 SEAL_HELP = """Seal measurement bundles: store their artifacts, append their receipts.
 
 A bundle is a directory (or an uncompressed tar of it) with bundle.json and blobs/SHA256. Everything in it is read and
-re-hashed first. Sealing a bundle twice adds nothing and names the entry that holds it.
+re-hashed first, and an attestation that holds under nobody's certificates is refused. Sealing a bundle twice adds
+nothing and names the entry that holds it.
 
 A bundle carries no signature. Whoever may have touched it since it was measured could have edited its figures: --expect
 takes the id that was printed then, and refuses every other bundle before anything of it is stored.
@@ -147,7 +148,7 @@ def append(
     as_json: JsonOption = False,
 ) -> None:
     """Append one entry."""
-    from k3_ledger.cli.admission import admission
+    from k3_ledger.cli.admission import admission, check_evidence
     from k3_ledger.cli.given import BODY, given
     from k3_ledger.ledger.writer.append import Draft
     from k3_ledger.ledger.writer.blobs import put_blob
@@ -167,7 +168,9 @@ def append(
         value = read_body(kind, seen.data).model_dump(mode="json", by_alias=True)
     with opened.writer(signer, lock_timeout_s=wait, check=check) as writer:
         writer.rehearse([Draft(kind, value, time)])
-        _check_artifacts(opened, value, artifact or [])
+        files = _check_artifacts(opened, value, artifact or [])
+        if kind == "run":
+            check_evidence(opened, value, files, "stdin" if body == "-" else body)
         stored = []
         for path in artifact or ():
             with _open_file(path) as file:
@@ -181,9 +184,12 @@ def append(
         typer.echo(f"warning: {said}: it says what would be, and publishes nothing", err=True)
 
 
-def _check_artifacts(ledger: Ledger, body: dict[str, Any], files: list[Path]) -> None:
+def _check_artifacts(ledger: Ledger, body: dict[str, Any], files: list[Path]) -> dict[str, Path]:
     """Refuse a file that the body does not name, which no entry would ever lead to, and a body that gives an artifact
     another size than the file has: no later entry could mend that.
+
+    Returns:
+        The files by their digests.
 
     Raises:
         BadParameter: the body does not name a file.
@@ -196,6 +202,7 @@ def _check_artifacts(ledger: Ledger, body: dict[str, Any], files: list[Path]) ->
     from k3_ledger.schemas.outcomes import Position
 
     sizes: dict[str, int] = {}
+    paths: dict[str, Path] = {}
     unnamed: list[str] = []
     named = {artifact["sha256"] for artifact in body.get("artifacts", ())}
     for path in files:
@@ -207,7 +214,7 @@ def _check_artifacts(ledger: Ledger, body: dict[str, Any], files: list[Path]) ->
                 raise unreadable(path, error) from None
         if digest not in named:
             unnamed.append(f"{path} ({digest})")
-        sizes[digest] = size
+        sizes[digest], paths[digest] = size, path
     if unnamed:
         raise typer.BadParameter(
             f"the body names no artifact of the digest of {', '.join(unnamed)}, which would belong to nothing: put it "
@@ -229,6 +236,7 @@ def _check_artifacts(ledger: Ledger, body: dict[str, Any], files: list[Path]) ->
                 found=str(artifact["size"]),
                 hint="correct the body; nothing was appended",
             )
+    return paths
 
 
 def _read_body(name: str) -> bytes:
@@ -265,7 +273,7 @@ def seal(
     as_json: JsonOption = False,
 ) -> None:
     """Seal bundles, one after the other."""
-    from k3_ledger.cli.admission import sealing
+    from k3_ledger.cli.admission import bundle_faults, sealing
     from k3_ledger.cli.given import BUNDLE, given
     from k3_ledger.ledger.regular import unreadable
     from k3_ledger.ledger.writer.seal import seal as seal_bundle
@@ -285,7 +293,7 @@ def seal(
         for path, wanted in zip(bundles, expected, strict=True):
             with given(path, BUNDLE):
                 try:
-                    sealed = seal_bundle(opened, path, writer, time=time, expect=wanted)
+                    sealed = seal_bundle(opened, path, writer, time=time, expect=wanted, check=bundle_faults)
                 except OSError as error:  # what is not the ledger's: the medium under the bundle
                     raise unreadable(path, error) from None
             every.append(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from k3_ledger.schemas.attested import EVIDENCE, QUOTE, TOKEN, bare_digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+MAX_EVIDENCE: Final = 1 << 20
+"""Longest evidence that is read, in bytes; a quote has about 8,000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,11 @@ class Attested:
         tdx = {"tdx"} if self.tee == "tdx" or QUOTE in self.evidence else set()
         return frozenset(tdx | ({"nvidia"} if TOKEN in self.evidence else set()))
 
+    @property
+    def is_any(self) -> bool:
+        """Whether it says that it is attested, or carries evidence: what :func:`is_attested` asks of a body."""
+        return self.tee != "none" or bool(self.evidence)
+
 
 def is_attested(body: Any) -> bool:
     """Whether a run body (struct) says that it is attested or carries evidence."""
@@ -55,7 +63,11 @@ def read_attested(position: int, entry: bytes) -> Attested:
     from k3_ledger.schemas import canonical  # noqa: PLC0415 - only where a receipt is attested
 
     value: Any = canonical.parse(entry)
-    body = value["body"]
+    return attested_of(position, value["body"])
+
+
+def attested_of(position: int, body: Mapping[str, Any]) -> Attested:
+    """The same of a run body as plain values, sealed or not."""
     evidence = [artifact for artifact in body["artifacts"] if artifact["name"] in EVIDENCE]
     names = [artifact["name"] for artifact in evidence]
     return Attested(

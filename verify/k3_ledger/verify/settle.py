@@ -142,7 +142,9 @@ def count_unchecked(scan: Scan, *, whole: bool = True) -> None:
 
 
 def check_attested(scan: Scan, source: LogSource, policy: TrustPolicy | None) -> None:
-    """Step 13. Evidence of attested receipts, where the policy says whose certificates count; else it is counted."""
+    """Step 13. Evidence of attested receipts. Where the policy does not say whose certificates count none passes, and
+    one that nobody's could let pass fails.
+    """
     tally = scan.tallies["attestations"]
     disowned = scan.keyring.disowned()
     attested = [receipt for receipt in scan.attested if receipt.position not in disowned]
@@ -150,13 +152,11 @@ def check_attested(scan: Scan, source: LogSource, policy: TrustPolicy | None) ->
     notes = []
     if demands is not None and demands.kinds is not None:
         _check_kinds(scan, attested, demands.kinds)
-    if attested and demands is not None and demands.anchors:
+    if attested:
         from k3_ledger.verify.tee.receipts import check_attestations  # noqa: PLC0415 - X.509, where a quote is
 
-        notes.append(f"{len(attested)} receipts are attested; {check_attestations(scan, attested, source, demands)}")
-    elif attested:
-        tally.not_checked += len(attested)
-        notes.append(f"{len(attested)} receipts are attested; no trust directory says whose certificates count")
+        counting = demands if demands is not None and demands.anchors else None
+        notes.append(f"{len(attested)} receipts are attested; {check_attestations(scan, attested, source, counting)}")
     at_hand = bool(scan.marks) and not scan.missing and Code.LINE_TOO_LONG not in scan.findings.counts
     imports = any(kind == "import" for _, kind in scan.keyring.uses)
     if imports and at_hand and demands is not None and demands.anchors:

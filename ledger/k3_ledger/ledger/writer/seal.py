@@ -6,7 +6,7 @@ here:
 1. the bundle is a directory or an uncompressed tar that holds ``bundle.json`` and ``blobs/<sha256>`` and nothing else;
 2. ``bundle.json`` is canonical and fits its model;
 3. the artifacts that it names are exactly the files that are there, byte for byte;
-4. the receipt would be accepted: key, role, length;
+4. the receipt would be accepted: key, role, length, and whatever else the caller asks;
 5. artifacts are stored first, the receipt is appended last. A crash in between leaves artifacts that nothing names.
 
 Sealing a bundle that is sealed already appends nothing and names the entry that holds it.
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from k3_ledger.ledger.core.framing import MAX_LINE
 from k3_ledger.ledger.regular import open_regular
-from k3_ledger.ledger.writer.batch import Draft
+from k3_ledger.ledger.writer.batch import Draft, refusal
 from k3_ledger.ledger.writer.blobs import BLOCK, check_length, check_publishable, put_blob
 from k3_ledger.ledger.writer.disk import storage_errors
 from k3_ledger.ledger.writer.tarball import list_members
@@ -33,7 +33,7 @@ from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
     from typing import BinaryIO
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from k3_ledger.ledger.writer.append import Writer
     from k3_ledger.ledger.writer.batch import Receipt
     from k3_ledger.ledger.writer.store import Ledger
+    from k3_ledger.schemas.findings import Finding
+
+    BundleCheck = Callable[["Bundle", "BundleFiles"], Iterable[Finding]]
+    """Semantics that another room knows: findings about a bundle that is about to be sealed."""
 
 BUNDLE_NAME = "bundle.json"
 BLOBS_PREFIX = "blobs/"
@@ -271,7 +275,15 @@ def _mismatch(source: str, name: str, expected: str, found: str) -> BundleError:
     )
 
 
-def seal(ledger: Ledger, path: Path, writer: Writer, *, time: str | None = None, expect: str | None = None) -> Sealed:
+def seal(
+    ledger: Ledger,
+    path: Path,
+    writer: Writer,
+    *,
+    time: str | None = None,
+    expect: str | None = None,
+    check: BundleCheck | None = None,
+) -> Sealed:
     """Seal the bundle at ``path``: store its artifacts, append its receipt.
 
     Args:
@@ -281,6 +293,7 @@ def seal(ledger: Ledger, path: Path, writer: Writer, *, time: str | None = None,
         time: claimed time of the receipt; None takes the writer's clock.
         expect: the id that whoever measured it was told, lower-case hexadecimal: a bundle that was edited since has
             another. None takes the bundle as it is.
+        check: further semantics to hold the bundle to, its files included, before anything of it is stored.
 
     Raises:
         BundleError, MalformedError, SchemaError: the bundle cannot be sealed as it stands; nothing was stored.
@@ -301,6 +314,8 @@ def seal(ledger: Ledger, path: Path, writer: Writer, *, time: str | None = None,
     draft = Draft(bundle.kind, bundle.body, time)
     with writer.exclusive():
         if find_sealed(writer, bundle.sha256) is None:
+            for finding in () if check is None else check(bundle, files):
+                raise refusal(finding)
             writer.rehearse([draft])
     added = 0
     for digest in bundle.artifacts:

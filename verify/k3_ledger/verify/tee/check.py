@@ -21,7 +21,7 @@ from k3_ledger.schemas.errors import AttestationError, LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.moments import format_time
 from k3_ledger.schemas.outcomes import NOWHERE, Outcome, Position, Severity
-from k3_ledger.verify.attestation import FLAGS
+from k3_ledger.verify.attestation import FLAGS, AttestationPolicy
 from k3_ledger.verify.tee import certificates, levels, pck
 from k3_ledger.verify.tee.collateral import Collateral, parse_collateral, read_json
 from k3_ledger.verify.tee.differences import faults_of, named_by
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
     from cryptography import x509
 
-    from k3_ledger.verify.attestation import AttestationPolicy
     from k3_ledger.verify.tee.certificates import Anchors, Lists
     from k3_ledger.verify.tee.differences import Attribute
     from k3_ledger.verify.tee.levels import Level
     from k3_ledger.verify.tee.pck import Platform
 
 
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 INTEL: Final = bytes.fromhex("939a7233f79c4ca9940a0db3957f0607")
 """Vendor id of Intel's quoting enclaves."""
 
@@ -72,6 +72,24 @@ def check_quote(
     run.origin()
     run.judge(report_data)
     return QuoteReport(at, tuple(run.results), tuple(run.findings), run.level, run.platform, run.quote)
+
+
+def faults_within(data: bytes, collateral: bytes | None, report_data: bytes, position: Position) -> list[Finding]:
+    """What is wrong with a quote whoever's certificates count: it fails under its own, its own root taken for granted.
+
+    Nothing follows from a quote without such faults. One that has them holds for nobody: an auditor who does not hold
+    its root refuses it for that, and to one who does the same signatures are bad and the same bytes unreadable.
+
+    Args:
+        data: the quote.
+        collateral: what came with it; None where nothing did.
+        report_data: what the report data must be.
+        position: where the quote stands, for findings.
+    """
+    run = _Run(data, collateral, certificates.Anchors(), AttestationPolicy(), _EPOCH, position, own=True)
+    run.origin()
+    run.judge(report_data)
+    return [finding for finding in run.findings if finding.severity is Severity.ERROR]
 
 
 def _signer_of(given: Collateral, signers: list[x509.Certificate]) -> x509.Certificate:
@@ -112,6 +130,7 @@ class _Run:
     policy: AttestationPolicy
     at: datetime
     position: Position
+    own: bool = False
     results: list[Result] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     quote: Quote | None = None
@@ -189,10 +208,12 @@ class _Run:
 
     def _certificates(self) -> None:
         assert self._signature is not None
-        if not self.anchors.roots:
+        if not self.anchors.roots and not self.own:
             self._report(Code.QUOTE_NO_ANCHOR, "the trust directory holds no root certificate")
             raise _Open("no root certificate")
         self._chain = certificates.read_chain(self._signature.chain)
+        if self.own:
+            self.anchors = certificates.Anchors(self._chain[-1:])
         self._root = certificates.check_chain(self._chain, self.anchors)
         self.platform = pck.parse_platform(certificates.platform_extension(self._chain[0], pck.SGX_EXTENSION))
 

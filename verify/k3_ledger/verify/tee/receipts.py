@@ -7,32 +7,52 @@ digest of an artifact, and the time that it states.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from k3_ledger.schemas.attested import COLLATERAL, EVIDENCE, QUOTE, TOKEN, report_data
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Outcome, Position
-from k3_ledger.verify.tee.certificates import load_anchors
+from k3_ledger.verify.attested import MAX_EVIDENCE
+from k3_ledger.verify.tee.certificates import Anchors, load_anchors
 from k3_ledger.verify.tee.check import check_quote
+from k3_ledger.verify.tee.check import faults_within as faults_of_quote
 from k3_ledger.verify.tee.outcome import worst
 from k3_ledger.verify.tee.tokens import KEY_SET, check_tokens, load_keys
+from k3_ledger.verify.tee.tokens import faults_within as faults_of_tokens
 
 if TYPE_CHECKING:
+    from typing import BinaryIO
+
     from k3_ledger.verify.attestation import AttestationPolicy
     from k3_ledger.verify.attested import Attested
     from k3_ledger.verify.scan import Scan
     from k3_ledger.verify.source import LogSource
-    from k3_ledger.verify.tee.certificates import Anchors
     from k3_ledger.verify.tee.tokens import Keys
 
-MAX_EVIDENCE = 1 << 20
-"""Longest evidence that is read, in bytes; a quote has about 8,000."""
+
+class Evidence(Protocol):
+    """Where the evidence of receipts comes from."""
+
+    @property
+    def name(self) -> str:
+        """What to call it in findings."""
+        ...
+
+    def open_artifact(self, sha256: str) -> BinaryIO | None:
+        """The artifact with this digest, opened for reading; None where it is not here."""
+        ...
 
 
-def check_attestations(scan: Scan, attested: list[Attested], source: LogSource, policy: AttestationPolicy) -> str:
+def check_attestations(
+    scan: Scan, attested: list[Attested], source: LogSource, policy: AttestationPolicy | None
+) -> str:
     """Verify the evidence of receipts; tallies and findings are added to ``scan``.
+
+    Without a policy nobody's certificates count, and no receipt passes. One that nobody's could let pass fails all the
+    same: what it lacks, or what its evidence is bound to, is there to see.
 
     Returns:
         Whose certificates counted, in words.
@@ -40,38 +60,59 @@ def check_attestations(scan: Scan, attested: list[Attested], source: LogSource, 
     Raises:
         PolicyError: the trust directory holds what is no certificate or no key set.
     """
-    anchors = load_anchors((name, data) for name, data in policy.anchors if name.endswith(".pem"))
+    files = () if policy is None else policy.anchors
+    anchors = load_anchors((name, data) for name, data in files if name.endswith(".pem"))
     keys: Keys = {}
-    for name, data in policy.anchors:
+    for name, data in files:
         if name == KEY_SET:
             keys = load_keys(data)
+    demands = _Demands(policy, anchors, keys)
     tally = scan.tallies["attestations"]
     for receipt in attested:
-        place = _Place(receipt, source)
-        outcomes: list[Outcome] = []
-        findings: list[Finding] = []
-        if "tdx" in receipt.kinds:
-            outcomes.append(_check_quote(receipt, place, anchors, policy, findings))
-        if "nvidia" in receipt.kinds:
-            outcomes.append(_check_tokens(receipt, place, keys, policy, findings))
-        for name in receipt.repeated:
-            outcomes.append(Outcome.FAIL)
-            findings.append(Finding(Code.ATTESTATION_REPEATED, f"{name} is named more than once", place.at(name)))
-        outcome = worst(outcomes)
+        outcome, findings = _check(receipt, source, demands)
         tally.checked += outcome is not Outcome.NOT_CHECKED
         tally.not_checked += outcome is Outcome.NOT_CHECKED
         tally.failed += outcome is Outcome.FAIL
         for finding in findings:
             scan.findings.add(finding)
-    return anchors.sentence
+    return "no trust directory says whose certificates count" if policy is None else anchors.sentence
+
+
+def faults_within(receipt: Attested, source: Evidence) -> list[Finding]:
+    """What is wrong with an attested receipt whoever's certificates count; evidence that is not here is passed over."""
+    return _check(receipt, source, _Demands())[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Demands:
+    """Whose word counts, and for what; by default nobody's."""
+
+    policy: AttestationPolicy | None = None
+    anchors: Anchors = field(default_factory=Anchors)
+    keys: Keys = field(default_factory=dict)
+
+
+def _check(receipt: Attested, source: Evidence, demands: _Demands) -> tuple[Outcome, list[Finding]]:
+    place = _Place(receipt, source, quiet=demands.policy is None)
+    outcomes: list[Outcome] = []
+    findings: list[Finding] = []
+    if "tdx" in receipt.kinds:
+        outcomes.append(_check_quote(receipt, place, demands, findings))
+    if "nvidia" in receipt.kinds:
+        outcomes.append(_check_tokens(receipt, place, demands, findings))
+    for name in receipt.repeated:
+        outcomes.append(Outcome.FAIL)
+        findings.append(Finding(Code.ATTESTATION_REPEATED, f"{name} is named more than once", place.at(name)))
+    return worst(outcomes), findings
 
 
 class _Place:
-    """Where the evidence of one receipt is, and how to read it."""
+    """Where the evidence of one receipt is, and how to read it. Quiet, it leaves what is missing to step 9."""
 
-    def __init__(self, receipt: Attested, source: LogSource) -> None:
+    def __init__(self, receipt: Attested, source: Evidence, *, quiet: bool) -> None:
         self._receipt = receipt
         self._source = source
+        self._quiet = quiet
 
     def at(self, name: str) -> Position:
         """Position of a finding about an artifact, or a field of the body."""
@@ -99,12 +140,12 @@ class _Place:
             why = error.finding.message if isinstance(error, LedgerError) else error.strerror or str(error)
         if data is not None and sha256(data).hexdigest() == digest:
             return data, []
+        if self._quiet:
+            return None, []
         return None, [Finding(Code.ATTESTATION_UNREADABLE, f"{name} cannot be read: {why}", self.at(name))]
 
 
-def _check_quote(
-    receipt: Attested, place: _Place, anchors: Anchors, policy: AttestationPolicy, findings: list[Finding]
-) -> Outcome:
+def _check_quote(receipt: Attested, place: _Place, demands: _Demands, findings: list[Finding]) -> Outcome:
     """What becomes of a receipt's quote; findings are added."""
     if QUOTE not in receipt.evidence:
         message = "the receipt says that it ran in a trust domain and carries no quote"
@@ -124,21 +165,28 @@ def _check_quote(
     findings += why
     if quote is None:
         return worst([*outcomes, Outcome.NOT_CHECKED])
-    at = policy.judged_at(receipt.started)
-    report = check_quote(quote, collateral, anchors, policy, at, report_data=expected, position=place.at(QUOTE))
-    findings += report.findings
-    return worst([*outcomes, report.outcome()])
+    outcome, policy, at = Outcome.NOT_CHECKED, demands.policy, place.at(QUOTE)
+    if policy is not None:
+        moment = policy.judged_at(receipt.started)
+        report = check_quote(quote, collateral, demands.anchors, policy, moment, report_data=expected, position=at)
+        findings += report.findings
+        outcome = report.outcome()
+    within = faults_of_quote(quote, collateral, expected, at) if outcome is Outcome.NOT_CHECKED else []
+    findings += within
+    return worst([*outcomes, Outcome.FAIL if within else outcome])
 
 
-def _check_tokens(
-    receipt: Attested, place: _Place, keys: Keys, policy: AttestationPolicy, findings: list[Finding]
-) -> Outcome:
+def _check_tokens(receipt: Attested, place: _Place, demands: _Demands, findings: list[Finding]) -> Outcome:
     """What becomes of a receipt's tokens; findings are added."""
     data, why = place.read(TOKEN)
     findings += why
     if data is None:
         return Outcome.NOT_CHECKED
-    at, begun = policy.judged_at(receipt.started), policy.at == "receipt"
-    outcome, found = check_tokens(data, keys, at, receipt.digest, place.at(TOKEN), begun=begun)
-    findings += found
-    return outcome
+    outcome, policy, at = Outcome.NOT_CHECKED, demands.policy, place.at(TOKEN)
+    if policy is not None:
+        moment, begun = policy.judged_at(receipt.started), policy.at == "receipt"
+        outcome, found = check_tokens(data, demands.keys, moment, receipt.digest, at, begun=begun)
+        findings += found
+    within = [*faults_of_tokens(data, receipt.digest, at)] if outcome is Outcome.NOT_CHECKED else []
+    findings += within
+    return Outcome.FAIL if within else outcome

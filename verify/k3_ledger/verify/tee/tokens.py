@@ -23,6 +23,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 
@@ -144,6 +145,29 @@ def stated_nonces(data: bytes) -> dict[str, str]:
     return {name: _nonce(_parse(token)[1]) for name, token in named.items()}
 
 
+def faults_within(data: bytes, digest: bytes, position: Position) -> Iterator[Finding]:
+    """What is wrong with the service's answer whoever's keys count: its form, and nonces that are others.
+
+    Args:
+        data: the answer, JSON.
+        digest: what the nonces must be.
+        position: where the answer stands, for findings.
+    """
+    try:
+        nonces = stated_nonces(data)
+    except AttestationError as error:
+        yield replace(error.finding, position=position)
+        return
+    for name, found in nonces.items():
+        if found != digest.hex():
+            yield replace(_unbound(name, digest, found), position=position)
+
+
+def _unbound(name: str, digest: bytes, found: str) -> Finding:
+    message = f"the nonce of token {name} is not the receipt's digest"
+    return Finding(Code.TOKEN_BINDING, message, expected=digest.hex(), found=found)
+
+
 def _split(data: bytes) -> tuple[str, dict[str, str]]:
     try:
         value = _load(data) if len(data) <= MAX_BYTES else None
@@ -183,8 +207,7 @@ def _check(
             yield Finding(Code.TOKEN_UNSTATED, f"token {name} does not state {' and '.join(silent)}")
         found = _nonce(claims)
         if found != digest.hex():
-            message = f"the nonce of token {name} is not the receipt's digest"
-            yield Finding(Code.TOKEN_BINDING, message, expected=digest.hex(), found=found)
+            yield _unbound(name, digest, found)
 
 
 def _is_second(value: object) -> TypeGuard[int]:
