@@ -154,7 +154,7 @@ def test_a_native_ledger_is_verified_and_judged(command: Callable[..., Done], bo
     assert done.code == 0
     (row,) = [line.split() for line in done.out.splitlines() if "decode@131072   60.00" in line]
     assert [*row[3:6], *row[7:12]] == ["60.00", "50.00", "receipt", "20.00", "20.0", "-", "XL", "gain"]
-    assert "2 runs of a verified ledger" in done.out
+    assert "2 metrics of 1 runs of a verified ledger" in done.out
     assert "1 judged for the first time" in done.out
 
 

@@ -120,7 +120,7 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     (
         "the clock's number",
         changed(tiers={"significance": F(0)}, clock=fixed_clock(reading="clock", jitter=F(0))),
-        {Fault.GUARD_ADMITS_TRADE},
+        {Fault.GUARD_ADMITS_TRADE, Fault.CLOCK_AGAINST_CLAIMS},
     ),
     ("a guarded metric without a clock", changed(clock={"metrics": ("decode",)}), {Fault.GUARD_WITHOUT_CLOCK}),
     (

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
     from k3_ledger.ledger.writer.append import Writer
     from k3_ledger.ledger.writer.state import LogState
-    from k3_ledger.rescore.inputs import Figure
     from k3_ledger.rescore.material import LeftOut, Material
-    from k3_ledger.rescore.rescore import Pins, Rescored, RescoreReport, Selection
+    from k3_ledger.rescore.rescore import Pins, RescoreReport, Selection
     from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.verify.log import VerifiedLog
 
@@ -52,7 +51,12 @@ def register(app: typer.Typer) -> None:
 
 def rescore(
     source: SourceArgument,
-    rule: Annotated[str, typer.Option(help="Release tag, interim id, rule file, or in-force.", show_default=False)],
+    rule: Annotated[
+        str,
+        typer.Option(
+            help="Release tag, interim id, a rule that SOURCE published, rule file, or in-force.", show_default=False
+        ),
+    ],
     pins: Annotated[str, typer.Option(metavar="own|tag|FILE", help="Whose pins the runs are held against.")] = "own",
     against: Annotated[
         str, typer.Option(metavar="published|in-force|RULE", help="What the new tiers are compared with.")
@@ -79,11 +83,11 @@ def rescore(
     as_json: JsonOption = False,
 ) -> None:
     """Re-score."""
-    from k3_ledger.cli.rules import load_rule
+    from k3_ledger.cli.published_rules import load_rule_for
     from k3_ledger.rescore.rescore import IN_FORCE, Selection, unused_pins
 
-    chosen = IN_FORCE if rule == IN_FORCE else load_rule(rule, (IN_FORCE,))
-    other = against if against in {"published", IN_FORCE} else load_rule(against, ("published", IN_FORCE))
+    chosen = IN_FORCE if rule == IN_FORCE else load_rule_for(rule, source, (IN_FORCE,))
+    other = against if against in {"published", IN_FORCE} else load_rule_for(against, source, ("published", IN_FORCE))
     if counts:
         other_asked = (pins, against, since, until, pr, metric, seal) != (
             "own",
@@ -263,33 +267,11 @@ def _moment(text: str | None, option: str) -> datetime | None:
 def _print(report: RescoreReport, material: Material, left_out: Sequence[LeftOut], *, everything: bool) -> None:
     from collections import Counter
 
-    from k3_ledger.cli.tables import print_table
+    from k3_ledger.cli.scored import print_rows
 
     shown = [row for row in report.rows if everything or row.change in {"lower", "higher", "other"}]
     if shown:
-        print_table(
-            (
-                "run",
-                "pr",
-                "measured",
-                "speed",
-                "frontier",
-                "from",
-                "gain %",
-                "credit %",
-                "before",
-                "now",
-                "why",
-                "lacks",
-            ),
-            [_cells(row) for row in shown],
-            right=(1, 3, 4, 6, 7),
-        )
-        if any(row.candidate.superseded for row in shown):
-            say("* superseded: what it would be if it stood; it is judged, and counts for nothing")
-        if any(_counted(row) for row in shown):
-            say("(…) behind a speed: how much of it counts, for its clock bears out no more")
-        say()
+        print_rows(shown)
     counts = [
         f"{report.count(change)} {words}"  # type: ignore[arg-type]
         for change, words in (
@@ -306,7 +288,9 @@ def _print(report: RescoreReport, material: Material, left_out: Sequence[LeftOut
         )
         if report.count(change) or change in {"unchanged", "lower", "higher", "not-scorable"}  # type: ignore[arg-type]
     ]
-    say(f"{len(report.rows)} runs of a {material.source}: {', '.join(counts)}")
+    runs = len({row.candidate.identity for row in report.rows})
+    judged = f"{runs} runs" if runs == len(report.rows) else f"{len(report.rows)} metrics of {runs} runs"
+    say(f"{judged} of a {material.source}: {', '.join(counts)}")
     _print_left_out(Counter(f"{one.metric}: {one.reason}" for one in left_out))
     for reason, count in report.reasons.most_common():
         say(f"  {count} {reason}")
@@ -316,50 +300,6 @@ def _print(report: RescoreReport, material: Material, left_out: Sequence[LeftOut
     lacking = sum(bool(row.lacks) for row in report.rows)
     if lacking:
         say(f"{lacking} of them lack something; --all names it run by run")
-
-
-def _origin(figure: Figure) -> str:
-    """Where the frontier that a run was held against came from: its kind, and the entry where there is one."""
-    if figure.value <= 0:
-        return "-"
-    entry = figure.source[:8] if figure.origin in {"receipt", "pin"} and len(figure.source) == 64 else ""
-    return f"{figure.origin} {entry}".rstrip()
-
-
-def _counted(row: Rescored) -> str:
-    """How much of its claim a run's rule counts, where that is less; else empty."""
-    from k3_ledger.rescore.exact import format_rounded
-    from k3_ledger.rescore.rules.judging import count_claims
-
-    run = row.candidate.run
-    if row.rule is None or run.speed is None:
-        return ""
-    counted = count_claims(row.rule, run).speed
-    return "" if counted is None or counted == run.speed else f" ({format_rounded(counted, 2)})"
-
-
-def _cells(row: Rescored) -> tuple[str, ...]:
-    from k3_ledger.rescore.exact import format_percent, format_rounded
-    from k3_ledger.rescore.rules.verdict import Verdict
-
-    run = row.candidate.run
-    verdict = row.result if isinstance(row.result, Verdict) else None
-    slot = run.track.slot("frontier")
-    frontier = next((pin.figure for pin in verdict.pins if pin.slot == slot), None) if verdict else run.frontier
-    return (
-        row.candidate.label + ("*" if row.candidate.superseded else ""),
-        "-" if run.pull_request is None else f"#{run.pull_request}",
-        run.track.short,
-        "-" if run.speed is None else format_rounded(run.exact or run.speed, 2) + _counted(row),
-        "-" if frontier is None else format_rounded(frontier.value, 2),
-        "-" if frontier is None else _origin(frontier),
-        "-" if verdict is None or verdict.gain is None else format_percent(verdict.gain, 2),
-        "-" if verdict is None or verdict.credit is None else format_percent(verdict.credit),
-        row.before or "-",
-        "-" if verdict is None else verdict.tier,
-        row.why,
-        ", ".join(row.lacks) or "-",
-    )
 
 
 def _document(

@@ -9,6 +9,7 @@ import typer
 
 from k3_ledger.cli.options import JsonOption, print_json
 from k3_ledger.cli.tables import say
+from k3_ledger.cli.told import found
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 
 NameArgument = Annotated[
     str, typer.Argument(metavar="RULE", help="Release tag, interim id, or a rule file (*.toml).", show_default=False)
+]
+
+OfOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger", "-l", help="Know the rules that this ledger has published by name too.", show_default=False
+    ),
 ]
 
 LIST_HELP = """List every registered rule and the changes that made them, or the rules that a ledger has published.
@@ -188,14 +196,16 @@ def show(
     body: Annotated[
         bool, typer.Option("--body", help="Print the body of a rule entry, for `append rule --body -`.")
     ] = False,
+    ledger: OfOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print one rule."""
+    from k3_ledger.cli.published_rules import load_rule_for
     from k3_ledger.cli.tables import print_table
     from k3_ledger.rescore.rules.reading import format_rule_file
     from k3_ledger.rescore.sealing import rule_body
 
-    rule = load_rule(name)
+    rule = load_rule_for(name, ledger)
     if toml + body + as_json > 1:
         raise typer.BadParameter("choose one form", param_hint="--toml, --body, --json")
     if toml:
@@ -217,38 +227,43 @@ def show(
         say(f"{_RECORDED}: they change no verdict")
 
 
-def diff(first: NameArgument, second: NameArgument, as_json: JsonOption = False) -> None:
+def diff(first: NameArgument, second: NameArgument, ledger: OfOption = None, as_json: JsonOption = False) -> None:
     """Compare two rules."""
+    from k3_ledger.cli.published_rules import load_rule_for
     from k3_ledger.cli.tables import print_table
     from k3_ledger.rescore.rules.parameters import RECORDED
 
-    one, two = load_rule(first), load_rule(second)
+    one, two = load_rule_for(first, ledger), load_rule_for(second, ledger)
     left, right = dict(one.parameters()), dict(two.parameters())
     names = [*left, *(name for name in right if name not in left)]
     rows = [(name, left.get(name, "-"), right.get(name, "-")) for name in names if left.get(name) != right.get(name)]
-    if as_json:
-        print_json(
-            {
-                "rules": [one.name, two.name],
-                "same_policy": one.policy_sha256 == two.policy_sha256,
-                "differences": [dict(zip(("parameter", "first", "second"), row, strict=True)) for row in rows],
-            }
-        )
-    elif not rows:
-        say(f"{one.name} and {two.name} are the same rule, sha256 {one.sha256}")
-    else:
-        print_table(("parameter", one.name, two.name), rows)
-        if one.policy_sha256 == two.policy_sha256:
-            say("the same policy: only pins differ")
-        elif {name for name, *_ in rows} <= set(RECORDED):
-            say(f"{_RECORDED}: the two judge every run alike")
-    raise typer.Exit(1 if rows else 0)
+    code = 1 if rows else 0
+    with found(code):
+        if as_json:
+            print_json(
+                {
+                    "rules": [one.name, two.name],
+                    "same_policy": one.policy_sha256 == two.policy_sha256,
+                    "differences": [dict(zip(("parameter", "first", "second"), row, strict=True)) for row in rows],
+                }
+            )
+        elif not rows:
+            say(f"{one.name} and {two.name} are the same rule, sha256 {one.sha256}")
+        else:
+            print_table(("parameter", one.name, two.name), rows)
+            if one.policy_sha256 == two.policy_sha256:
+                say("the same policy: only pins differ")
+            elif {name for name, *_ in rows} <= set(RECORDED):
+                say(f"{_RECORDED}: the two judge every run alike")
+    raise typer.Exit(code)
 
 
 def lint_rules(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[RULE]...", help="Rules or rule files; every registered rule when none is named."),
+        typer.Argument(
+            metavar="[RULE]...", help="Rules or rule files; every registered rule, or the ledger's, when none is named."
+        ),
     ] = None,
     jitter: Annotated[
         str | None,
@@ -261,9 +276,11 @@ def lint_rules(
             metavar="METRIC@CONTEXT=VALUE", help="Newest value, such as decode@131072=56.82; may be repeated."
         ),
     ] = None,
+    ledger: OfOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Lint rules."""
+    from k3_ledger.cli.published_rules import load_rule_for, read_published
     from k3_ledger.rescore.lint.findings import Settings
     from k3_ledger.rescore.lint.rule import lint
     from k3_ledger.rescore.rules.registry import RULES
@@ -273,15 +290,22 @@ def lint_rules(
         signal_multiple=_amount(signal, "--signal"),
         measured=dict(_measured(spec) for spec in measured or ()),
     )
-    rules = [load_rule(name) for name in names] if names else list(RULES.values())
+    if names:
+        rules = [load_rule_for(name, ledger) for name in names]
+    else:
+        rules = list(RULES.values()) if ledger is None else read_published(ledger)
+    if not rules:
+        say(f"{ledger} has published no rule", err=True)
     _check_measured(settings.measured, rules)
     reports = [lint(rule, settings) for rule in rules]
-    if as_json:
-        print_json([_report(report) for report in reports])
-    else:
-        for number, report in enumerate(reports):
-            _print_report(report, first=number == 0)
-    raise typer.Exit(max(int(report.exit_code) for report in reports))
+    code = max((int(report.exit_code) for report in reports), default=0)
+    with found(code):
+        if as_json:
+            print_json([_report(report) for report in reports])
+        else:
+            for number, report in enumerate(reports):
+                _print_report(report, first=number == 0)
+    raise typer.Exit(code)
 
 
 def _scope(rule: Rule) -> str:

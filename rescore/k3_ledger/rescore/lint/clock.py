@@ -180,6 +180,7 @@ def _wider(context: Context, clock: Clock) -> Iterator[LintFinding]:
     """
     rule, bound = context.rule, clock.claim_over_clock
     if clock.reading == "clock":
+        yield from _against_claims(context, clock.clock_over_claim)
         return
     counts = min(bound, 1 + ALLOWANCE) if rule.bears_out else bound
     if counts - 1 <= rule.tiers.significance:
@@ -191,6 +192,22 @@ def _wider(context: Context, clock: Clock) -> Iterator[LintFinding]:
     witness = (("claim", format_exact(counts)), ("clock", "1"), ("frontier", "1"))
     shows = f"gains {format_percent(counts - 1)} %, of which the clock saw none"
     yield LintFinding(Fault.CLOCK_WIDER_THAN_TIERS, Reach.LIVE, context.region("claim"), message, witness, shows)
+
+
+def _against_claims(context: Context, bound: Fraction | None) -> Iterator[LintFinding]:
+    """A clock above its claim that the bound lets through, scored against a frontier that is what was claimed."""
+    significance = context.rule.tiers.significance
+    if bound is not None and bound - 1 <= significance:
+        return
+    gains = max(significance, Fraction(0)) + context.step if bound is None else bound - 1
+    most = "as far as anybody likes" if bound is None else f"up to {format_exact(bound)}x"
+    message = (
+        f"the clock is scored, and may be above the claim {most}; the frontier is a claim, and "
+        f"{format_percent(significance)} % of gain is a tier"
+    )
+    witness = (("claim", "1"), ("clock", format_exact(1 + gains)), ("frontier", "1"))
+    shows = f"gains {format_percent(gains)} %, though it claims what the frontier does"
+    yield LintFinding(Fault.CLOCK_AGAINST_CLAIMS, Reach.LIVE, context.region("claim"), message, witness, shows)
 
 
 def _room_for_jitter(context: Context, clock: Clock, multiple: Fraction) -> Iterator[LintFinding]:

@@ -38,6 +38,7 @@ class Fault(enum.StrEnum):
     CLOCK_REFUSES_HONEST = "clock-refuses-honest"
     CLOCK_REFUSES_UNPROVED = "clock-refuses-unproved"
     CLOCK_WIDER_THAN_TIERS = "clock-wider-than-tiers"
+    CLOCK_AGAINST_CLAIMS = "clock-against-claims"
     MARGIN_WITHOUT_JITTER = "margin-without-jitter"
     MARGIN_DROWNS = "margin-drowns"
     JITTER_BY_LUCK = "jitter-by-luck"
@@ -97,6 +98,7 @@ MEANINGS: Final[Mapping[Fault, str]] = {
     Fault.ONE_SIDED_CLOCK: "a program that does the same work whatever it is asked passes",
     Fault.CLOCK_REFUSES_HONEST: "a claim that equals the clock is refused, or jitter within the rule refuses it",
     Fault.CLOCK_REFUSES_UNPROVED: "a run too short to prove its speed is refused like one that its clock contradicts",
+    Fault.CLOCK_AGAINST_CLAIMS: "the clock is scored and claims are what it is held against: to claim less gains",
     Fault.CLOCK_WIDER_THAN_TIERS: "a claim beyond its clock by less than the bound earns a tier by that alone",
     Fault.MARGIN_WITHOUT_JITTER: "a fixed margin whose jitter nobody states: nobody knows when it drowns",
     Fault.MARGIN_DROWNS: "above this speed the margin is worth too few times the jitter",
