@@ -152,6 +152,34 @@ def test_one_process_gives_every_row(start: Callable[..., LlamaCppApart]) -> Non
     assert process.returncode == -9
 
 
+TOPS: dict[str, tuple[str, bool]] = {
+    "as asked": ("[5, 7, -0.5, -2]", True),
+    "a token twice": ("[5, 5, -0.5, -2]", False),
+    "a token that does not exist": ("[5, 512, -0.5, -2]", False),
+    "no token": ("[5, 6.5, -0.5, -2]", False),
+    "no number": ("[5, 7, -0.5, float('nan')]", False),
+    "infinite": ("[5, 7, -0.5, float('-inf')]", False),
+    "fewer": ("[5, -0.5]", False),
+}
+
+
+@pytest.mark.parametrize("name", TOPS)
+def test_a_top_is_of_so_many_tokens_that_exist(start: Callable[..., LlamaCppApart], name: str) -> None:
+    values, taken = TOPS[name]
+    text = f"""
+    hello()
+    import array
+    assert json.loads(sys.stdin.buffer.readline())["top"] == 2
+    say(b'{{"bytes": %d}}\\n' % (8 * len({values})) + array.array("d", {values}).tobytes())
+    signal.pause()
+    """
+    if taken:
+        assert start(text).top([1, 2], 2) == {5: -0.5, 7: -2.0}
+    else:
+        with pytest.raises(ParityError, match="gave an answer that is no row of this model"):
+            start(text).top([1, 2], 2)
+
+
 def test_what_the_process_raised_is_raised_here(start: Callable[..., LlamaCppApart]) -> None:
     text = """
     hello()

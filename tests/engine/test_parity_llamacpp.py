@@ -6,12 +6,14 @@ variant has to miss it 20-fold.
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+from k3_ledger.engine import grading
 from k3_ledger.engine.config import Epsilons
 from k3_ledger.engine.grading import grade_file
 from k3_ledger.engine.linear import Numerics
@@ -120,6 +122,66 @@ def test_llama_cpps_own_widths_and_cache_do_not_matter(
         cache=False,
     )
     assert np.abs(other.row(ids) - right[97]).max() < TOLERANCE
+
+
+def test_its_top_is_the_top_of_its_row_and_costs_the_tokens_that_are_new(
+    synthetic: Callable[..., Path], weights: Callable[..., Weights]
+) -> None:
+    from k3_ledger.engine.parity.llamacpp import LlamaCpp
+
+    opened = weights("tiny")
+    engine = LlamaCpp(synthetic("tiny"), opened.tokenizer().encode("A")[0], 512, context=128, threads=1)
+    taken: list[int] = []
+    ask = engine._server.handle_completions
+
+    class Counts:
+        def handle_completions(self, request: dict[str, Any]) -> Any:
+            answer = ask(request)
+            taken.append(answer["timings"]["prompt_n"])
+            return answer
+
+    engine._server = Counts()
+    many = USABLE[:100]
+    tops = {length: engine.top(many[:length], 16) for length in (64, 65, 80, 99)}
+    assert taken == [64, 1, 15, 19]
+    for length, top in tops.items():
+        row = engine.row(many[:length])
+        assert len(top) == 16
+        assert set(top) == set(np.argsort(row)[-16:].tolist())
+        assert all(abs(row[token] - logprob) < 1e-4 for token, logprob in top.items())
+    assert engine.top(many[:9], 1000).keys() == set(range(512))
+
+
+@pytest.mark.parametrize(("size", "threads"), [(1 << 40, 1), (0, len(os.sched_getaffinity(0)))])
+def test_a_small_model_gets_one_thread(
+    synthetic: Callable[..., Path], weights: Callable[..., Weights], monkeypatch: Any, size: int, threads: int
+) -> None:
+    """Sharing its steps out takes longer than they do."""
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(grading, "LlamaCppApart", lambda *_, **how: asked.append(how))
+    monkeypatch.setattr(grading, "SMALL_BYTES", size)
+    grading.reference_for(weights("tiny"), synthetic("tiny"), 8, own=False)
+    assert asked[0]["threads"] == threads
+
+
+def test_the_specification_goes_on_from_what_it_computed(weights: Callable[..., Weights], monkeypatch: Any) -> None:
+    opened = weights("tiny")
+    steps: list[int] = []
+    step = Reference.step
+
+    def counts(self: Reference, token: int, state: Any) -> Any:
+        steps.append(token)
+        return step(self, token, state)
+
+    monkeypatch.setattr(Reference, "step", counts)
+    source, many = ReferenceSource(Reference(opened)), list(USABLE[:30])
+    other = [*many[:10], *many[11:20]]
+    asked = ((many[:10], 1, 10), (many[:11], 1, 1), (many[:20], 9, 9), (many[:20], 1, 20), (many[:22], 3, 22))
+    for ids, count, taken in (*asked, (other, 1, 19), (many[:5], 1, 5)):
+        steps.clear()
+        rows = source.rows(ids, count, "prefill").values
+        assert len(steps) == taken
+        assert np.array_equal(rows, ReferenceSource(Reference(opened)).rows(ids, count, "prefill").values)
 
 
 # ------------------------------------------------------------------------------------------- small activations

@@ -144,7 +144,11 @@ def run(
     prompts: Annotated[int, typer.Option(min=1, max=MOST_ROWS, help="Prompts graded at each depth.")] = 4,
     outputs: Annotated[
         int,
-        typer.Option(min=1, max=MOST_ROWS, help="Outputs of timed runs to compare with llama.cpp's; fewer find less."),
+        typer.Option(
+            min=1,
+            max=MOST_ROWS,
+            help="Outputs of timed decodes to compare with llama.cpp's where that is more than must be.",
+        ),
     ] = 240,
     signal: Annotated[
         int,

@@ -114,7 +114,7 @@ def test_a_run_holds_raw_times_parity_flags_and_provenance(synthetic: Callable[.
     assert int(flags["run.repetitions"][0]) >= 3
     assert (flags["run.context"], flags["run.depth"]) == (("32", "default"), ("4,16", "default"))
     assert flags["run.looked-prefill"][0] == "12 looked at, 0 missed"
-    assert flags["run.looked-decode"][0] == "27 looked at, 0 missed"
+    assert flags["run.looked-decode"][0] == "93 looked at, 0 missed"
     assert flags["run.rounds-off"][0] == "0 of 3, 1 may"
     assert float(flags["run.margin-decode"][0]) > 0
     assert flags["run.rounds-set-aside"][0] == "0"

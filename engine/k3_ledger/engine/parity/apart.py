@@ -5,7 +5,8 @@ answers every row of a grading, over a pipe, and its end, its silence and whatev
 What it prints is kept aside and never shown but for one line. Run as a module this file is that child.
 
 One request a line, JSON: ``{"ids": [...], "cache": true}``. One answer: a line of JSON, and behind ``{"bytes": n}`` the
-row itself, n bytes of little-endian float64. The first answer, unasked, says that the model is loaded.
+row itself, n bytes of little-endian float64. With ``"top": k`` the row is of pairs: the k most probable tokens, and the
+log-probability of each. The first answer, unasked, says that the model is loaded.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from k3_ledger.schemas.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from k3_ledger.engine.parity.llamacpp import LlamaCpp
     from k3_ledger.engine.tokenizer import Tokenizer
 
 ANSWER_SECONDS: Final = 3600.0
@@ -140,13 +142,30 @@ class LlamaCppApart:
         Raises:
             ParityError: the answer is no full row for these ids, or the process gave none.
         """
+        return self._row(ids, self.vocabulary)
+
+    def top(self, ids: Sequence[int], count: int) -> dict[int, float]:
+        """Log-probabilities of the most probable tokens after a prompt, for less than a whole row takes.
+
+        Raises:
+            ParityError: as for a row; or what came is no such list.
+        """
+        count = min(count, self.vocabulary)
+        tokens, logprobs = self._row(ids, 2 * count, top=count).reshape(2, count)
+        found = dict(zip(tokens.tolist(), logprobs.tolist(), strict=True))
+        exist = all(token.is_integer() and 0 <= token < self.vocabulary for token in found)
+        if len(found) != count or not exist or not np.isfinite(logprobs).all():
+            self._fail("gave an answer that is no row of this model")
+        return {int(token): logprob for token, logprob in found.items()}
+
+    def _row(self, ids: Sequence[int], values: int, **more: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         self._doing = f"computed a row behind {len(ids)} tokens"
         start = time.monotonic()
         try:
-            self._write(json.dumps({"ids": list(ids), "cache": self.cache}).encode() + b"\n", start)
+            self._write(json.dumps({"ids": list(ids), "cache": self.cache, **more}).encode() + b"\n", start)
         except BrokenPipeError:
             self._ended()
-        size = self.vocabulary * _VALUE.itemsize
+        size = values * _VALUE.itemsize
         if self._answer(start) != {"bytes": size}:
             self._fail("gave an answer that is no row of this model")
         data = self._read(size, start)
@@ -250,6 +269,14 @@ def _end(process: subprocess.Popen[bytes], printed: IO[bytes]) -> None:
     printed.close()
 
 
+def _row_of(engine: LlamaCpp, ids: Sequence[int], top: int | None) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """A whole row, or the tokens of its top and behind them their log-probabilities."""
+    if top is None:
+        return engine.row(ids)
+    found = engine.top(ids, top)
+    return np.array([*found, *found.values()], dtype=np.float64)
+
+
 def main(words: Sequence[str]) -> None:
     """Answer rows until standard input ends."""
     from k3_ledger.engine.parity.llamacpp import LlamaCpp  # noqa: PLC0415 (nobody else needs it)
@@ -275,7 +302,7 @@ def main(words: Sequence[str]) -> None:
         try:
             request = json.loads(line)
             asked = engine if request["cache"] else fresh
-            row = asked.row(request["ids"]).astype(_VALUE).tobytes()
+            row = _row_of(asked, request["ids"], request.get("top")).astype(_VALUE).tobytes()
         except LedgerError as error:
             say({"error": error.finding.message, "code": error.code.name})
         except Exception as error:  # noqa: BLE001 - whatever it is, it is said

@@ -89,16 +89,35 @@ class LlamaCpp:
         return other
 
     def row(self, ids: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """Log-probabilities after a prompt; an id that is not in the answer is NaN.
+        """Log-probabilities after a prompt.
 
         Raises:
             ParityError: the answer is no full row for these ids.
         """
+        out = np.full(self.vocabulary, np.nan)
+        for token, logprob in self.top(ids, self.vocabulary).items():
+            out[token] = logprob
+        missing = int(np.isnan(out).sum())
+        if missing:
+            raise ParityError(Code.PARITY_TRUNCATED, f"llama.cpp's row lacks {missing} of {self.vocabulary} tokens")
+        total = float(np.exp(out).sum())
+        if not abs(total - 1) < _SUM_SLACK:
+            raise ParityError(Code.PARITY_PROCESSED, f"llama.cpp's probabilities add up to {total}, not to 1")
+        return out
+
+    def top(self, ids: Sequence[int], count: int) -> dict[int, float]:
+        """Log-probabilities of the most probable tokens after a prompt: putting a whole vocabulary into words costs
+        more than a small model's step.
+
+        Raises:
+            ParityError: the answer is not for these ids, or not of so many tokens.
+        """
+        count = min(count, self.vocabulary)
         answer = self._server.handle_completions(
             {
                 "prompt": list(ids),
                 "max_tokens": 1,
-                "logprobs": self.vocabulary,
+                "logprobs": count,
                 "temperature": 0.0,
                 "cache_prompt": self.cache,
                 "logit_bias": [[self._forced, _FORCED]],
@@ -112,13 +131,8 @@ class LlamaCpp:
         taken = answer["usage"]["prompt_tokens"]
         if taken != len(ids):
             raise ParityError(Code.PARITY_PROMPTS_DIFFER, f"llama.cpp took {taken} tokens where {len(ids)} were sent")
-        out = np.full(self.vocabulary, np.nan)
-        for item in answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"]:
-            out[item["id"]] = item["logprob"]
-        missing = int(np.isnan(out).sum())
-        if missing:
-            raise ParityError(Code.PARITY_TRUNCATED, f"llama.cpp's row lacks {missing} of {self.vocabulary} tokens")
-        total = float(np.exp(out).sum())
-        if not abs(total - 1) < _SUM_SLACK:
-            raise ParityError(Code.PARITY_PROCESSED, f"llama.cpp's probabilities add up to {total}, not to 1")
-        return out
+        given = answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+        found = {int(item["id"]): float(item["logprob"]) for item in given}
+        if count < self.vocabulary and len(found) != count:
+            raise ParityError(Code.PARITY_TRUNCATED, f"llama.cpp gave {len(found)} tokens where {count} were asked for")
+        return found

@@ -44,7 +44,10 @@ class ModelSource:
 
 
 class ReferenceSource:
-    """The float64 specification. A record graded against it is never independent."""
+    """The float64 specification. A record graded against it is never independent.
+
+    It keeps the state behind the last ids, and goes on from there where the next ones begin with them.
+    """
 
     independent = False
 
@@ -52,9 +55,15 @@ class ReferenceSource:
         self.reference = reference
         self.name = "k3-ledger/reference-float64"
         self.version = own_version()
+        self._ids: list[int] = []
+        self._state = ReferenceState()
 
     def rows(self, ids: Sequence[int], count: int, path: Way) -> Rows:  # noqa: ARG002 (it has one path)
         """See :class:`~k3_ledger.engine.parity.rows.LogitSource`."""
-        state = ReferenceState()
-        values = [self.reference.step(token, state) for token in ids]
+        taken, state = len(self._ids), self._state
+        if taken > len(ids) - count or self._ids != list(ids[:taken]):
+            taken, state = 0, ReferenceState()
+        self._ids, self._state = [], ReferenceState()  # a step that fails leaves nothing to go on from
+        values = [self.reference.step(token, state) for token in ids[taken:]]
+        self._ids, self._state = list(ids), state
         return Rows(ids_digest([ids]), "raw", np.stack(values[-count:]))

@@ -2,7 +2,7 @@
 
 This is what ties a speed to an answer. An id that is looked at must be, to within a bound, the most probable one after
 exactly the ids in front of it, and the log-probability that the engine gave with it must be the reference's. Which
-positions are looked at is drawn after the run.
+positions are looked at is drawn after the run, see :mod:`k3_ledger.engine.runner.places`.
 
 What is counted is walks. Where the router's choice hangs on the last bit, an honest engine takes another expert once in
 a while, and what that leaves in a walk's state can be off in every output behind it: the ids of one walk are one event.
@@ -26,7 +26,7 @@ answer of the engine moves, and a speed is tied to outputs that keep to both.
 
 from __future__ import annotations
 
-import secrets
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
@@ -35,6 +35,7 @@ import numpy as np
 
 from k3_ledger.engine.parity.compare import check_finite, log_softmax
 from k3_ledger.engine.runner.again import Asked, Compared, ask_again
+from k3_ledger.engine.runner.places import allowed, choose
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 
@@ -57,14 +58,9 @@ COARSE: Final = 0.5
 """The same where a stored type, or the type that is computed in, is coarser than float32: the gap beyond which the
 contract of bfloat16 keeps the top-1."""
 LOOKED: Final = 240
-"""Outputs that are looked at, at least, where the walks have as many."""
-ANYWAY: Final = 6
-"""Outputs of each walk that are looked at however long the prompts are and however many walks, unless fewer are asked
-for."""
-EARLIER: Final = 3
-"""Prompts of a walk of several whose next id is looked at beside that of the last one: no claim is made of them."""
-TOKENS: Final = 40_000
-"""Tokens that the reference is given for more than these: it takes every prefix from its beginning."""
+"""Drawn outputs of decode that are looked at, at least, where the walks have as many."""
+TOP: Final = 16
+"""Most probable tokens that the reference is asked for. What is none of them is asked about again, in full."""
 CONSTANT_SHARE: Final = 0.9
 """Share of the looked-at ids that may be one and the same before they say nothing about the engine."""
 _NAMED: Final = 3
@@ -128,9 +124,35 @@ def tolerance(differences: Sequence[float], ceiling: float = CEILING) -> Toleran
     return Tolerance(max(LEAST, MULTIPLE * bulk), ceiling)
 
 
-def allowed(rounds: int) -> int:
-    """In how many of so many rounds a walk may be off: fewer than half, so that the median is of one that is not."""
-    return max(0, (rounds - 1) // 2)
+@runtime_checkable
+class Brief(Protocol):
+    """A reference that gives the most probable tokens alone for less than a whole row."""
+
+    def top(self, ids: Sequence[int], count: int) -> dict[int, float]:
+        """Log-probabilities of so many, behind all of ``ids``."""
+        ...
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of tokens."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a row: all of it, or its most probable tokens."""
+
+    best: float
+    logprobs: Row | dict[int, float]
+    vocabulary: int
+
+    def off(self, answer: Answer) -> float:
+        """By how many nats: its token from the best one, or its log-probability; endless where that is not known."""
+        token, said = answer
+        if isinstance(self.logprobs, dict) and token not in self.logprobs:
+            return math.inf
+        logprob = self.logprobs[token]
+        return float(max(self.best - logprob, abs(logprob - said)))
 
 
 class Judge:
@@ -145,34 +167,49 @@ class Judge:
         self._again = reference.afresh() if isinstance(reference, Keeping) else None
         self._specified = specified
         self._bound = bound
-        self._rows: dict[tuple[int, Place], Row] = {}
+        self._known: dict[tuple[int, Place], Known] = {}
         self._sure: set[tuple[int, Place]] = set()
 
-    def row(self, number: int, place: Place, walk: Walk) -> Row:
+    def known(self, number: int, place: Place, walk: Walk) -> Known:
         """What the reference gives there."""
         key = (number, place)
-        if key not in self._rows:
-            self._rows[key] = self._ask(self.reference, key, walk)
-        return self._rows[key]
+        if key not in self._known:
+            brief = self.reference if self._again is not None and isinstance(self.reference, Brief) else None
+            if brief is None:
+                self._known[key] = self._ask(self.reference, key, walk)
+            else:
+                top = brief.top(walk.ids(place), TOP)
+                self._known[key] = Known(max(top.values()), top, brief.vocabulary)
+        return self._known[key]
 
-    def off(self, number: int, place: Place, walk: Walk, answer: Answer) -> float:
-        """By how many nats an answer is off."""
+    def off(self, number: int, place: Place, walk: Walk, answer: Answer, *, settled: float = 0.0) -> float:
+        """By how many nats an answer is off.
+
+        Args:
+            number: of the walk.
+            place: of the output.
+            walk: where it is.
+            answer: a token and its log-probability.
+            settled: nats up to which nothing hangs on it any more, the walk being off by as much: not asked twice.
+        """
         key = (number, place)
-        off = _off(self.row(number, place, walk), answer)
-        if off > self._bound and self._again is not None and key not in self._sure:
+        off = self.known(number, place, walk).off(answer)
+        if off <= max(self._bound, settled):
+            return off
+        if self._again is not None and key not in self._sure:
             self._sure.add(key)
-            self._rows[key] = self._ask(self._again, key, walk)
-            off = _off(self._rows[key], answer)
+            self._known[key] = self._ask(self._again, key, walk)
+            off = self._known[key].off(answer)
         if off > self._bound and self._specified is not None:
             for row in self._specified.rows(number, walk, place):
-                off = min(off, _off(row, answer))
+                off = min(off, Known(float(row.max()), row, len(row)).off(answer))
         return off
 
-    def _ask(self, reference: LogitSource, key: tuple[int, Place], walk: Walk) -> Row:
+    def _ask(self, reference: LogitSource, key: tuple[int, Place], walk: Walk) -> Known:
         values = reference.rows(list(walk.ids(key[1])), 1, "prefill").values
         check_finite(values, "reference", str(position(*key)))
         row: Row = log_softmax(values)[0]
-        return row
+        return Known(float(row.max()), row, len(row))
 
 
 def check_outputs(
@@ -192,8 +229,7 @@ def check_outputs(
         engine: the engine that was timed, to be asked again; without it nobody is accused of a walk that is off.
         specified: the specification in float64, to be asked before an output counts as a miss.
         given: what may be missed, see :func:`tolerance`.
-        outputs: how many to look at, of all walks together; the first and the last of each are looked at anyway, and
-            :data:`ANYWAY` of each where these are :data:`LOOKED` or more.
+        outputs: how many drawn ones of decode to look at in all, at least, see :func:`choose`.
     """
     given = given or Tolerance()
     walks = [walk for one in rounds for walk in one]
@@ -204,20 +240,19 @@ def check_outputs(
     foreign: list[Finding] = []
     compared: list[Compared] = []
     loose: list[bool] = [False for _ in walks]
-    each = _of_each(walks, outputs)
     vocabulary = 0
-    for number, walk in enumerate(walks):
-        places = _places(walk, each)
+    for number, (walk, places) in enumerate(zip(walks, choose(rounds, outputs), strict=True)):
         off: set[Place] = set()
         for place in places:
             op, answer = place[0], walk.answer(place)
             chosen[answer[0]] += 1
             looked[op] += 1
-            vocabulary = len(judge.row(number, place, walk))
+            vocabulary = judge.known(number, place, walk).vocabulary
             if not 0 <= answer[0] < vocabulary:
                 foreign.append(_foreign(reference.name, position(number, place), answer[0]))
                 continue
-            by = judge.off(number, place, walk, answer)
+            settled = math.inf if off else given.bound if loose[number] else 0.0
+            by = judge.off(number, place, walk, answer, settled=settled)
             loose[number] |= by > given.tied
             if by > given.bound:
                 off.add(place)
@@ -241,13 +276,6 @@ def check_outputs(
 def position(number: int, place: Place) -> Position:
     """Where an output is, in words."""
     return Position(field=f"walk {number}, {place[0]}, output {place[1]}")
-
-
-def _places(walk: Walk, each: int) -> tuple[Place, ...]:
-    """What is looked at in a walk, ``each`` of its outputs beside those of earlier prompts."""
-    earlier = secrets.SystemRandom().sample(range(len(walk.earlier)), min(EARLIER, len(walk.earlier)))
-    prompts: list[Place] = [("prefill", at) for at in (*sorted(earlier), len(walk.earlier))]
-    return (*prompts, *(("decode", at) for at in _draw(len(walk.output), each - 1)))
 
 
 def _told(asked: Asked) -> Finding:
@@ -274,15 +302,6 @@ def _untied(held: tuple[int, int, int], given: Tolerance, misses: dict[Metric, l
     )
 
 
-def _of_each(walks: Sequence[Walk], outputs: int) -> int:
-    """Outputs of each walk to look at."""
-    least = min(ANYWAY, -(-outputs * ANYWAY // LOOKED))
-    wanted = max(least, -(-outputs // max(1, len(walks))))
-    tokens = sum(len(walk.prompt) + 1 + len(walk.output) for walk in walks)
-    spent = sum(len(walk.prompt) * min(EARLIER, len(walk.earlier)) for walk in walks)
-    return min(wanted, max(ANYWAY, (TOKENS - spent) // max(1, tokens)))
-
-
 def _degenerate(chosen: Counter[int]) -> Iterator[Finding]:
     most = max(chosen.values(), default=0)
     if most > CONSTANT_SHARE * chosen.total():
@@ -295,27 +314,14 @@ def _degenerate(chosen: Counter[int]) -> Iterator[Finding]:
         )
 
 
-def _draw(length: int, count: int) -> list[int]:
-    """Positions of a decode: the last one, and others drawn."""
-    drawn = {length - 1}
-    while len(drawn) < min(count, length):
-        drawn.add(secrets.randbelow(length))
-    return sorted(drawn)
-
-
-def _off(row: Row, answer: Answer) -> float:
-    """By how many nats an output is off: its token from the best one, or its log-probability."""
-    token, logprob = answer
-    return float(max(row.max() - row[token], abs(row[token] - logprob)))
-
-
 def _miss(name: str, place: Position, by: float, bound: float, answer: Answer) -> Finding:
     return Finding(
         Code.RUN_OUTPUT,
         f"a timed walk put out a token that {name} would not have chosen, or gave it another log-probability",
         place,
         f"the most probable token and its log-probability, to within {bound:.3g} nats",
-        f"token {answer[0]} at {answer[1]:.6f}, off by {by:.3g} nats",
+        f"token {answer[0]} at {answer[1]:.6f}, "
+        + (f"off by {by:.3g} nats" if math.isfinite(by) else f"none of the {TOP} most probable"),
     )
 
 
