@@ -116,6 +116,23 @@ def test_a_quote_that_does_not_hold_is_an_error_of_its_entry(
     assert step(report) == (quoted(made), quoted(made), 0)
 
 
+UNBOUND = {Code.FOREIGN_ATTESTATION_UNBOUND, Code.FOREIGN_NONCE_UNBOUND}
+
+
+@pytest.mark.parametrize(
+    ("demands", "code", "told"),
+    [({}, ExitCode.VERIFIED, UNBOUND), ({"at": 1_900_000_000}, ExitCode.FALSE, set())],
+    ids=["holds", "expired"],
+)
+def test_what_a_quote_leaves_open_is_told_where_it_holds_and_not_why_it_fails(
+    imported: Any, demands: dict[str, Any], code: ExitCode, told: set[Code]
+) -> None:
+    made, blobs = imported(change=lambda run: run.tdx.update(nonce=make_log.sha(run.attestation["timestamp_utc"] * 2)))
+    report = judged(made, blobs, replace(DEMANDS, **demands))
+    assert (report.exit_code, {one for one in report.counts if one.name.startswith("FOREIGN")}) == (code, told)
+    assert all(report.counts[one] == quoted(made) for one in told)
+
+
 def test_a_quote_of_another_receipt_is_not_this_ones(imported: Any) -> None:
     _, blobs = imported()
     originals = [digest for digest, data in blobs.items() if b'"quote_b64"' in data]

@@ -53,6 +53,8 @@ NEEDED: Final = (
     *(Check.DCAP, Check.PLATFORM, Check.MEASUREMENTS),
 )
 """What has to pass before a foreign receipt is called attested."""
+_UNBOUND: Final = frozenset({Code.FOREIGN_ATTESTATION_UNBOUND, Code.FOREIGN_NONCE_UNBOUND})
+"""What a quote leaves open of its receipt."""
 _MAY_CARRY: Final = re.compile(rb"tdx|\\u")
 """In what carries a quote stands its name, or an escaped letter."""
 _LIKE_A_QUOTE: Final = re.compile(
@@ -186,13 +188,23 @@ def _check_original(body: Any, data: bytes, run: Run, origin: Origin) -> tuple[O
     hashes = check_receipt(run, (), origin)
     outcomes = {result.check: result.outcome for result in hashes.results}
     outcome = worst(outcomes.get(check, Outcome.NOT_CHECKED) for check in NEEDED)
-    failed = outcome is Outcome.FAIL  # else what is wrong is wrong elsewhere in the original, and the audit's to say
-    said = (finding for finding in hashes.findings if finding.code.name.startswith("QUOTE_") or failed)
-    found = [finding for finding in said if failed or not finding.code.info.exit]
+    found = [finding for finding in hashes.findings if _is_told(finding, outcome)]
     if outcome is Outcome.NOT_CHECKED:
         first = next(check for check in NEEDED if outcomes.get(check) is not Outcome.PASS)
         found += _open(f"{first.title} could not be checked")[1]
     return outcome, found
+
+
+def _is_told(finding: Finding, outcome: Outcome) -> bool:
+    """Whether a finding about an original is one of this step: the rest is wrong elsewhere in it, and the audit's.
+
+    How little a quote covers matters where it holds, and is no part of why it fails.
+    """
+    if finding.code in _UNBOUND:
+        return outcome is Outcome.PASS
+    if finding.code.info.exit:
+        return outcome is Outcome.FAIL
+    return finding.code.name.startswith("QUOTE_")
 
 
 def _is_quoted(run: Run) -> bool:
