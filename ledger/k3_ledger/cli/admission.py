@@ -203,11 +203,13 @@ def _before(ledger: Ledger, entry: Any) -> Iterator[VerifiedEntry]:
 
     named = {"pin": "source", "merge": "run"}.get(entry.kind)
     wanted = None if named is None else getattr(entry.body, named)
-    kinds = {"rule": ("rule", "supersede"), "pin": ("pin", "supersede"), "supersede": ("supersede",)}.get(
+    kinds = {"rule": ("rule", "supersede"), "pin": ("pin", "rule", "supersede"), "supersede": ("supersede",)}.get(
         entry.kind, ()
     )
     keyring = None
     marks = [f'"kind":"{kind}"'.encode() for kind in kinds]
+    if entry.kind == "pin":
+        marks.append(f'"target":"{wanted}"'.encode())  # what was judged of the run
     with ledger.log_path.open("rb") as lines:
         for index, line in enumerate(lines):
             if index == entry.index:

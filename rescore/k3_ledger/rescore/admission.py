@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from k3_ledger.rescore.doubt import is_refuted
+from k3_ledger.rescore.exact import format_exact
 from k3_ledger.rescore.judgements import (
     FEW,
     check_rule_names,
@@ -21,6 +23,7 @@ from k3_ledger.rescore.judgements import (
 from k3_ledger.rescore.material import Material
 from k3_ledger.rescore.replay import Gathering
 from k3_ledger.rescore.rules.registry import ALIASES, RULES, find_namesake, is_of_a_release
+from k3_ledger.rescore.rules.verdict import REJECT
 from k3_ledger.rescore.standing import Standing
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code, Finding
@@ -43,7 +46,7 @@ def admit(entry: Any, before: Iterable[VerifiedEntry]) -> Iterator[Finding]:
     Args:
         entry: the decoded entry, with the position it would have.
         before: entries that stand in front of it, in order: the one that it names, all others of its kind, and every
-            supersession. More do no harm.
+            supersession; of a pin every rule too, and the verdicts on the run that it names. More do no harm.
     """
     known, lost = [], {}
     for item in before:
@@ -72,9 +75,38 @@ def admit(entry: Any, before: Iterable[VerifiedEntry]) -> Iterator[Finding]:
         *check_rule_names(material),
         *_check_kept_names(material),
         *trace_pins(material, lost),
+        *_check_source(material, entry),
         *check_supersessions(material, lost),
     )
     yield from _about(entry.index, found)
+
+
+def _check_source(material: Material, entry: Any) -> Iterator[Finding]:
+    """A pin on a run that was published as refused, that its clock refutes, or of more than what counts of it.
+
+    Pins of before stand, and verdicts are derived from them: a new one would make of a false number a frontier, and of
+    every honest round behind it an alarm.
+    """
+    mine = [
+        one for one in material.candidates if one.native and entry.kind == "pin" and one.identity == entry.body.source
+    ]
+    place = Position(index=entry.index, field="body.source")
+    if any(one.published == REJECT for one in mine):
+        yield Finding(Code.PIN_UNSOURCED, f"{entry.body.slot}: its source was published as refused", place)
+        return
+    for pin in material.pin_entries:
+        for one in mine:
+            run = one.run
+            if pin.position.index != entry.index or run.track != pin.track or run.speed is None:
+                continue
+            if not one.clocked and is_refuted(run.track, run.speed, run.clock):
+                message = f"{pin.slot}: the clock of its source contradicts what that says of itself"
+                yield Finding(Code.PIN_UNSOURCED, message, place)
+            elif one.counted is not None and one.counted < pin.value:
+                message = f"{pin.slot}: no more counts of its source than its clock bears out"
+                value = Position(index=entry.index, field="body.value")
+                expected, found = format_exact(one.counted), format_exact(pin.value)
+                yield Finding(Code.PIN_HAND_EDITED, message, value, expected, found)
 
 
 def _check_kept_names(material: Material) -> Iterator[Finding]:

@@ -18,7 +18,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from k3_ledger.rescore.inputs import RunInputs
 from k3_ledger.rescore.rules.clock import check_clock_or_excuse
+from k3_ledger.rescore.rules.judging import count_claims
 from k3_ledger.rescore.rules.parameters import Scope
 from k3_ledger.rescore.rules.parity import check_correctness, check_suite
 from k3_ledger.rescore.rules.registry import RULES
@@ -44,6 +46,8 @@ HOUSE: Final = RULES["house-4.decode"]
 """By whose clock it is asked whether a run is anything that others are held against. Frozen: verdicts rest on it."""
 assert HOUSE.clock is not None, "the house rules read one"
 HOUSE_CLOCK: Final = HOUSE.clock
+BEARING: Final = (RULES["house-5.decode"], RULES["house-6.decode"])
+"""One of each arithmetic that counts no more of a claim than its clock bears out; their clocks read both metrics."""
 NEWEST: Final = {"decode": RULES["house-6.decode"], "prefill": RULES["house-6.prefill"]}
 """Who is asked about what nobody judged, by the metric that a number is one of."""
 _LETTERS: Final = re.compile("[a-z]+")
@@ -146,6 +150,16 @@ def _hold(track: Track, claim: Fraction, reading: ClockReading) -> Gate:
     clock: Clock | None = newest_rule(track).clock
     assert clock is not None
     return check_clock_or_excuse(clock, track.metric, claim, replace(reading, jitter=reading.middle))
+
+
+def list_counted(track: Track, claim: Fraction, reading: ClockReading | None) -> list[Fraction]:
+    """What counts of a number, by each arithmetic that counts no more than its clock bears out: what may be pinned.
+
+    Frozen as :func:`is_refuted` is: a new arithmetic adds to them.
+    """
+    run = RunInputs("", track, claim, None, None, None, clock=reading)
+    counted = [count_claims(rule, run).speed for rule in BEARING]
+    return [speed for speed in counted if speed is not None]
 
 
 def is_refuted(track: Track, claim: Fraction | None, reading: ClockReading | None) -> bool:

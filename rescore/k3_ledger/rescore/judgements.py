@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from k3_ledger.rescore.comparing import compare_verdict, place_in
 from k3_ledger.rescore.deriving import Survey, derive
+from k3_ledger.rescore.doubt import list_counted
 from k3_ledger.rescore.exact import format_exact
 from k3_ledger.rescore.material import Material
 from k3_ledger.rescore.otherwise import Otherwise
@@ -334,8 +335,11 @@ def trace_pins(material: Material, lost: Mapping[str, int], as_sealed: Reach | N
         if fact.speed.actor == "subject" and fact.speed.primary:
             if fact.refuted:
                 refuted.add((fact.identity, fact.speed.track))
-            found = (fact.role == "reference", fact.speed.track, fact.speed.speed)
-            facts.setdefault(fact.identity, []).append(found)
+            one, known = fact.speed, [fact.speed.speed]
+            if fact.role == "candidate":  # what others are held against is what counts of a run
+                known += list_counted(one.track, one.speed, fact.reading)
+            found = ((fact.role == "reference", one.track, speed) for speed in known)
+            facts.setdefault(fact.identity, []).extend(found)
     for candidate in material.candidates:
         if not candidate.native and candidate.run.speed is not None:
             values = [(candidate.run.track, candidate.run.speed), *candidate.others.items()]

@@ -252,6 +252,7 @@ class Fact:
         commit: what was measured; None when the receipt names no commit.
         refuted: whether verdicts are derived as if it were not there: it is the program's own number, of a run that
             nobody judges, and its clock contradicts it (:func:`~k3_ledger.rescore.doubt.is_refuted`).
+        reading: what the clock of the program's own number reads.
         doubted: why it supports nothing, of a run that nobody judges or of an actor beside the program; empty where it
             does.
         weights: digest of the weights; None where the receipt names none.
@@ -267,6 +268,7 @@ class Fact:
     weights: str | None = None
     commit: str | None = None
     doubted: str = ""
+    reading: ClockReading | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,7 @@ class Measurement:
         entry: identity of the entry that its receipt was imported in, where that is another.
         weights: digest of the weights that were measured; None when no receipt says.
         also: other names of its receipt: of imports of it that are counted nowhere else.
+        counted: what counts of it, where that is less.
     """
 
     track: Track
@@ -89,6 +90,7 @@ class Measurement:
     entry: str | None = None
     weights: str | None = None
     also: tuple[str, ...] = ()
+    counted: Fraction | None = None
 
     def is_of(self, source: str) -> bool:
         """Whether it stands in the receipt, or the entry, that a pin names as its source."""
@@ -327,7 +329,7 @@ def _provenance(pin: PinRecord, measured: list[Measurement]) -> list[Finding]:
         measured_slot = named[0].track.slot(named[0].role)
         message = f"{pin.slot}: receipt {pin.source[:8]} measured {named[0].role}:{named[0].track.short}"
         return [Finding(Code.PIN_HAND_EDITED, message, pin.position, pin.slot, measured_slot)]
-    if all(item.value != pin.value for item in here):
+    if all(pin.value not in {item.value, item.counted} for item in here):
         message = f"{pin.slot}: pinned {format_exact(pin.value)}, its receipt measured {format_exact(here[0].value)}"
         return [
             Finding(Code.PIN_HAND_EDITED, message, pin.position, format_exact(here[0].value), format_exact(pin.value))

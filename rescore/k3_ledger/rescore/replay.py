@@ -104,6 +104,7 @@ def _leave_out_refused(material: Material) -> None:
             replace(
                 item,
                 counts=item.counts and item.receipt not in rejected and (item.receipt, item.track) not in unproved,
+                counted=counted.get((item.receipt or "", item.track)),
             )
             for item in material.measurements
         ]
@@ -304,6 +305,7 @@ class Gathering:
                 identity, index, at, body.role, one, stands,
                 one.actor == one.observer == "subject" and one.track in refuted, weights, commit,
                 _doubted(one, body.role, read.get(one.track)),
+                read.get(one.track) if one.actor == one.observer == OWN else None,
             )
             for one in actors
         ]  # fmt: skip
