@@ -45,9 +45,14 @@ def _none(*_: object, **__: object) -> None:
     return None
 
 
-def _derived_for_nothing(*given: Any) -> list[None]:
+def _derived_for_nothing(*given: Any, **more: Any) -> list[None]:
     """Verdicts that are read, with all that pins rest on, and believed."""
-    return [None for _ in check_verdicts(*given)]
+    return [None for _ in check_verdicts(*given, **more)]
+
+
+def _derived_once(*_: object) -> Any:
+    """Verdicts that do not follow from what counts today are false, and are not derived once more."""
+    return SimpleNamespace(derive=lambda wrong: iter(wrong.values()))
 
 
 def _believed(_text: str, sig: Any, verifiers: Any, *_: object) -> VerifiedSignature:
@@ -326,6 +331,7 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "verify.again.read_again": (
         (f"{VERIFY}.log.read_again", _read_blindly),
         (f"{VERIFY}.references.read_again", _read_blindly),
+        ("k3_ledger.rescore.judgements.Otherwise", _derived_once),
     ),
     "verify.partial._count_missing": ((f"{VERIFY}.partial._count_missing", _none),),
     "core.lines.check_is_ledger": ((f"{VERIFY}.log.check_is_ledger", _none),),
@@ -345,6 +351,7 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "rescore.judgements.check_verdicts": (("k3_ledger.rescore.judgements.check_verdicts", _derived_for_nothing),),
     "rescore.judgements._rests_on_what_was_taken_back": (
         ("k3_ledger.rescore.judgements._rests_on_what_was_taken_back", _none),
+        ("k3_ledger.rescore.judgements.Otherwise", _derived_once),
     ),
     "rescore.judgements.check_rule_names": (("k3_ledger.rescore.judgements.check_rule_names", _nothing),),
     "rescore.judgements.check_supersessions": (("k3_ledger.rescore.judgements.check_supersessions", _nothing),),
