@@ -1,4 +1,5 @@
-"""What docs/exit-codes.md says one changed byte does, by the file it stands in: every byte of a small ledger."""
+"""What docs/exit-codes.md says one changed byte does, by the file it stands in: every byte of a head, every
+third of a small ledger and of a proof, the lowest bit of each."""
 
 from __future__ import annotations
 

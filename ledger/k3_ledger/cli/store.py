@@ -36,7 +36,11 @@ INIT_HELP = """Make a ledger: its genesis entry and the enrolment of its first k
 
 DIRECTORY may exist, a ledger in it may not. ORIGIN is the log's name for itself, for ever, such as example.org/bench.
 """
-APPEND_HELP = """Append one entry of any kind but genesis and run receipts from bundles (see seal).
+APPEND_KINDS = (
+    "Kind of entry: failed, import, key, merge, note, pin, round, rule, run (better sealed from its bundle, see seal), "
+    "supersede, threshold, verdict or witness."
+)
+APPEND_HELP = """Append one entry of a given kind.
 
 The body is JSON in any spacing and key order; fields that may be null or empty may be left out. When the command says
 so, the entry is on stable storage. What verify would refuse for ever is refused here: a pin that its source did not
@@ -132,7 +136,7 @@ def init(
 
 
 def append(
-    kind: Annotated[str, typer.Argument(help="Kind of entry.", show_default=False)],
+    kind: Annotated[str, typer.Argument(help=APPEND_KINDS, show_default=False)],
     body: Annotated[
         str, typer.Option("--body", "-b", help="File with the body as JSON; - is stdin.", show_default=False)
     ],

@@ -263,6 +263,7 @@ def find_entry(ledger: Ledger, db: sqlite_utils.Database, name: str) -> dict[str
             position=place_of(row["entry"], row["byte_offset"]),
             expected=row["identity"],
             found=entry_identity(line.entry).hex(),
+            hint="one of the two was changed: run `k3-ledger verify`, and `k3-ledger index` only if it finds nothing",
         )
     return {**row, "line": raw}
 
