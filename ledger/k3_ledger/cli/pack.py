@@ -51,6 +51,7 @@ def pack(
     as_json: JsonOption = False,
 ) -> None:
     """Verify, then write the file."""
+    from k3_ledger.cli.beyond import read_beyond
     from k3_ledger.cli.opening import held_ledger
     from k3_ledger.cli.settled import verify_settled
     from k3_ledger.cli.trust import load_policy
@@ -64,12 +65,14 @@ def pack(
     listed = made.make_list(None if policy is None else policy.digest)
     _write(out, made, listed, replace=replace)
     missing = made.missing
+    beyond = read_beyond(source.blocks(), listed.size)
     size = out.stat().st_size
     with done(f"the bundle stands: {out}"):
         if missing:
             typer.echo(f"note: {missing} artifacts are not in the ledger's blobs/ and were not packed", err=True)
         if made.unproved:
             typer.echo(f"note: {made.unproved} older signed heads could not be proved and were not packed", err=True)
+        beyond.tell("the bundle")
         if as_json:
             print_json(
                 {
@@ -79,10 +82,12 @@ def pack(
                     "missing_artifacts": missing,
                     "head": {"origin": made.head.origin, "size": listed.size, "root": made.head.root.hex()},
                     "entries": "all" if wanted is None else list(wanted),
+                    "beyond": beyond.as_dict(),
                 }
             )
             return
-        what = "the whole record" if wanted is None else f"{len(wanted)} entries"
+        whole = "the record up to its head" if beyond.entries else "the whole record"
+        what = whole if wanted is None else f"{len(wanted)} entries"
         typer.echo(printable(f"{out}: {what}, head of {listed.size} entries, {len(listed.files)} files, {size} bytes"))
 
 

@@ -36,7 +36,9 @@ def tiles(
     as_json: JsonOption = False,
 ) -> None:
     """Write the tiles and say how many."""
+    from k3_ledger.cli.beyond import read_beyond
     from k3_ledger.cli.places import check_mirror
+    from k3_ledger.cli.sources import DirectorySource
     from k3_ledger.cli.terminal import progress_bar
     from k3_ledger.ledger.regular import read_if_there
     from k3_ledger.ledger.writer.beside import kept_heads
@@ -57,10 +59,13 @@ def tiles(
                 _check_free(there, replace=replace)
     with progress_bar(opened.log_path.stat().st_size, "hashing") as progress:
         made = write_tiles(opened, out, progress=progress)
+    beyond = read_beyond(DirectorySource(opened.log_path).blocks(), made.checkpoint.size)
     with done(f"the tiles stand: {out or ledger}"):
+        beyond.tell("the tiles")
         if as_json:
             head = {"size": made.checkpoint.size, "root": made.checkpoint.root.hex()}
-            print_json({"head": head, "tiles": made.tiles, "added": made.added, "removed": made.removed})
+            counts_of = {"tiles": made.tiles, "added": made.added, "removed": made.removed}
+            print_json({"head": head, **counts_of, "beyond": beyond.as_dict()})
             return
         counts = f"{made.tiles} tiles, {made.added} added, {made.removed} removed"
         typer.echo(printable(f"{out or ledger}: head of {made.checkpoint.size} entries, {counts}"))
