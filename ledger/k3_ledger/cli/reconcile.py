@@ -33,6 +33,8 @@ HELP = """Compare each pin with the newest measurement of its slot; tell explain
 Pins are the `pin` entries of the ledger and those of --pins; where both pin a slot the entry counts and the file is a
 proposal. Winners that landed are the `merge` entries and those of --merges.
 
+Where nothing is pinned nothing is compared: that is said, and no fault. A foreign log has no pins of its own.
+
 Exit codes: 0 every pin holds or its drift is explained, 1 a pin is stale, alarming, without a source or edited by
 hand, 2 usage, 3 a file that cannot be read. --strict exits 1 for explained drift too.
 """
@@ -137,14 +139,17 @@ def _print(report: LockReport, written: Sequence[PinRecord]) -> None:
         )
     else:
         say("no pins")
+        say("nothing was compared: there is no pin entry that stands, and --pins names no value")
     for finding in report.findings:
         say()
         say(f"{finding.severity}: {finding.message} [{finding.code.id}]")
         say(f"  at {finding.position}")
         say(f"  hint: {finding.advice}")
-    say()
     stale = sum(row.drift.decision == "stale" for row in report.rows)
     explained = sum(row.explained for row in report.rows)
+    if not report.rows and not report.findings:
+        return
+    say()
     say(
         f"{len(report.rows)} pins, {stale} more than {format_percent(report.threshold, 0)} % behind, "
         f"{explained} of them explained; {len(report.errors)} errors"

@@ -161,6 +161,7 @@ def read_merges(data: bytes, *, source: str, receipts: Mapping[str, Fraction]) -
         RescoreError: with file, line and field.
     """
     merges: list[Merge] = []
+    unsealed: dict[tuple[str, object, Track], list[Merge]] = {}
     for table in read_tables(data, "merge", source=source):
         table.only({"track", "pull_request", "commit", "time", "run", "claimed"})
         _, track = parse_slot(f"frontier:{table.text('track')}", position=table.position("track"))
@@ -171,19 +172,39 @@ def read_merges(data: bytes, *, source: str, receipts: Mapping[str, Fraction]) -
         if claimed is not None and claimed <= 0:
             table.refuse("claimed", "a claimed number must be above zero", "a number above 0")
         sealed = run is not None and run in receipts
-        merges.append(
-            Merge(
-                track,
-                table.moment("time"),
-                table.integer("pull_request", least=1) if table.has("pull_request") else None,
-                _matching(table, "commit", _COMMIT, "a commit, in hex"),
-                run,
-                receipts[run] if run is not None and sealed else claimed,
-                sealed,
-                table.position(),
-            )
+        merge = Merge(
+            track,
+            table.moment("time"),
+            table.integer("pull_request", least=1) if table.has("pull_request") else None,
+            _matching(table, "commit", _COMMIT, "a commit, in hex"),
+            run,
+            receipts[run] if run is not None and sealed else claimed,
+            sealed,
+            table.position(),
         )
+        if claimed is not None and not sealed:
+            _refuse_contradiction(table, merge, unsealed)
+        merges.append(merge)
     return sorted(merges, key=lambda merge: merge.time)
+
+
+def _refuse_contradiction(table: Table, merge: Merge, before: dict[tuple[str, object, Track], list[Merge]]) -> None:
+    """Refuse a merge that an earlier table claims another number of; note it among those by what names it."""
+    assert merge.value is not None
+    for key in _keys(merge):
+        for other in before.setdefault(key, []):
+            if merge.is_same(other) and merge.value != other.value:
+                assert other.value is not None
+                message = f"{merge.label} was claimed at {format_exact(other.value)} before ({other.position})"
+                table.refuse("claimed", message, "one number for one merge")
+        before[key].append(merge)
+
+
+def _keys(merge: Merge) -> list[tuple[str, object, Track]]:
+    """What names a merge, so that records of one are found."""
+    commit = merge.commit and merge.commit[:_SHORTEST_COMMIT]
+    named = (("pull_request", merge.pull_request), ("run", merge.run), ("commit", commit))
+    return [(name, value, merge.track) for name, value in named if value is not None]
 
 
 def distinct_merges(merges: Iterable[Merge]) -> list[Merge]:
@@ -191,9 +212,7 @@ def distinct_merges(merges: Iterable[Merge]) -> list[Merge]:
     found: list[Merge] = []
     places: dict[tuple[str, object, Track], list[int]] = {}
     for merge in merges:
-        commit = merge.commit and merge.commit[:_SHORTEST_COMMIT]
-        named = (("pull_request", merge.pull_request), ("run", merge.run), ("commit", commit))
-        keys = [(name, value, merge.track) for name, value in named if value is not None]
+        keys = _keys(merge)
         like = sorted({place for key in keys for place in places.get(key, ())})
         same = next((place for place in like if merge.is_same(found[place])), None)
         if same is None:
