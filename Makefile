@@ -37,7 +37,7 @@ TORCH_PACKAGES := -p k3_ledger.engine -p k3_ledger.kernels
 CLOCKED := tests/engine/cheats tests/engine/runner
 
 .PHONY: help demo demo-engine test environments lint format types imports generated unit engine-types engine-unit \
-	generate attacks faults fuzz published gpu-check bench peers fix clean
+	generate attacks faults fuzz published gpu-check bench peers newer fix clean
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
@@ -116,6 +116,9 @@ bench: $(TEST_ENV) ## measure again what published/ holds: raw samples go into b
 		benchmarks/$$name.py --node "$${NODE:-local}" --bundle bundles/$$name || exit 1; done
 
 PEERS := tests/ledger/core/test_peer.py tests/ledger/witness/test_other_makers.py tests/cli/test_s3.py
+newer: | python ## a plain installation on every newer Python of this machine: every module, --version, verify published
+	@"$(PYTHON)" .ci/newer.py
+
 peers: | python ## Debian's Go, another witness, a store that speaks S3: do notes, proofs and mirrors agree with them?
 	@"$(PYTHON)" .ci/peers.py
 	@$(MAKE) $(PEERS_ENV)
