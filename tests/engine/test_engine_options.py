@@ -12,9 +12,10 @@ import pytest
 import typer.main
 
 from k3_ledger.cli import app
-from k3_ledger.engine import digest
+from k3_ledger.engine import digest, fit
 from k3_ledger.engine.gguf import file as files
 from k3_ledger.engine.gguf import open_model_file
+from k3_ledger.engine.weights import open_weights
 from k3_ledger.schemas.findings import Code
 from tests.commands import runner
 
@@ -211,6 +212,74 @@ def test_what_is_longer_than_the_file_announces_starts_no_engine(
         done = run(*words)
         assert (done.code, done.out) == (1, "")
         assert f"[{Code.MODEL_DOES_NOT_FIT.id}]" in done.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("generate", "{model}", "text", "--tokens", "4"),
+        ("model", "parity", "{model}", "--own", "--depth", "4"),
+        ("run", "--model", "{model}", "--out", "new", "--own-reference", "--depth", "4"),
+        ("run", "--model", "synth:tiny", "--out", "new", "--own-reference", "--depth", "4"),
+        ("generate", "synth:tiny", "text", "--tokens", "4"),
+    ],
+    ids=lambda words: " ".join(words[:3]),
+)
+def test_what_the_machine_has_no_memory_for_is_refused_before_it_is_loaded(
+    run: Callable[..., Done], synthetic: Callable[..., Path], tmp_path: Path, words: tuple[str, ...], monkeypatch: Any
+) -> None:
+    """In the words of `model check`; one byte more and it is loaded."""
+    model = synthetic("tiny")
+    loaded: list[str] = []
+
+    def load(*_: object, **__: object) -> Any:
+        loaded.append("model")
+        raise typer.Exit(7)
+
+    for place in (
+        "k3_ledger.engine.model.Model",
+        "k3_ledger.engine.grading.Model",
+        "k3_ledger.engine.runner.run._Started",
+    ):
+        monkeypatch.setattr(place, load)
+    asked: list[int] = []
+    needed = fit.needs
+
+    def counts(*given: Any, **how: Any) -> Any:
+        asked.append(needed(*given, **how).total)
+        return needed(*given, **how)
+
+    monkeypatch.setattr(fit, "needs", counts)
+    monkeypatch.setattr(fit, "host_memory", lambda: 0)
+    at = [word.format(model=model) for word in words]
+    done = run(*at)
+    (total,) = asked
+    assert (done.code, done.out, loaded) == (1, "", [])
+    said = " ".join(done.err.split())
+    assert f"the model needs {total} bytes, {total} more than there are [{Code.MODEL_DOES_NOT_FIT.id}]" in said
+    assert not (tmp_path / "new").exists()
+    monkeypatch.setattr(fit, "host_memory", lambda: total - 1)
+    assert (run(*at).code, loaded) == (1, [])
+    monkeypatch.setattr(fit, "host_memory", lambda: total)
+    run(*at)
+    assert loaded == ["model"]
+
+
+def test_a_chunk_is_no_wider_than_what_there_is_to_take(synthetic: Callable[..., Path], monkeypatch: Any) -> None:
+    with open_weights(synthetic("tiny")) as weights:
+        total = fit.needs(weights, context=8, chunk=8).total
+        monkeypatch.setattr(fit, "host_memory", lambda: total)
+        fit.check_host(weights, context=8, chunk=1 << 16)
+
+
+def test_another_engine_is_asked_nothing(
+    run: Callable[..., Done], synthetic: Callable[..., Path], tmp_path: Path, monkeypatch: Any
+) -> None:
+    """What they load, and where, is theirs."""
+    monkeypatch.setattr(fit, "host_memory", lambda: 0)
+    engine = ("--engine", "command", "--", "touch", str(tmp_path / "started"))
+    run("run", "--model", synthetic("tiny"), "--out", "new", "--depth", "4", "--own-reference", *engine)
+    assert (tmp_path / "started").exists()
 
 
 def test_next_to_no_temperature_is_greedy(run: Callable[..., Done], synthetic: Callable[..., Path]) -> None:

@@ -132,6 +132,18 @@ def require_fit(need: Needs, available: int) -> None:
         )
 
 
+def check_host(
+    weights: Weights, *, context: int, dtype: str = "float32", packed: bool = False, chunk: int = 64
+) -> None:
+    """Demands that this machine's main memory holds what is about to be loaded into it, before it is.
+
+    Raises:
+        ModelError: MODEL_DOES_NOT_FIT.
+    """
+    taken = min(chunk, context)
+    require_fit(needs(weights, context=context, dtype=dtype, packed=packed, chunk=taken), host_memory())
+
+
 def check_context(config: K3Config, context: int, *, answered: bool = False) -> None:
     """Demands that the file announces the context.
 

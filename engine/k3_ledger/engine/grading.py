@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, Literal
 
-from k3_ledger.engine.fit import check_context
+from k3_ledger.engine.fit import check_context, check_host
 from k3_ledger.engine.linear import Numerics
 from k3_ledger.engine.model import Model, Options
 from k3_ledger.engine.parity.apart import ANSWER_SECONDS, LlamaCppApart
@@ -89,6 +89,7 @@ def grade_file(
     """
     with open_weights(path) as weights:
         check_context(weights.config, depths[-1], answered=not own)
+        check_host(weights, context=depths[-1], chunk=chunk)
         numerics = Numerics(deterministic=not fast, emulate=not own and emulates(weights))
         candidate = ModelSource(Model(weights, Options(numerics=numerics)), chunk)
         reference = reference_for(weights, path, depths[-1], own=own)

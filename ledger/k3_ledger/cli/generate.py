@@ -41,7 +41,7 @@ def generate(
     from pathlib import Path
 
     from k3_ledger.cli.given import MODEL, given
-    from k3_ledger.engine.fit import check_context
+    from k3_ledger.engine.fit import check_context, check_host
     from k3_ledger.engine.linear import Numerics, check_device, dtype_named
     from k3_ledger.engine.model import Model, Options
     from k3_ledger.engine.sampling import Greedy, Seeded
@@ -72,7 +72,10 @@ def generate(
         with weights:
             tokenizer = weights.tokenizer()
             check_context(weights.config, tokenizer.least(text) + tokens)
-            check_context(weights.config, len(prompt_ids(tokenizer, text)) + tokens)
+            longest = len(prompt_ids(tokenizer, text)) + tokens
+            check_context(weights.config, longest)
+            if device == "cpu":
+                check_host(weights, context=longest, dtype=dtype, packed=packed, chunk=chunk)
             loaded = Model(weights, options)
     for piece in stream_text(loaded, tokenizer, text, tokens, sampler=sampler, chunk=chunk):
         typer.echo(piece, nl=False)

@@ -17,7 +17,7 @@ import k3_ledger.engine
 import k3_ledger.kernels
 from k3_ledger.engine.bundle import Reserved, bundle_bytes, describe_artifact
 from k3_ledger.engine.contracts import contract_text
-from k3_ledger.engine.fit import check_context
+from k3_ledger.engine.fit import check_context, check_host
 from k3_ledger.engine.grading import emulates, reference_for
 from k3_ledger.engine.machine import ask_nvidia, probe_machine, probe_source
 from k3_ledger.engine.parity.apart import ANSWER_SECONDS
@@ -143,6 +143,9 @@ def run(
     with Reserved(request.out) as place, open_weights(request.model) as weights:
         longest, answered = max(*request.depths, request.plan.least), not request.own_reference
         check_context(weights.config, longest, answered=answered)
+        values = resolved.values
+        if not request.engine and values["device"] == "cpu":
+            check_host(weights, context=longest, **{name: values[name] for name in ("dtype", "packed", "chunk")})
         room = weights.config.context - answered
         request = dataclasses.replace(request, plan=dataclasses.replace(request.plan, room=room))
         started = _Started(request, resolved, weights, place, progress)
