@@ -151,3 +151,17 @@ def test_an_edit_in_a_row_is_of_the_run_by_any_name() -> None:
     rows[0] |= {"superseded_by": receipt_ids()[1]}
     files["ledger.jsonl"] = b"".join(make_log.spell(row) + b"\n" for row in rows)
     assert codes(files) == ["EDITED_IN_PLACE"]
+
+
+def test_rows_may_name_folders_that_results_do_not() -> None:
+    expected = sorted(codes(sibling(lambda number: f"folder-{number}")))
+    files = sibling(lambda number: f"folder-{number}")
+    rows = json.loads(files["index.json"])
+    for row in rows:
+        row["id"] = f"folder-{row['pr'] - 10}"
+    files["index.json"] = make_log.dump(rows)
+    assert sorted(codes(files)) == expected
+    result = json.loads(files["runs/folder-3/result.json"])
+    del result["id"], files["runs/folder-3/log.txt"]
+    files["runs/folder-3/result.json"] = make_log.dump(result)
+    assert "CONTRADICTION" not in codes(files)
