@@ -161,6 +161,47 @@ def sealing(ledger: Ledger) -> EntryCheck:
     return check
 
 
+def check_kept_line(ledger: Ledger, body: Mapping[str, Any], keys: Iterable[str]) -> None:
+    """Refuse a `witness` entry that is false to whoever has the ledger's heads and these keys; say what nobody checked.
+
+    Args:
+        ledger: has the heads, and the keys that its log enrolled.
+        body: the entry's body, as plain values.
+        keys: verifier keys of witnesses, as a user gave them.
+
+    Raises:
+        LedgerError: the line is false.
+        BadParameter: a key is none, or with the keys that were given nothing can be told.
+    """
+    from types import SimpleNamespace
+
+    import typer
+
+    from k3_ledger.cli.witness import witness_key
+    from k3_ledger.ledger.core.cosignature import Witness
+    from k3_ledger.ledger.writer.beside import read_heads
+    from k3_ledger.ledger.writer.roster import read_state
+    from k3_ledger.schemas.errors import LedgerError
+    from k3_ledger.schemas.findings import Code
+    from k3_ledger.schemas.outcomes import Position
+    from k3_ledger.verify.witness_entries import false_line
+
+    given = [witness_key(key, "--witness") for key in keys]
+    witnesses = [Witness(verifier, verifier.name) for verifier in given]
+    keyring = read_state(ledger).keyring
+    said = false_line(SimpleNamespace(**body), read_heads(ledger.root).values(), witnesses, keyring)
+    if said:
+        place = Position(field="body.cosignature")
+        hint = "ask the witness again; nothing was appended"
+        raise LedgerError(Code.WITNESS_ENTRY_FALSE, said, position=place, hint=hint)
+    why = "no key that is known could have signed the line, or no signed head that is kept has that digest"
+    if said == "" and given:
+        raise typer.BadParameter(f"nothing could be checked: {why}", param_hint="--witness")
+    if said == "":
+        more = "a false line would stand for ever; --witness KEY has it checked"
+        typer.echo(f"warning: whether the cosignature is the witness's was not checked: {why}; {more}", err=True)
+
+
 def admission(ledger: Ledger) -> EntryCheck:
     """What verify would report about an entry that is to stand next in a ledger, judgements included.
 

@@ -146,13 +146,17 @@ def append(
         list[Path] | None,
         typer.Option(help="Store this file, which the body names, by its digest first; may be repeated."),
     ] = None,
+    witness: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help="Verifier key of the witness whose line is kept; may be repeated."),
+    ] = None,
     passphrase_file: PassphraseOption = None,
     time: TimeOption = None,
     wait: WaitOption = 30.0,
     as_json: JsonOption = False,
 ) -> None:
     """Append one entry."""
-    from k3_ledger.cli.admission import admission, check_evidence
+    from k3_ledger.cli.admission import admission, check_evidence, check_kept_line
     from k3_ledger.cli.given import BODY, given
     from k3_ledger.ledger.writer.append import Draft
     from k3_ledger.ledger.writer.blobs import put_blob
@@ -164,6 +168,8 @@ def append(
     kinds = [name for name in SIGNING_ROLES if name != "genesis"]
     if kind not in kinds:
         raise typer.BadParameter(f"{kind!r} is not one of {', '.join(kinds)}", param_hint="KIND")
+    if witness and kind != "witness":
+        raise typer.BadParameter(f"a {kind} keeps no cosignature", param_hint="--witness")
     opened = Ledger.open(ledger)
     signer = load_key(key, passphrase_file)
     check = admission(opened)
@@ -173,6 +179,8 @@ def append(
     with opened.writer(signer, lock_timeout_s=wait, check=check) as writer:
         writer.rehearse([Draft(kind, value, time)])
         files = _check_artifacts(opened, value, artifact or [])
+        if kind == "witness":
+            check_kept_line(opened, value, witness or ())
         if kind == "run":
             check_evidence(opened, value, files, "stdin" if body == "-" else body)
         stored = []

@@ -28,6 +28,7 @@ from k3_ledger.verify.again import read_again
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from k3_ledger.ledger.core.keyring import Keyring
     from k3_ledger.ledger.core.note import NoteSignature
     from k3_ledger.verify.heads import SignedHead
     from k3_ledger.verify.policy import TrustPolicy
@@ -112,7 +113,7 @@ def _judge(
         message = "the checkpoint that was cosigned is none of the log's good heads that are here"
         return Code.WITNESS_ENTRY_OPEN, message, False
     named = _signers(() if policy is None else policy.witnesses, sigs[0])
-    known = named or _signers(_enrolled(scan, body.witness), sigs[0])
+    known = named or _signers(_enrolled(scan.keyring, body.witness), sigs[0])
     if not known:
         return Code.WITNESS_ENTRY_OPEN, f"no key of {body.witness} is known that could have signed the line", False
     found = read_cosignatures(UnverifiedNote(parse_note(head.raw).text, sigs), known)
@@ -126,8 +127,33 @@ def _signers(witnesses: Iterable[Witness], sig: NoteSignature) -> list[Witness]:
     return [w for w in witnesses if (w.verifier.name, w.verifier.key_hash) == (sig.name, sig.key_hash)]
 
 
-def _enrolled(scan: Scan, name: str) -> Iterator[Witness]:
+def false_line(body: Any, heads: Iterable[bytes], witnesses: Iterable[Witness], keyring: Keyring) -> str | None:
+    """What is false about the line of an entry that is to be appended, to whoever has these heads and these keys.
+
+    Args:
+        body: the entry's body.
+        heads: signed heads of the log (notes).
+        witnesses: whose keys are known besides those that the log enrolled.
+        keyring: the log's keys.
+
+    Returns:
+        None where the line is the witness's over one of the heads; empty where no key or no head tells.
+
+    Raises:
+        LedgerError: it is no cosignature line of the witness that the entry names.
+    """
+    sigs = read_line(body).sigs
+    known = _signers([*witnesses, *_enrolled(keyring, body.witness)], sigs[0])
+    texts = [parse_note(head).text for head in heads]
+    text = next((each for each in texts if sha256(each.encode()).hexdigest() == body.checkpoint_sha256), None)
+    if text is None or not known:
+        return ""
+    found = read_cosignatures(UnverifiedNote(text, sigs), known)
+    return None if found.good else found.bad[0].finding.message
+
+
+def _enrolled(keyring: Keyring, name: str) -> Iterator[Witness]:
     """Witnesses of a name whose key the log enrolled as one."""
-    for life in scan.keyring.lives.values():
+    for life in keyring.lives.values():
         if life.role == "witness":
             yield Witness(Verifier(name, life.public_key, KeyType.COSIGNATURE), name)
