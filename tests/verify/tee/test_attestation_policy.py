@@ -80,6 +80,13 @@ def test_times_name_their_zone() -> None:
     assert read_at("2026-08-02T03:55:27+00:00") == read_time("2026-08-02T03:55:27Z") == 1785642927
 
 
+@pytest.mark.parametrize("text", ["2026-W31-7T00:00:00Z", "20260802T000000Z", "2026-08-02 00:00:00Z", "2026-08-02T00Z"])
+def test_a_time_has_one_form_whatever_this_python_takes(text: str) -> None:
+    with pytest.raises(ValueError, match="is no time such as"):
+        read_at(text)
+    assert read_at("2026-08-02T00:00:00.250000+00:00") == read_at("2026-08-02T00:00:00Z")
+
+
 def test_the_readers_time_is_filled_in_from_outside() -> None:
     policy = AttestationPolicy(at="now")
     with pytest.raises(TypeError, match="at_time"):

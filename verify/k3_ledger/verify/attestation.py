@@ -32,6 +32,9 @@ TCB_STATUSES: Final = (
 )
 """Statuses that a policy can accept; ``Revoked`` is not among them."""
 _HEX: Final = frozenset("0123456789abcdef")
+_MOMENT: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?(?:Z|[+-][0-9]{2}:[0-9]{2})?"
+)
 _ADVISORY: Final = re.compile(r"INTEL-[A-Z]+-[0-9]{5}")
 """How collateral spells an advisory: any other spelling would refuse nothing."""
 
@@ -153,8 +156,8 @@ def read_time(text: str) -> int:
     Raises:
         ValueError: the text is no such time.
     """
-    try:
-        moment = datetime.fromisoformat(text)
+    try:  # what else is taken depends on the version of Python
+        moment = datetime.fromisoformat(text if _MOMENT.fullmatch(text) else "")
     except ValueError:
         raise ValueError(f"{text[:80]} is no time such as 2026-08-02T00:00:00Z") from None
     if moment.tzinfo is None:
