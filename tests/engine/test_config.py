@@ -144,10 +144,10 @@ def test_epsilon_presets() -> None:
         Epsilons.preset("mlx", 1e-5)
 
 
-def _write(path: Path, *, drop: str = "", shape: str = "", half: str = "", extra: str = "") -> Path:
+def _write(path: Path, *, drop: str | tuple[str, ...] = "", shape: str = "", half: str = "", extra: str = "") -> Path:
     tensors = []
     for role in expected_tensors(preset("tiny").config()):
-        if role.name == drop:
+        if role.name == drop or (isinstance(drop, tuple) and role.name in drop):
             continue
         size = (*role.shape[:-1], role.shape[-1] * 2) if role.name == shape else role.shape
         storage = F16 if role.name == half else F32
@@ -190,6 +190,23 @@ def test_silently_optional_tensor_is_optional_when_named(tmp_path: Path) -> None
         assert "blk.3.attn_gate.weight" not in weights.tensors
     with pytest.raises(ValueError, match="never optional"):
         open_weights(path, allow_missing=frozenset({"output_norm"}))
+
+
+SHARED = ("ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp")
+
+
+@pytest.mark.parametrize("there", range(8))
+def test_a_shared_expert_is_there_or_not_and_never_in_part(tmp_path: Path, there: int) -> None:
+    gone = [stem for at, stem in enumerate(SHARED) if not there >> at & 1]
+    path = _write(tmp_path / "m.gguf", drop=tuple(f"blk.3.{stem}.weight" for stem in gone))
+    if there in {0, 7}:
+        open_weights(path, allow_missing=frozenset(SHARED)).close()
+    else:
+        with pytest.raises(ModelError, match="other parts of that shared expert are there") as caught:
+            open_weights(path, allow_missing=frozenset(SHARED))
+        assert (caught.value.code, caught.value.finding.position.field) == (
+            Code.MODEL_TENSOR_MISSING, f"blk.3.{gone[0]}.weight",
+        )  # fmt: skip
 
 
 def test_tensor_of_another_shape_or_storage_is_refused(tmp_path: Path) -> None:

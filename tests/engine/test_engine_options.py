@@ -6,6 +6,7 @@ import itertools
 import os
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,8 @@ from k3_ledger.cli import app
 from k3_ledger.engine import digest, fit
 from k3_ledger.engine.gguf import file as files
 from k3_ledger.engine.gguf import open_model_file
+from k3_ledger.engine.synth import preset, presets
+from k3_ledger.engine.synth.write import synthetic_size
 from k3_ledger.engine.weights import open_weights
 from k3_ledger.schemas.findings import Code
 from tests.commands import runner
@@ -263,6 +266,25 @@ def test_what_the_machine_has_no_memory_for_is_refused_before_it_is_loaded(
     monkeypatch.setattr(fit, "host_memory", lambda: total)
     run(*at)
     assert loaded == ["model"]
+
+
+@pytest.mark.parametrize(
+    "words", [("generate", "synth:tiny", "text"), ("run", "--model", "synth:tiny", "--out", "new")]
+)
+def test_a_preset_that_the_disk_has_no_room_for_is_not_begun(
+    run: Callable[..., Done], tmp_path: Path, words: tuple[str, ...], monkeypatch: Any
+) -> None:
+    total = synthetic_size(preset("tiny"))
+    begun: list[object] = []
+    monkeypatch.setattr(presets, "write_synthetic", lambda *given: begun.append(given))
+    monkeypatch.setattr(presets.shutil, "disk_usage", lambda _: SimpleNamespace(free=total - 1))
+    done = run(*words)
+    assert (done.code, done.out, begun) == (2, "", [])
+    assert f"synth:tiny would take {total} bytes, more than are free" in " ".join(done.err.split())
+    assert not (tmp_path / "new").exists()
+    monkeypatch.setattr(presets.shutil, "disk_usage", lambda _: SimpleNamespace(free=total))
+    run(*words)
+    assert len(begun) == 1
 
 
 def test_a_chunk_is_no_wider_than_what_there_is_to_take(synthetic: Callable[..., Path], monkeypatch: Any) -> None:

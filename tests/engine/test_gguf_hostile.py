@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from k3_ledger.engine.gguf import file as files
+from k3_ledger.engine.gguf import header as headers
 from k3_ledger.engine.gguf import open_model_file, parse_header, write_gguf
 from k3_ledger.engine.gguf.arrays import Numbers
 from k3_ledger.engine.gguf.types import F32
@@ -252,6 +253,22 @@ def test_a_header_takes_little_more_than_it_is_long(name: str) -> None:
     bound = 2.2 if kind == 8 else 1.2
     assert kept < bound * len(payload) + 100_000
     assert most < (bound + 1) * len(payload) + 100_000
+
+
+@pytest.mark.parametrize("arrays", [(10,), (4, 6), (3, 3, 4), (0, 10)])
+def test_texts_of_all_arrays_together_have_a_bound(arrays: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is read by itself: seven arrays of four million empty ones took a minute."""
+    assert headers.MAX_TEXTS == 1 << 21
+    keys = b"".join(
+        _key(f"a{at}", 9, struct.pack("<IQ", 8, many) + bytes(8 * many)) for at, many in enumerate(arrays)
+    ) + _key("n", 9, struct.pack("<IQ", 0, 64) + bytes(64))
+    data = memoryview(_header(count=len(arrays) + 1, keys=keys))
+    monkeypatch.setattr(headers, "MAX_TEXTS", 10)
+    assert len(parse_header(data).values) == len(arrays) + 1
+    monkeypatch.setattr(headers, "MAX_TEXTS", 9)
+    with pytest.raises(ModelError, match=rf"too many texts up to .*a{len(arrays) - 1}") as caught:
+        parse_header(data)
+    assert caught.value.code is Code.GGUF_LENGTH
 
 
 def test_an_array_reads_like_a_tuple() -> None:

@@ -11,7 +11,7 @@ from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from k3_ledger.engine.config import K3Config
     from k3_ledger.engine.gguf.file import ModelFile
@@ -159,6 +159,7 @@ def check_tensors(
                 found=info.storage.name,
             )
         found[role.name] = info
+    _check_shared_expert(expected_tensors(config), found, source)
     for name in file.tensors:
         if name not in found and name not in allow_unknown:
             raise ModelError(
@@ -167,3 +168,17 @@ def check_tensors(
                 position=Position(source=source, field=name),
             )
     return found
+
+
+def _check_shared_expert(roles: Iterable[Role], found: Mapping[str, TensorInfo], source: str) -> None:
+    """All of a layer's shared expert is there, or none: a part of it computes nothing that anybody means."""
+    parts = [role.name for role in roles if role.stem.endswith("_shexp")]
+    begun = {name.rsplit(".", 2)[0] for name in parts if name in found}
+    for name in parts:
+        if name not in found and name.rsplit(".", 2)[0] in begun:
+            raise ModelError(
+                Code.MODEL_TENSOR_MISSING,
+                f"tensor {name!r} is missing, and other parts of that shared expert are there",
+                position=Position(source=source, field=name),
+                expected="all three parts of a layer's shared expert, or none",
+            )

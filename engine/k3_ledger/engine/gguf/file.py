@@ -22,7 +22,16 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from k3_ledger.engine.gguf.header import MAX_HEADER_BYTES, MAX_TENSORS, Header, TensorInfo, Value, parse_header
+from k3_ledger.engine.gguf.arrays import Texts
+from k3_ledger.engine.gguf.header import (
+    MAX_HEADER_BYTES,
+    MAX_TENSORS,
+    MAX_TEXTS,
+    Header,
+    TensorInfo,
+    Value,
+    parse_header,
+)
 from k3_ledger.schemas.errors import ModelError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
@@ -266,20 +275,21 @@ def _rest(first: Shard) -> list[Shard]:
             path, "split.count contradicts the file name", field="split.count", expected=name["count"], found=str(count)
         )
     shards: list[Shard] = []
-    headers = tensors = 0
+    headers = tensors = texts = 0
     for number in range(1, count + 1):
         part = path.with_name(f"{name['stem']}-{number:05d}-of-{count:05d}.gguf")
         if not part.exists():
             raise _shard_error(part, f"part {number} of {count} is missing", field="split.count", expected=str(count))
         shards.append(first if part == path else Shard(part))
         headers, tensors = headers + shards[-1].header.size, tensors + len(shards[-1].header.tensors)
-        if headers > MAX_HEADER_BYTES or tensors > MAX_TENSORS:
+        texts += sum(len(value) for value in shards[-1].header.values.values() if isinstance(value, Texts))
+        if headers > MAX_HEADER_BYTES or tensors > MAX_TENSORS or texts > MAX_TEXTS:
             raise _shard_error(
                 part,
                 "the parts up to here have longer headers than one model may have",
                 field="split.count",
-                expected=f"at most {MAX_HEADER_BYTES} bytes and {MAX_TENSORS} tensors together",
-                found=f"{headers} bytes, {tensors} tensors",
+                expected=f"at most {MAX_HEADER_BYTES} bytes, {MAX_TENSORS} tensors and {MAX_TEXTS} texts together",
+                found=f"{headers} bytes, {tensors} tensors, {texts} texts",
             )
     return shards
 

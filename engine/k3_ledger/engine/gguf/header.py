@@ -43,6 +43,8 @@ MAX_TENSORS: Final = 1 << 17
 """Each becomes an object: 4096 layers have fewer."""
 MAX_ITEMS: Final = 1 << 22
 """Elements of one array."""
+MAX_TEXTS: Final = 1 << 21
+"""Texts of all arrays together: twice the tokens that a tokenizer takes, for its merges. Each is read by itself."""
 MAX_KEY_BYTES: Final = 65_535
 MAX_NAME_BYTES: Final = 63
 MAX_DIMENSIONS: Final = 4
@@ -102,6 +104,7 @@ class _Cursor:
         self.data = data
         self.source = source
         self.at = 0
+        self.many_texts = 0
         self.end = min(len(data), MAX_HEADER_BYTES)
 
     def fail(self, code: Code, message: str, **details: str) -> NoReturn:
@@ -189,6 +192,10 @@ class _Cursor:
 
     def texts(self, length: int, what: str) -> Texts:
         self.need(length * 8, what)
+        self.many_texts += length
+        if self.many_texts > MAX_TEXTS:
+            found = str(self.many_texts)
+            self.fail(Code.GGUF_LENGTH, f"too many texts up to {what}", expected=f"at most {MAX_TEXTS}", found=found)
         begin, starts = self.at, array("Q")
         for index in range(length):
             starts.append(self.at - begin)

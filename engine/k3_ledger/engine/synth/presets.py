@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from k3_ledger.engine.synth.spec import SynthSpec
-from k3_ledger.engine.synth.write import write_synthetic
+from k3_ledger.engine.synth.write import synthetic_size, write_synthetic
 
 PREFIX: Final = "synth:"
 _TINY: Final = SynthSpec(
@@ -101,11 +102,17 @@ def materialise(name: str, folder: Path) -> Path:
     """Path of the model that ``name`` stands for; a preset is written into ``folder`` unless it is there already.
 
     The same preset always has the same bytes, so a file that is there is the file that would be written.
+
+    Raises:
+        ValueError: there is no such preset, or no room for it in the folder; nothing was written.
     """
     if not is_synthetic_name(name):
         return Path(name)
     spec = preset(name)
     path = folder / f"{name.removeprefix(PREFIX)}-{spec.seed}.gguf"
     if not path.exists():
+        total = synthetic_size(spec)
+        if total > shutil.disk_usage(folder).free:
+            raise ValueError(f"{name} would take {total} bytes, more than are free in {folder.parent}")
         write_synthetic(spec, path)
     return path
