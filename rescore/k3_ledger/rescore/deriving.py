@@ -187,6 +187,7 @@ class _Pass:
         gathering.keeps = frozenset()
         gathering.round_frontier = Spans(asked, kept)  # type: ignore[assignment]
         gathering.round_parity = Spans(asked, kept)  # type: ignore[assignment]
+        gathering.round_repeats = Spans(asked, kept)  # type: ignore[assignment]
         gathering.figures = Pins(asked)  # type: ignore[assignment]
         self.judges: dict[str, Judge] = {}
         for digest, rule in survey.rules.items():
@@ -194,6 +195,7 @@ class _Pass:
                 self.judges[digest] = judge = Judge(rule, "own")
                 judge.best = Spans(asked)  # type: ignore[assignment]
                 judge.best_alike = Spans(asked)  # type: ignore[assignment]
+        self._repeats = any(rule.repeats for digest, rule in survey.rules.items() if digest in survey.turns)
         self.facts = gathering.material.facts[:]
         self.candidates: list[Candidate] = []
 
@@ -212,6 +214,7 @@ class _Pass:
                 until = self.survey.reach.until(entry.identity)
                 while until > entry.index:  # once for every span in which it raises the same, or nothing
                     self.asked.up_to(until)
+                    self.gathering.repeats = self._repeats
                     self.gathering.take(entry)
                     self._forget()
                     until = self.asked.after
@@ -243,6 +246,7 @@ class _Pass:
         """Judge an entry for one span of positions; what is derived is taken from ``about``."""
         rule = judge.rule
         assert not isinstance(rule, str), "verdicts name the rule"
+        self.gathering.repeats = rule.repeats  # what nobody asks for must not narrow the span
         self.gathering.take(entry)
         candidates = self.gathering.material.candidates[:]
         self._forget()

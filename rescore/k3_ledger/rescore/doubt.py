@@ -5,7 +5,8 @@ the reference computes; a number that its clock could not prove counts for nothi
 Not judging must not pay. So the newest house rule is asked about a candidate that nobody judged, as far as its own
 receipt answers: its clock, how its context was filled, its agreement, and how much of the number its clock bears out
 (:attr:`k3_ledger.rescore.material.Candidate.counted`). What needs a pin, a round or a guarded metric is a judge's to
-ask, and so is how often a run was repeated. A published verdict decides all of this instead, where there is one.
+ask, and so is how often a run or its frontier was repeated. A published verdict decides all of this instead, where
+there is one.
 
 Two questions are apart. What supports a claim or leads a frontier is asked of the newest house rule, and gets stricter
 with it. What a verdict is *derived* from never does (:func:`is_refuted`): a ledger that verified once verifies always.
@@ -47,8 +48,9 @@ HOUSE: Final = RULES["house-4.decode"]
 assert HOUSE.clock is not None, "the house rules read one"
 HOUSE_CLOCK: Final = HOUSE.clock
 BEARING: Final = (RULES["house-5.decode"], RULES["house-6.decode"])
-"""One of each arithmetic that counts no more of a claim than its clock bears out; their clocks read both metrics."""
-NEWEST: Final = {"decode": RULES["house-6.decode"], "prefill": RULES["house-6.prefill"]}
+"""One of each way of counting no more of a claim than its clock bears out (the seventh counts as the sixth does); their
+clocks read both metrics."""
+NEWEST: Final = {"decode": RULES["house-7.decode"], "prefill": RULES["house-7.prefill"]}
 """Who is asked about what nobody judged, by the metric that a number is one of."""
 _LETTERS: Final = re.compile("[a-z]+")
 _IN_TOKENS: Final = re.compile("tok(en)?s?")

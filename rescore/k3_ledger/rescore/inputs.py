@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from fractions import Fraction
 
+    from k3_ledger.rescore.rules.repeats import Repeats
     from k3_ledger.rescore.slots import Track
 
 Origin: TypeAlias = Literal["receipt", "rule", "file", "history", "pin"]
@@ -190,6 +191,8 @@ class RunInputs:
         inferred: names of fields among ``metric`` and ``context`` that no record carries.
         weights: digest of its weights; None when no record says.
         mixed: what it would be held against and is not of those weights; None where all is, or nobody asks.
+        repeats: what the frontier runs of its round measured on its track and its weights; None where there are none,
+            or nobody asks.
     """
 
     run: str
@@ -217,6 +220,7 @@ class RunInputs:
     inferred: tuple[str, ...] = ()
     weights: str | None = None
     mixed: Mixed | None = None
+    repeats: Repeats | None = None
 
     def with_pins(
         self,

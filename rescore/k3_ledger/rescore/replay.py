@@ -23,6 +23,7 @@ from k3_ledger.rescore.pins import Merge, PinRecord, check_pin, check_unit, chec
 from k3_ledger.rescore.reconcile import Measurement
 from k3_ledger.rescore.repeated import Imports
 from k3_ledger.rescore.rule_entries import read_rule_entry
+from k3_ledger.rescore.rules.repeats import Repeats
 from k3_ledger.rescore.rules.verdict import REJECT
 from k3_ledger.rescore.said import identify_entry, is_unproved
 from k3_ledger.rescore.slots import parse_slot
@@ -193,6 +194,7 @@ class Gathering:
         vouched: entries in front of this position need not be readable either: a head stands over them already.
         by_digest: rules that are known, by digest: those that are registered, and those of the ledger by now.
         keeps: identities of runs whose weights are kept for pins to be looked up by; None keeps those of all.
+        repeats: whether it is asked what the frontier runs of a round differ by.
         older: whether runs are read as they were when the first verdicts were sealed (:mod:`k3_ledger.rescore.older`).
     """
 
@@ -209,6 +211,8 @@ class Gathering:
         self.greatest_alike: dict[tuple[Track, str | None], Figure] = {}
         self.round_frontier: dict[tuple[str, Track], Figure] = {}
         self.round_parity: dict[tuple[str, Track], Parity] = {}
+        self.round_repeats: dict[tuple[str, Track, str | None], Repeats] = {}
+        self.repeats = True
         self.figures: dict[str, Figure] = {}
         self.published: tuple[Rule, ...] = ()
         self.keeps: Container[str] | None = None
@@ -327,7 +331,7 @@ class Gathering:
             if body.role == "reference":
                 self.references[track] = figure
             elif body.role == "frontier":
-                self._built(track, figure, body.round, parity)
+                self._built(track, figure, body.round, parity, body.bundle)
         if body.role != "candidate":
             return
         self.material.left_out += [
@@ -350,6 +354,7 @@ class Gathering:
                 filled=item.filled,
                 at=at,
                 weights=weights,
+                repeats=self._repeats(body.round, item.track, weights),
             )
             others = {track: value for track, value in values.items() if track != item.track}
             clocks = {one.track: one.clock for one in measured if one.clock is not None and one.track in others}
@@ -375,7 +380,7 @@ class Gathering:
         self.by_identity[identity] = found
         self.material.candidates += found
 
-    def _built(self, track: Track, figure: Figure, round_: str | None, parity: Parity | None) -> None:
+    def _built(self, track: Track, figure: Figure, round_: str | None, parity: Parity | None, bundle: str) -> None:
         """Note what a frontier build measured."""
         self.frontiers[track] = figure
         known = self.greatest.get(track)
@@ -388,10 +393,18 @@ class Gathering:
             self.round_frontier[round_, track] = figure
             if parity is not None:
                 self.round_parity[self._graded_as(round_, track)] = parity
+            if self.repeats:
+                one = Repeats((bundle,), figure.value, figure.value)
+                several = self.round_repeats.get((round_, track, figure.weights))
+                self.round_repeats[round_, track, figure.weights] = several.joined(one) if several else one
 
     def _graded_as(self, round_: str, track: Track) -> tuple[str, Track]:
         """By what the divergence of a round's frontier build is kept."""
         return (round_, ANY) if self.older else (round_, track)
+
+    def _repeats(self, round_: str | None, track: Track, weights: str | None) -> Repeats | None:
+        """What the frontier runs of a round measured by now of what a run measured, on its weights."""
+        return self.round_repeats.get((round_, track, weights)) if round_ and self.repeats else None
 
     def newest(self, round_: str | None, track: Track) -> Figure | None:
         """What the frontier build measured last: in a run's own round, else in any."""

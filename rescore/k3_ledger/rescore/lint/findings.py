@@ -66,6 +66,7 @@ class Fault(enum.StrEnum):
     GUARD_WITHOUT_CLOCK = "guard-without-clock"
     FRONTIER_FALLS = "frontier-falls"
     WEIGHTS_BY_NAME = "weights-by-name"
+    FRONTIER_MEASURED_ONCE = "frontier-measured-once"
     ROUNDING_IS_CREDITED = "rounding-is-credited"
     KL_BAR_LAX = "kl-bar-lax"
     TOP1_BAR_LAX = "top1-bar-lax"
@@ -127,6 +128,7 @@ MEANINGS: Final[Mapping[Fault, str]] = {
     Fault.GUARD_WITHOUT_CLOCK: "the guarded metric is what the program says of itself: no clock bears it out",
     Fault.FRONTIER_FALLS: "a slow frontier run of the round lowers the frontier, and a run as slow earns a tier",
     Fault.WEIGHTS_BY_NAME: "a lighter file under the model's name is held against the frontier of the heavier one",
+    Fault.FRONTIER_MEASURED_ONCE: "one frontier run is the frontier: what two runs of one build differ by is a gain",
     Fault.ROUNDING_IS_CREDITED: "a run as fast as the frontier earns a tier by being rounded",
     Fault.KL_BAR_LAX: "the bar on divergence is less than ten times stricter than a guess between two tokens",
     Fault.TOP1_BAR_LAX: "the bar on tokens is less than ten times stricter than a guess between two of them",

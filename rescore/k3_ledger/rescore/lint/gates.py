@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 NOISE_SHARE: Final = Fraction(1, 100)
 """A divergence beneath this share of the bar is noise: a ratio of two such numbers says nothing."""
+TWICE: Final = 2
+"""Two runs of one build differ by this multiple of what is significant, or by a twentieth, in the witness below."""
 GUARD_GROWTH: Final = 2
 """A fixed guard has gone stale once it admits this many times the loss it states."""
 
@@ -182,6 +184,19 @@ def check_weights(context: Context) -> Iterator[LintFinding]:
     witness = (("frontier", format_exact(known)), ("claim", format_exact(claim)))
     shows = f"gains {format_percent((claim - known) / known)} %, whatever file it is of"
     yield LintFinding(Fault.WEIGHTS_BY_NAME, Reach.LIVE, context.region("frontier"), message, witness, shows)
+
+
+def check_repeats(context: Context) -> Iterator[LintFinding]:
+    """Whether one run of the frontier is the frontier, however two differ; asked of rules whose gates grade alone."""
+    rule = context.rule
+    if rule.arithmetic not in GRADING or rule.repeats:
+        return
+    known = context.frontier or Fraction(100)
+    again = known * (1 + max(TWICE * rule.tiers.significance, Fraction(1, 20)))
+    message = f"{rule.arithmetic} holds a run against one frontier run, whatever another run of that build measured"
+    witness = (("frontier", format_exact(known)), ("again", format_exact(again)), ("claim", format_exact(again)))
+    shows = f"gains {format_percent((again - known) / known)} %, and is what the frontier build measured again"
+    yield LintFinding(Fault.FRONTIER_MEASURED_ONCE, Reach.LIVE, context.region("frontier"), message, witness, shows)
 
 
 def _without_clock(context: Context, rule: Guard) -> Iterator[LintFinding]:

@@ -9,7 +9,14 @@ from k3_ledger.rescore.lint.clock import check_clock_and_ceiling
 from k3_ledger.rescore.lint.context import Context
 from k3_ledger.rescore.lint.credit import check_credit
 from k3_ledger.rescore.lint.findings import LintFinding, LintReport, Reach, Settings
-from k3_ledger.rescore.lint.gates import check_agreement, check_frontier, check_guard, check_ratchet, check_weights
+from k3_ledger.rescore.lint.gates import (
+    check_agreement,
+    check_frontier,
+    check_guard,
+    check_ratchet,
+    check_repeats,
+    check_weights,
+)
 from k3_ledger.rescore.lint.receipts import check_receipt
 from k3_ledger.rescore.lint.search import search
 
@@ -35,6 +42,7 @@ def lint(rule: Rule, settings: Settings | None = None) -> LintReport:
         *check_guard(context),
         *check_frontier(context),
         *check_weights(context),
+        *check_repeats(context),
         *check_bounds(context),
         *check_receipt(context),
     ]

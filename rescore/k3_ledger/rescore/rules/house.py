@@ -5,8 +5,9 @@ is sized from the jitter measured beside it; the ceiling rises with the frontier
 was measured last; the agreement bar is over enough rows to tell one bar from another. ``rules lint`` finds nothing in
 the newest of them; up to the second, any pin entry passed for a reconciled one, up to the third a run that was too
 short to prove its speed was refused like one that lies, up to the fourth a claim counted for up to a quarter more
-than its clock showed, the guarded metric was taken at its word, and a slow frontier run of the round lowered the bar,
-and up to the fifth a lighter file under the model's name was held against what the heavier one had measured.
+than its clock showed, the guarded metric was taken at its word, a slow frontier run of the round lowered the bar,
+up to the fifth a lighter file under the model's name was held against what the heavier one had measured, and up to the
+sixth one run of the frontier was the frontier, however much another run of the same build differed from it.
 """
 
 from __future__ import annotations
@@ -92,6 +93,11 @@ def sixth_house_rule(name: str, metric: str, context: int, guarded: str, guarded
     return replace(fifth_house_rule(name, metric, context, guarded, guarded_context), arithmetic="measured-gain/6")
 
 
+def seventh_house_rule(name: str, metric: str, context: int, guarded: str, guarded_context: int) -> Rule:
+    """The same where a gain must be more than what four frontier runs of its round or more differ by."""
+    return replace(sixth_house_rule(name, metric, context, guarded, guarded_context), arithmetic="measured-gain/7")
+
+
 HOUSE_RULES: Final = (
     house_rule("house-1.decode", "decode", 131_072, "prefill", 32_768),
     house_rule("house-1.prefill", "prefill", 32_768, "decode", 131_072),
@@ -105,4 +111,6 @@ HOUSE_RULES: Final = (
     fifth_house_rule("house-5.prefill", "prefill", 32_768, "decode", 131_072),
     sixth_house_rule("house-6.decode", "decode", 131_072, "prefill", 32_768),
     sixth_house_rule("house-6.prefill", "prefill", 32_768, "decode", 131_072),
+    seventh_house_rule("house-7.decode", "decode", 131_072, "prefill", 32_768),
+    seventh_house_rule("house-7.prefill", "prefill", 32_768, "decode", 131_072),
 )

@@ -1,4 +1,4 @@
-"""Arithmetics ``measured-gain/1`` to ``/6``: what was measured is what is credited, and every gate grades.
+"""Arithmetics ``measured-gain/1`` to ``/7``: what was measured is what is credited, and every gate grades.
 
 Tier and credit come from the gain over the frontier, with ``anchored-gain/1``'s formulas for what the parameters turn
 on. Unlike there, a run that any gate refuses is REJECT, and a run for which the evidence of any gate is absent earns
@@ -21,6 +21,9 @@ own for that; and no run of a round is scored whose frontier run fell further be
 In the sixth a run is scored only where all that it is held against was measured on its own weights: a name is no
 evidence that two files are one. And where a clock timed three lengths or more, no more of the claim counts than the
 slowest pair bears out that is long enough to prove it (:mod:`k3_ledger.rescore.rules.judging`).
+
+In the seventh a gain must be more than what the frontier runs of the run's round differ by, four of them or more
+(:mod:`k3_ledger.rescore.rules.repeats`).
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ from k3_ledger.rescore.rules.judging import (
     show_counted,
 )
 from k3_ledger.rescore.rules.parity import check_correctness, check_ratchet, check_suite
+from k3_ledger.rescore.rules.repeats import check_repeats, show_repeats
 from k3_ledger.rescore.rules.tiers import grade
 from k3_ledger.rescore.rules.verdict import BASELINE, NONE, REJECT, Gate, NotScorable, Scored, Step, Verdict
 from k3_ledger.schemas.outcomes import Outcome
@@ -78,6 +82,10 @@ def judge(rule: Rule, run: RunInputs) -> Scored:
     if graded is None:
         return missing(rule, run, "reference")
     gates = _gates(rule, run, counted, first=graded.tier == BASELINE)
+    steps = graded.steps
+    if rule.repeats:
+        gates = (*gates, check_repeats(graded.gain, rule.tiers.significance, run.repeats))
+        steps += () if graded.gain is None else show_repeats(run.repeats)
     tier, bound_by = graded.tier, graded.bound_by
     for outcome, instead in ((Outcome.FAIL, REJECT), (Outcome.NOT_CHECKED, NONE)):
         stopped = [gate for gate in gates if gate.outcome is outcome]
@@ -95,7 +103,7 @@ def judge(rule: Rule, run: RunInputs) -> Scored:
         credit_bound=graded.credit_bound,
         gain=graded.gain,
         credit=graded.credit,
-        steps=graded.steps,
+        steps=steps,
         pins=pins_used(rule, run),
         gates=gates,
     )

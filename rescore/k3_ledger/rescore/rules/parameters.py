@@ -21,10 +21,13 @@ from k3_ledger.schemas import canonical
 
 Arithmetic: TypeAlias = Literal[
     "anchored-gain/1", "measured-gain/1", "measured-gain/2", "measured-gain/3", "measured-gain/4", "measured-gain/5",
-    "measured-gain/6",
+    "measured-gain/6", "measured-gain/7",
 ]  # fmt: skip
 """Identifiers of the arithmetics. A changed formula is a new identifier, never a new meaning of an old one."""
-ON_WEIGHTS: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/6"})
+REPEATING: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/7"})
+"""Those that hold a gain against what the frontier runs of its round differ by; to the others one such run is the
+frontier, however much another one differs from it."""
+ON_WEIGHTS: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/6", *REPEATING})
 """Those that hold a run against nothing that was measured on other weights, and count no more of a claim than any pair
 of lengths bears out; to the others one name is one model, and the shortest and longest runs are all the clock."""
 BEARING_OUT: Final[frozenset[Arithmetic]] = frozenset({"measured-gain/5", *ON_WEIGHTS})
@@ -282,6 +285,11 @@ class Rule:
     def weighs(self) -> bool:
         """Whether a run is held against what was measured on its own weights alone, and by every pair of lengths."""
         return self.arithmetic in ON_WEIGHTS
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a gain must be more than what the frontier runs of its round differ by."""
+        return self.arithmetic in REPEATING
 
     @property
     def policy_sha256(self) -> str:

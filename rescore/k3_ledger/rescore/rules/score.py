@@ -50,4 +50,5 @@ _ARITHMETICS: dict[Arithmetic, Callable[[Rule, RunInputs], Scored]] = {
     "measured-gain/4": measured_gain.judge_by_middle,
     "measured-gain/5": measured_gain.judge_borne_out,
     "measured-gain/6": measured_gain.judge_on_weights,
+    "measured-gain/7": measured_gain.judge_on_weights,
 }

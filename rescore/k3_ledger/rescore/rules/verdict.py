@@ -21,7 +21,7 @@ REJECT: Final = "REJECT"
 
 Bound: TypeAlias = Literal[
     "baseline", "significance", "anchor", "cap", "gain", "correctness", "suite", "ratchet", "clock",
-    "ceiling", "guard", "guard-clock", "sampling",
+    "ceiling", "guard", "guard-clock", "sampling", "repeats",
 ]  # fmt: skip
 """What decided a tier: a term of the credit, the significance bar, a gate, or that there was no frontier yet."""
 

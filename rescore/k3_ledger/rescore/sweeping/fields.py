@@ -95,6 +95,7 @@ class Machine(msgspec.Struct, gc=False):
 class Body(msgspec.Struct, gc=False):
     """Body of a run, or of any other kind."""
 
+    bundle: str | None = None
     machine: Machine | None = None
     model: Model | None = None
     parity: Graded | None = None

@@ -14,6 +14,7 @@ from k3_ledger.rescore.sweeping.numbers import SCALE, pair, round_half_even
 if TYPE_CHECKING:
     from k3_ledger.rescore.inputs import Figure
     from k3_ledger.rescore.rules.parameters import Rule
+    from k3_ledger.rescore.rules.repeats import Repeats
     from k3_ledger.rescore.sweeping.items import Scored
 
 NOT_SCORABLE = "not scorable"
@@ -57,7 +58,7 @@ class Grading:
         if rule.precision.speed > DECIMALS:
             self.unit = SCALE
         self.has_ceiling, self.has_ratchet = rule.ceiling is not None, rule.ratchet is not None
-        self.has_guard = rule.guard is not None
+        self.has_guard, self.repeats = rule.guard is not None, rule.repeats
         self.multiple = pair(rule.ceiling.multiple) if rule.ceiling else (0, 1)
         self.least = pair(rule.guard.least) if rule.guard else (0, 1)
 
@@ -75,7 +76,9 @@ class Grading:
             self._floor(guard, newest),
         )
 
-    def tier(self, item: Scored, held: Held, *, ratchet: bool | None) -> tuple[str, bool] | None:
+    def tier(
+        self, item: Scored, held: Held, *, ratchet: bool | None, repeats: Repeats | None
+    ) -> tuple[str, bool] | None:
         """(tier, whether no gate refused or is open); ``not scorable`` where a reference is missing.
 
         None when the claim stands on a tie of the rule's decimals: what it was rounded from may not.
@@ -84,6 +87,7 @@ class Grading:
             item: the run.
             held: what it is held against.
             ratchet: what the ratchet says of it, for a run that has a frontier.
+            repeats: what the frontier runs of its round measured, where the rule asks.
         """
         speed = item.speed
         if self.coarser > 1 and speed % self.coarser * 2 == self.coarser:
@@ -95,6 +99,8 @@ class Grading:
         if outcome is not False:
             found = self._held_to(item, held, ratchet, first=graded == BASELINE and self.grades)
             outcome = False if found is False else None if found is None else outcome
+        if self.repeats and outcome is True and not self._is_proved(speed, held, repeats):
+            outcome = None
         clean = outcome is True
         if not self.grades:
             return (REJECT if item.correct is False else graded), clean
@@ -128,6 +134,15 @@ class Grading:
             if item.guard_clock is None or item.counted < held.least:
                 return None
         return outcome
+
+    def _is_proved(self, speed: int, held: Held, repeats: Repeats | None) -> bool:
+        """Whether a gain is more than what the frontier runs of its round differ by, where there is one to prove."""
+        numerator, denominator = held.base
+        scaled = round_half_even(speed, self.coarser) if self.coarser > 1 else speed
+        if numerator <= 0 or scaled <= held.still:
+            return True
+        base = numerator * self.unit
+        return repeats is not None and repeats.prove(scaled * denominator - base, base)
 
     def _grade(self, speed: int, held: Held) -> str | None:
         """What speed alone earns; None where a reference is missing."""

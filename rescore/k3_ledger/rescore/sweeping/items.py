@@ -80,6 +80,7 @@ class Standing(msgspec.Struct, gc=False, frozen=True, array_like=True, tag="stan
     Attributes:
         speeds: (metric, context, claim in ``10**-6`` units per second) of each metric, in order.
         agreement: None without parity whose rows are raw.
+        bundle: digest of its bundle, under a rule that asks how often the frontier was measured; empty under others.
     """
 
     offset: int
@@ -88,6 +89,7 @@ class Standing(msgspec.Struct, gc=False, frozen=True, array_like=True, tag="stan
     round: str | None
     speeds: tuple[tuple[str, int | None, int], ...]
     agreement: Agreement | None
+    bundle: str = ""
 
 
 Item: TypeAlias = Scored | Unscored | Standing | int

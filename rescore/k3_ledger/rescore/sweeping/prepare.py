@@ -106,7 +106,7 @@ class Preparing:
 
     def __init__(self, preparer: Preparer) -> None:
         self._preparer = preparer
-        self._weighs = preparer.rule.weighs
+        self._weighs, self._repeats = preparer.rule.weighs, preparer.rule.repeats
         self._candidate = self._read_candidate if preparer.usable else _out_of_the_ordinary
         self._prepared = Prepared([], [])
         self._add = self._prepared.items.append
@@ -234,7 +234,8 @@ class Preparing:
                 if any((metric, context) == scored for metric, context, _ in speeds):
                     beside = ratchet.beside_text(list(depths), kls, ground)
                     self._rounds.setdefault(body.round, {})[self._builds[place]] = beside
-        return Standing(offset, body.role or "", place, body.round, tuple(speeds), agreement)
+        bundle = body.bundle or "" if self._repeats else ""
+        return Standing(offset, body.role or "", place, body.round, tuple(speeds), agreement, bundle)
 
     def _place(self, body: Body) -> int:
         model = body.model

@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.rescore.inputs import Depth, Figure, Parity
+from k3_ledger.rescore.rules.repeats import Repeats
 from k3_ledger.rescore.slots import ABSENT, Track
 from k3_ledger.rescore.sweeping.numbers import SCALE
 
@@ -60,14 +61,17 @@ class Round:
             has them; empty when none was graded, or the explaining path has read it.
         speeds: by what was measured, in ``10**-6`` units per second.
         speeds_on: weights by what was measured, where the rule asks for them.
+        repeats: what all of its runs measured of what the rule scores, by weights too, where the rule asks; in the unit
+            of ``speeds``.
     """
 
-    __slots__ = ("graded", "speeds", "speeds_on")
+    __slots__ = ("graded", "repeats", "speeds", "speeds_on")
 
     def __init__(self) -> None:
         self.graded: dict[Measured, tuple[Agreement, str]] = {}
         self.speeds: dict[Measured, int] = {}
         self.speeds_on: dict[Measured, str] = {}
+        self.repeats: dict[tuple[Measured, str], Repeats] = {}
 
 
 NO_ROUND: Final = Round()
@@ -88,6 +92,7 @@ class Rounds:
         self._read = {self._scope}
         if rule.guard is not None:
             self._read.add((rule.guard.metric, rule.guard.context))
+        self._repeats = rule.repeats
         self._gathering = gathering
         self._kept = kept
         self._rounds: dict[str, Round] = {}
@@ -138,6 +143,9 @@ class Rounds:
                     one.graded[measured] = item.agreement, weights
                 if weights:
                     one.speeds_on[measured] = weights
+                if self._repeats and (metric, context) == self._scope:
+                    repeat, several = Repeats((item.bundle,), speed, speed), one.repeats.get((measured, weights))
+                    one.repeats[measured, weights] = several.joined(repeat) if several else repeat
 
     def _open(self, name: str) -> Round:
         found = self.round(name)
@@ -179,6 +187,11 @@ class Rounds:
         for measured, (agreement, weights) in kept.graded.items():
             gathering.round_parity[name, measured.track] = _parity(agreement, weights)
         kept.graded.clear()
+        for (measured, weights), repeats in kept.repeats.items():
+            place = name, measured.track, digest_of(weights)
+            more, several = repeats.scaled(Fraction(1, SCALE)), gathering.round_repeats.get(place)
+            gathering.round_repeats[place] = several.joined(more) if several else more
+        kept.repeats.clear()
 
 
 def _figure(speed: int, weights: str) -> Figure:

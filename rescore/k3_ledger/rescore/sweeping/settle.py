@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from k3_ledger.rescore.inputs import Parity
     from k3_ledger.rescore.rules.parameters import Rule
+    from k3_ledger.rescore.rules.repeats import Repeats
     from k3_ledger.rescore.standing import Known as KnownRule
     from k3_ledger.rescore.sweeping.agreement import Beside
     from k3_ledger.rescore.sweeping.grading import Held, Known
@@ -120,6 +121,7 @@ class Settling:
         self._superseded: set[str] = set()
         self._gathering = Gathering(Material("verified ledger"), self._superseded)
         self._gathering.keeps = frozenset()
+        self._gathering.repeats = self._asks_repeats = rule.repeats
         self._gathering.material.weights |= weights or {}
         self._searches = rule.weighs and weights is None
         self._searched = False
@@ -322,7 +324,8 @@ class Settling:
         held = lane.held
         if held is None or held.figures != figures:
             held = lane.held = self._grading.hold(figures)
-        graded = self._grading.tier(item, held, ratchet=ratchet)
+        repeats = self._repeats(lane, name, round_) if self._asks_repeats else None
+        graded = self._grading.tier(item, held, ratchet=ratchet, repeats=repeats)
         if graded is None:
             return None
         tier, clean = graded
@@ -340,6 +343,16 @@ class Settling:
         if self._beside is None or self._beside[0] is not agreement:
             self._beside = agreement, self._ratchet.beside(agreement)
         return self._beside[1].check(item.depths, item.kls.split(" "), item.ground)
+
+    def _repeats(self, lane: _Lane, name: str | None, round_: Round) -> Repeats | None:
+        """What the frontier runs of a run's round measured on its weights, in ``10**-6`` units per second."""
+        found = round_.repeats.get((lane.own, lane.weights))
+        gathered = self._gathering.round_repeats
+        if gathered and name is not None:
+            read = gathered.get((name, lane.track, digest_of(lane.weights)))
+            if read is not None:
+                found = read.scaled(SCALE) if found is None else found.joined(read.scaled(SCALE))
+        return found
 
     def _figures(self, lane: _Lane, name: str | None, round_: Round) -> _Figures | None:
         """Frontier, reference, pin of the guard and newest measurement of the guarded metric, as they are known now.
