@@ -10,6 +10,7 @@ from k3_ledger.rescore.exact import format_exact
 from k3_ledger.rescore.history.pins import DECODE_128K, PREFILL_32K
 from k3_ledger.rescore.inputs import ClockReading, Depth, Figure, Parity, RunInputs
 from k3_ledger.rescore.rules.registry import find_rule
+from k3_ledger.rescore.rules.repeats import Repeats
 from k3_ledger.rescore.rules.score import apply_arithmetic
 from k3_ledger.rescore.rules.verdict import Gate, Verdict
 
@@ -49,6 +50,12 @@ def run(
     )
 
 
+def repeats(*speeds: str | int) -> Repeats:
+    """Frontier runs of these speeds, each of a bundle of its own."""
+    values = [Fraction(speed) for speed in speeds]
+    return Repeats(tuple(f"{number:064x}" for number, _ in enumerate(values))[:4], min(values), max(values))
+
+
 def clock(tokens: int, seconds: str, jitter: str | None = None) -> ClockReading:
     spread = None if jitter is None else Fraction(jitter)
     return ClockReading(tokens, Fraction(seconds), spread, spread)
@@ -66,6 +73,7 @@ def native(speed: str = "60", *, metric: str = "decode", **fields: Any) -> RunIn
         fields.setdefault("guarded_clock", clock(2048, format_exact(2048 / fields["guarded"]), "0.05"))
     fields.setdefault("samples", 7)
     fields.setdefault("filled", True)
+    fields.setdefault("repeats", repeats(*[fields.get("frontier") or "50"] * 4))
     return run(speed, metric=metric, **fields)
 
 

@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.claims.check import Decision
 
 PLACE = "k3-slice/bf16/node"
-SIXTH = {metric: RULES[f"house-6.{metric}"] for metric in ("decode", "prefill")}
+SEVENTH = {metric: RULES[f"house-7.{metric}"] for metric in ("decode", "prefill")}
 THREE = {
     metric: replace(rule, name=f"three.{metric}", sampling=replace(rule.sampling, repetitions=3))  # type: ignore[type-var]
-    for metric, rule in SIXTH.items()
+    for metric, rule in SEVENTH.items()
 }
 
 
@@ -74,7 +74,7 @@ def judged(metric: str, body: dict[str, Any]) -> tuple[RunInputs, Verdict]:
     assert item.speed is not None
     ten = Figure(item.speed / 10, "receipt", source="f" * 64)
     run = RunInputs("r" * 64, item.track, item.speed, ten, None, None, clock=item.clock, exact=item.exact, samples=7)
-    result = apply_arithmetic(SIXTH[metric], run)
+    result = apply_arithmetic(SEVENTH[metric], run)
     assert isinstance(result, Verdict)
     return run, result
 

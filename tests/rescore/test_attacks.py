@@ -15,7 +15,7 @@ from tests.rescore.runs import SUITE, at_depth, clock, figure, gate, native, par
 HOUSE = {"decode": "house-1.decode", "prefill": "house-1.prefill"}
 
 
-@pytest.fixture(autouse=True, params=["house-1", "house-2", "house-3", "house-4", "house-5", "house-6"])
+@pytest.fixture(autouse=True, params=["house-1", "house-2", "house-3", "house-4", "house-5", "house-6", "house-7"])
 def _every_house_rule(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     for metric in HOUSE:
         monkeypatch.setitem(HOUSE, metric, f"{request.param}.{metric}")
@@ -31,6 +31,7 @@ def test_an_honest_run_passes_every_gate(metric: str) -> None:
     assert [each.name for each in found.gates] == [
         "correctness", "suite", "sampling", "clock", "ceiling", "ratchet",
         *(["guard-clock"] if find_rule(HOUSE[metric]).bears_out else []), "guard",
+        *(["repeats"] if find_rule(HOUSE[metric]).repeats else []),
     ]  # fmt: skip
 
 
@@ -430,4 +431,5 @@ def test_a_rule_without_optional_gates_has_only_those_on_agreement() -> None:
     bare = replace(find_rule(HOUSE["decode"]), sampling=None, clock=None, ceiling=None, ratchet=None, guard=None)
     found = apply_arithmetic(bare, native())
     assert isinstance(found, Verdict)
-    assert [each.name for each in found.gates] == ["correctness", "suite"]
+    repeated = ["repeats"] if bare.repeats else []
+    assert [each.name for each in found.gates] == ["correctness", "suite", *repeated]

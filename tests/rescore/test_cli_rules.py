@@ -48,7 +48,7 @@ def test_a_rule_of_ones_own_starts_from_a_printed_one(command: Callable[..., Don
     (tmp_path / "mine.toml").write_text(
         text.replace('credit.anchor = "off"', 'credit.anchor = "on"').replace('credit.cap = "1"', 'credit.cap = "3"')
     )
-    assert command("rules", "lint", "house-6.decode").code == 0
+    assert command("rules", "lint", "house-7.decode").code == 0
     assert command("rules", "lint", "house-2.decode").code == 1
     done = command("rules", "lint", "mine.toml")
     assert done.code == 1
@@ -70,13 +70,13 @@ def test_show_says_which_parameters_change_no_verdict(command: Callable[..., Don
 
 
 def test_diff_says_where_nothing_differs_that_a_verdict_rests_on(command: Callable[..., Done], tmp_path: Path) -> None:
-    text = command("rules", "show", "house-6.decode", "--toml").out
-    coarse = text.replace('"house-6.decode"', '"coarse"').replace('precision.kl = "9"', 'precision.kl = "0"')
+    text = command("rules", "show", "house-7.decode", "--toml").out
+    coarse = text.replace('"house-7.decode"', '"coarse"').replace('precision.kl = "9"', 'precision.kl = "0"')
     (tmp_path / "coarse.toml").write_text(coarse)
-    done = command("rules", "diff", "house-6.decode", str(tmp_path / "coarse.toml"))
+    done = command("rules", "diff", "house-7.decode", str(tmp_path / "coarse.toml"))
     assert (done.code, done.out.splitlines()[-1]) == (1, f"{RECORDED}the two judge every run alike")
     (tmp_path / "coarse.toml").write_text(coarse.replace('precision.speed = "6"', 'precision.speed = "5"'))
-    assert RECORDED not in command("rules", "diff", "house-6.decode", str(tmp_path / "coarse.toml")).out
+    assert RECORDED not in command("rules", "diff", "house-7.decode", str(tmp_path / "coarse.toml")).out
 
 
 def test_diff_tells_pins_from_policy(command: Callable[..., Done]) -> None:
@@ -103,7 +103,7 @@ def test_lint_of_everything_separates_rules(command: Callable[..., Done]) -> Non
     done = command("rules", "lint")
     assert done.code == 1
     assert done.out.count("\n\n") == len(RULES) - 1
-    assert "house-6.prefill: no findings" in done.out
+    assert "house-7.prefill: no findings" in done.out
     reports = command("rules", "lint", "--json").json
     assert [report["rule"] for report in reports] == list(RULES)
 
@@ -239,4 +239,4 @@ def test_a_value_that_no_rule_asks_for_is_refused(
 
 def test_a_value_that_some_rule_asks_for_is_taken(command: Callable[..., Done]) -> None:
     assert command("rules", "lint", "v0.2.1", "v0.2.2", "--measured", "prefill@32768=500").code == 1
-    assert command("rules", "lint", "house-6.prefill", "--measured", "decode@131072=56.8").code == 0
+    assert command("rules", "lint", "house-7.prefill", "--measured", "decode@131072=56.8").code == 0

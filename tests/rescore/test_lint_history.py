@@ -15,7 +15,7 @@ from k3_ledger.rescore.rules.registry import RULES, find_rule
 from k3_ledger.rescore.rules.score import apply_arithmetic
 from k3_ledger.rescore.rules.verdict import NotScorable, Verdict
 from k3_ledger.schemas.outcomes import ExitCode, Outcome, Severity
-from tests.rescore.runs import clock, gate, native, run, verdict
+from tests.rescore.runs import clock, gate, native, repeats, run, verdict
 
 
 def finding(rule: str, fault: Fault, settings: Settings | None = None) -> LintFinding:
@@ -121,7 +121,7 @@ def test_the_ceiling_expires_at_the_very_frontier_that_is_named(frontier: str, t
 
 
 def test_the_house_rules_have_no_finding_at_all() -> None:
-    for name in ("house-6.decode", "house-6.prefill"):
+    for name in ("house-7.decode", "house-7.prefill"):
         report = lint(find_rule(name))
         assert report.findings == ()
         assert report.exit_code is ExitCode.VERIFIED
@@ -156,7 +156,8 @@ def test_a_clock_that_refuses_what_it_cannot_prove_was_fixed_in_the_fourth(name:
     assert lint(find_rule(f"house-3.{metric}")).faults == {Fault.CLOCK_REFUSES_UNPROVED, *FOURTH}
 
 
-FIFTH = {Fault.WEIGHTS_BY_NAME}
+SIXTH = {Fault.FRONTIER_MEASURED_ONCE}
+FIFTH = {Fault.WEIGHTS_BY_NAME} | SIXTH
 FIXED = {Fault.CLOCK_WIDER_THAN_TIERS, Fault.GUARD_WITHOUT_CLOCK, Fault.FRONTIER_FALLS}
 FOURTH = FIXED | FIFTH
 
@@ -198,6 +199,32 @@ def test_what_the_sixth_fixed_is_found_in_the_fifth_and_its_witness_shows_it(met
     assert verdict(name, mixed).tier == "XL"
     assert isinstance(apply_arithmetic(find_rule(fixed), mixed), NotScorable)
     assert verdict(fixed, light).tier == "XL"
+
+
+@pytest.mark.parametrize("metric", ["decode", "prefill"])
+def test_what_the_seventh_fixed_is_found_in_the_sixth_and_its_witness_shows_it(metric: str) -> None:
+    name, fixed = f"house-6.{metric}", f"house-7.{metric}"
+    assert lint(find_rule(name)).faults == SIXTH
+    found = finding(name, Fault.FRONTIER_MEASURED_ONCE)
+    assert (found.reach, str(found.region)) == (Reach.LIVE, "any frontier")
+    given = dict(found.witness)
+    four = repeats(given["frontier"], given["again"], given["frontier"], given["again"])
+    same = native(given["claim"], frontier=given["frontier"], metric=metric, repeats=four)
+    assert verdict(name, same).tier == "S"
+    assert verdict(fixed, same).tier == "none"
+    once = native(given["claim"], frontier=given["frontier"], metric=metric, repeats=repeats(given["frontier"]))
+    assert verdict(fixed, once).tier == "none"
+    steady = native(given["claim"], frontier=given["frontier"], metric=metric)
+    assert verdict(fixed, steady).tier == "S", "the control: four runs that agree"
+
+
+@pytest.mark.parametrize("significance", ["-0.01", "0", "0.025", "0.024", "0.3"])
+def test_the_witness_of_one_frontier_run_is_significant_whatever_the_rule_takes_for_that(significance: str) -> None:
+    rule = find_rule("house-6.decode")
+    rule = replace(rule, tiers=replace(rule.tiers, significance=Fraction(significance)))
+    (found,) = [one for one in lint(rule).findings if one.fault is Fault.FRONTIER_MEASURED_ONCE]
+    given = {key: Fraction(text) for key, text in found.witness}
+    assert given["claim"] / given["frontier"] - 1 == max(2 * Fraction(significance), Fraction(1, 20))
 
 
 def test_every_release_has_something_live() -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.rules.parameters import Rule
 
 F = Fraction
-CLEAN = find_rule("house-6.decode")
+CLEAN = find_rule("house-7.decode")
 REFERENCE = ("reference:decode@131072/m/q/n", F(20))
 FRONTIER = ("frontier:decode@131072/m/q/n", F(30))
 GUARD = ("guard:prefill@32768/m/q/n", F(100))
@@ -41,6 +41,7 @@ def fixed_clock(**fields: Any) -> Clock:
 
 EARLIER = {
     Fault.CLOCK_WIDER_THAN_TIERS, Fault.GUARD_WITHOUT_CLOCK, Fault.FRONTIER_FALLS, Fault.WEIGHTS_BY_NAME,
+    Fault.FRONTIER_MEASURED_ONCE,
 }  # fmt: skip
 """What every arithmetic before the newest has."""
 
@@ -134,11 +135,16 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
         EARLIER - {Fault.CLOCK_WIDER_THAN_TIERS},
     ),
     ("the fourth", replace(CLEAN, arithmetic="measured-gain/4"), EARLIER),
-    ("the fifth", replace(CLEAN, arithmetic="measured-gain/5"), {Fault.WEIGHTS_BY_NAME}),
+    ("the sixth", replace(CLEAN, arithmetic="measured-gain/6"), {Fault.FRONTIER_MEASURED_ONCE}),
+    (
+        "the fifth",
+        replace(CLEAN, arithmetic="measured-gain/5"),
+        {Fault.WEIGHTS_BY_NAME, Fault.FRONTIER_MEASURED_ONCE},
+    ),
     (
         "the fifth, with pins",
         replace(CLEAN, arithmetic="measured-gain/5", pins=(FRONTIER, GUARD, REFERENCE)),
-        {Fault.WEIGHTS_BY_NAME},
+        {Fault.WEIGHTS_BY_NAME, Fault.FRONTIER_MEASURED_ONCE},
     ),
     (
         "any gain is significant, anchored",

@@ -78,7 +78,7 @@ def test_silence_means_that_a_receipt_exists_which_passes(rule: Rule) -> None:
 @pytest.mark.parametrize("metric", ["decode", "prefill"])
 @pytest.mark.parametrize("repetitions", [0, 7, 300])
 def test_the_least_receipt_of_a_house_rule_passes(metric: str, repetitions: int) -> None:
-    rule = RULES[f"house-6.{metric}"]
+    rule = RULES[f"house-7.{metric}"]
     assert rule.sampling is not None
     rule = replace(rule, sampling=replace(rule.sampling, repetitions=repetitions))
     assert reported(rule) is None
@@ -202,7 +202,7 @@ def test_every_registered_rule_has_a_receipt(name: str) -> None:
 
 @pytest.mark.parametrize(("count", "lucky"), [(2, True), (3, False), (4, False), (5, False), (6, False), (7, False)])
 def test_two_repetitions_show_a_jitter_that_is_small_by_luck(count: int, lucky: bool) -> None:
-    for arithmetic in ("measured-gain/1", "measured-gain/6"):
+    for arithmetic in ("measured-gain/1", "measured-gain/7"):
         rule = replace(changed(sampling={"repetitions": count}), arithmetic=arithmetic)
         assert (Fault.JITTER_BY_LUCK in lint(rule).faults) == lucky
     if lucky:

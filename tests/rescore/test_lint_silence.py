@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.lint.findings import LintFinding
     from k3_ledger.rescore.rules.parameters import Rule
 
-CLEAN = find_rule("house-6.decode")
+CLEAN = find_rule("house-7.decode")
 TRACK = Track("decode", 131_072, "m", "q", "n")
 OTHER = Track("prefill", 32_768, "m", "q", "n")
 

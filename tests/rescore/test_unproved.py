@@ -202,6 +202,8 @@ FROZEN = {
     "house-5.prefill": "2bd20fbde23f8367",
     "house-6.decode": "8230a861815104be",
     "house-6.prefill": "7ad2fc7aff956dd4",
+    "house-7.decode": "d05245cd470592f6",
+    "house-7.prefill": "811cb5d2dd846ddd",
 }
 
 

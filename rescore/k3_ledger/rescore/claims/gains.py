@@ -4,7 +4,8 @@ One run has one gain. Its published verdict says which, where there is one. Else
 over the frontier that this rule holds the run against and from as much of the claim as the rule counts; what that rule
 does not score gained nothing that anybody knows, and what it refuses supports nothing. Where a ledger had published no
 rule for what a run measured, the newest house rule computes it and refuses it, but for how often the run was repeated,
-and it was credited nothing. An imported run of which no rule says anything gained what its own record says, over the
+and it was credited nothing. How often the frontier was is asked of credits alone: what a rule cannot tell from noise is
+still the ratio of two speeds. An imported run of which no rule says anything gained what its own record says, over the
 frontier that it names.
 """
 
