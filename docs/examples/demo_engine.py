@@ -1,10 +1,10 @@
 """The whole way of a measurement on two cores: python demo_engine.py. ``make demo-engine`` is this.
 
 A model with random weights is written and run eight times, in turns: prefilled in chunks of 32 tokens, which is the
-frontier, and of 64, which is a change. Each run is graded against llama.cpp, and sealed where it was measured, with keys
-that are thrown away. What the frontier's own four runs differ by is what a gain has to exceed: a gain that one run
-shows is none yet. Each command is shown and must end with the exit code that stands beside it; at the end both metrics
-of the last run of the change are judged, and the tiers are shown with their reasons.
+frontier, and of 64, which is a change. Each run is graded against llama.cpp, and sealed where it was measured, with
+keys that are thrown away. A gain has to be more than what the frontier's own four runs differ by, so that the earlier
+runs of the change earn nothing yet. Each command is shown and must end with the exit code that stands beside it; at the
+end every run of the change is judged, and its tiers are shown with their reasons.
 """
 
 from __future__ import annotations
@@ -56,10 +56,12 @@ def measure(number: int, role: str) -> str:
 
 Step = tuple[str, str, tuple[int, ...]]
 IN_TURNS: tuple[Step, ...] = tuple(
-    ("The frontier again, then the change again: whatever slows the machine down slows both." * (turn == 2 and first), # noqa
-     measure(turn, role), (0,))
+    (says, measure(turn, role), (0,))
     for turn in range(2, TURNS + 1)
-    for first, role in ((True, "frontier"), (False, "candidate"))
+    for role, says in (
+        ("frontier", "In turns: the frontier again," if turn == 2 else ""),
+        ("candidate", "and the change again. Whatever slows the machine down slows both." if turn == 2 else ""),
+    )
 )
 STEPS: tuple[Step, ...] = (
     ("A K3-shaped model with random weights.", "k3-ledger model synth model.gguf --preset tiny", (0,)),
@@ -86,8 +88,10 @@ STEPS: tuple[Step, ...] = (
     ("A change: chunks of 64 tokens. Prefill gains by it; decode has no chunks.", measure(1, "candidate"), (0,)),
     *IN_TURNS,
     (
-        "Every run of the change judged, exactly, with the reason. Four frontier runs stand in front of the last alone,"
-        " and\n# what it seems to gain in decode is noise: no tier that is more than these four differ by.",
+        (
+            "Every run of the change judged, exactly, with the reason. The last alone has four frontier runs in front of it:"
+            "\n# what they differ by is no gain. Prefill gains more than that; decode, which has no chunks, earns none."
+        ),
         SCORE,
         (0,),
     ),
