@@ -89,7 +89,7 @@ STEPS: tuple[Step, ...] = (
     *IN_TURNS,
     (
         (
-            "Every run of the change judged, exactly, with the reason. Only the last has four frontier runs in front of it:"
+            "Every run of the change judged, exactly, with the reason. The last alone has four frontier runs before it:"
             "\n# what they differ by is no gain. Prefill gains more than that; decode, which has no chunks, earns none."
         ),
         SCORE,
