@@ -49,6 +49,7 @@ SEVENTH = replace(HOUSE, name="seventh", sampling=replace(HOUSE.sampling, repeti
 """The same, for receipts of three repetitions."""
 SIXTH = replace(SEVENTH, name="sixth", arithmetic="measured-gain/6")
 BARE = replace(SEVENTH, name="bare", guard=None, ratchet=None)
+OLDER = replace(BARE, name="older", arithmetic="measured-gain/6")
 COARSE = replace(BARE, name="coarse", precision=Precision(2, 1, 9))
 ANCHORED = replace(BARE, name="anchored", credit=Credit(Fraction(2)))
 OF_PREFILL = replace(
@@ -540,6 +541,35 @@ def test_taking_back_a_slow_frontier_run_proves_what_was_open_and_the_old_verdic
     (candidate,) = [one for one in gather(verified(builder)).candidates if one.run.track.metric == "decode"]
     assert [one.tier for one in candidate.verdicts] == ["none", "M"]
     assert candidate.published == "none", "what was published does not move"
+
+
+@pytest.mark.parametrize("rules", [(OLDER, BARE), (BARE, OLDER), (OLDER,)], ids=["older first", "newer first", "older"])
+def test_verdicts_of_both_arithmetics_follow_in_one_pass_and_the_older_asks_for_nothing_more(
+    rules: tuple[Rule, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = Builder().open()
+    for rule in rules:
+        builder.add("rule", rule_body(rule), JUDGE)
+    for number, decode in enumerate(SPEEDS):
+        frontier(builder, decode, number)
+        builder.add("run", body(60.0, number=number), RUNNER)
+    for rule in rules:
+        seal(builder, rule)
+    passes: list[Any] = []
+    read = deriving._Pass.read
+
+    def watched(one: Any, log: Any) -> Any:
+        passes.append(one)
+        return read(one, log)
+
+    monkeypatch.setattr(deriving._Pass, "read", watched)
+    report = settled(builder)
+    assert (report.findings, [step.checked for step in report.steps if step.name == "verdicts"]) == (
+        (), [4 * len(rules) + len(rules)],
+    )  # fmt: skip
+    assert [len(one.gathering.round_repeats) for one in passes] == [2 if BARE in rules else 0], "of both metrics"
+    tiers = [one.tier for candidate in gather(verified(builder)).candidates for one in candidate.verdicts]
+    assert tiers.count("XL") == (5 if BARE in rules else 4)
 
 
 def test_a_frontier_run_that_a_revocation_took_back_is_none() -> None:
