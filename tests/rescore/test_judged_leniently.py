@@ -22,12 +22,15 @@ from tests.rescore.test_claims import claim, speed
 from tests.rescore.test_claims_state import of, why
 from tests.rescore.test_standing import seal
 from tests.rescore.test_supposed import lying
-from tests.rescore.test_unjudged import BAD, THREE
+from tests.rescore.test_unjudged import BAD
 
 if TYPE_CHECKING:
     from k3_ledger.rescore.rules.parameters import Rule
 
 SHIPPED = find_rule("v0.2.1")
+SIXTH = find_rule("house-6.decode")
+THREE = replace(SIXTH, name="three", sampling=replace(SIXTH.sampling, repetitions=3))  # type: ignore[type-var]
+"""A rule whose gates grade, for receipts of three repetitions beside one frontier run."""
 UNREAD = replace(THREE, name="unread", clock=None)
 """Its gates grade, and none reads a clock."""
 UNFILLED = replace(THREE, name="unfilled", sampling=replace(THREE.sampling, filled=False))  # type: ignore[type-var]
