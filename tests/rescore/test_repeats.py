@@ -465,6 +465,8 @@ def test_what_was_not_proved_moves_no_frontier_of_the_rules() -> None:
     assert said(builder, BARE) == ("none", "significance", "no-gain")
     builder.add("run", body(51.5, round_=None), RUNNER)
     assert texts(last(builder, BARE))["frontier"] == "51", "it was measured, and gained no more than chance"
+    builder.add("run", body(202.0, round_=None), RUNNER)
+    assert said(builder, BARE) == ("none", "repeats", "few-repeats"), "more than 4 times 50, and less than 4 times 51.5"
 
 
 # ---------------------------------------------------------------------------------------------- verdicts derived again
