@@ -310,9 +310,11 @@ def test_four_frontier_runs_of_a_round_prove_a_gain_and_three_do_not() -> None:
     frontier(builder, 45.1, 4)
     builder.add("run", body(55.0), RUNNER)
     assert said(builder) == ("none", "repeats", "within-spread"), "10 % over 50, and 10.9 % of 45.1"
+    assert said(builder, COARSE) == ("none", "repeats", "within-spread"), "of figures with fewer decimals too"
     assert texts(last(builder))["repeats"] == "4", "counted up to what is asked"
     builder.add("run", body(56.0), RUNNER)
     assert said(builder) == ("L", "gain", "")
+    assert said(builder, COARSE) == ("L", "gain", "")
     assert len(runs) == 3
 
 
