@@ -90,7 +90,7 @@ STEPS: tuple[Step, ...] = (
     (
         (
             "Every run of the change judged, exactly, with the reason. The last alone has four frontier runs before it:"
-            "\n# what they differ by is no gain. Prefill gains more on a quiet machine; decode, which has no chunks, gains none."
+            "\n# what they differ by is no gain. On a quiet machine prefill gains more, and decode, without chunks, nothing."
         ),
         SCORE,
         (0,),
