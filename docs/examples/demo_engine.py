@@ -90,7 +90,7 @@ STEPS: tuple[Step, ...] = (
     (
         (
             "Every run of the change judged, exactly, with the reason. The last alone has four frontier runs before it:"
-            "\n# what they differ by is no gain. On a quiet machine prefill gains more; decode, without chunks, does not."
+            "\n# what they differ by is no gain. On a quiet machine prefill gains more; decode, without chunks, not."
         ),
         SCORE,
         (0,),
