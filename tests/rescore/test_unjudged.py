@@ -28,8 +28,8 @@ from tests.rescore.test_standing import seal, take_back
 if TYPE_CHECKING:
     from k3_ledger.rescore.rules.parameters import Rule
 
-SEVENTH = find_rule("house-7.decode")
-THREE = replace(SEVENTH, name="three", sampling=replace(SEVENTH.sampling, repetitions=3))  # type: ignore[type-var]
+SIXTH = find_rule("house-6.decode")
+THREE = replace(SIXTH, name="three", sampling=replace(SIXTH.sampling, repetitions=3))  # type: ignore[type-var]
 """The same, for receipts of three repetitions."""
 LENIENT = replace(find_rule("v0.2.1"), name="lenient")
 """A rule that reads no clock and whose bars admit."""
