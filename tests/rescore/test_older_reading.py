@@ -109,6 +109,18 @@ def test_what_followed_from_neither_reading_is_false(case: Any, rule: Rule) -> N
 
 
 @cases
+def test_no_verdict_by_a_younger_rule_was_ever_sealed_by_the_older_reading(case: Any) -> None:
+    rule = replace(THREE, name="younger", arithmetic="measured-gain/7")
+    builder = ledger(case, rule)
+    today, before = bodies(builder, rule)
+    assert today != before
+    builder.add("verdict", before, JUDGE)
+    report = settle_judgements(verified(builder))
+    assert [finding.code for finding in report.findings] == [Code.VERDICT_MISMATCH]
+    assert report.exit_code is ExitCode.FALSE
+
+
+@cases
 def test_the_control_what_follows_today_is_derived_again(case: Any) -> None:
     builder = ledger(case, THREE)
     today, _ = bodies(builder, THREE)
