@@ -1,10 +1,10 @@
 """The whole way of a measurement on two cores: python demo_engine.py. ``make demo-engine`` is this.
 
-A model with random weights is written and run eight times, in turns: prefilled in chunks of 32 tokens, which is the
-frontier, and of 64, which is a change. Each run is graded against llama.cpp, and sealed where it was measured, with
-keys that are thrown away. A gain has to be more than what the frontier's own four runs differ by, so that the earlier
-runs of the change earn nothing yet. Each command is shown and must end with the exit code that stands beside it; at the
-end every run of the change is judged, and its tiers are shown with their reasons.
+A model with random weights is written and run five times: prefilled in chunks of 32 tokens, which is the frontier, and
+between two and two such runs in chunks of 64, which is a change. Each run is graded against llama.cpp, and sealed with
+keys that are thrown away, the change last: a gain has to be more than what the four frontier runs in front of it differ
+by. Each command is shown and must end with the exit code that stands beside it; at the end the change is judged, and
+its tiers are shown with their reasons.
 """
 
 from __future__ import annotations
@@ -42,27 +42,21 @@ SCORE = (
     " k3-ledger rescore speed --rule $metric.toml --metric $metric --all --seal judge.pem; done"
 )
 VERDICTS = 'test $(k3-ledger ls --ledger speed --kind verdict --json | grep -c \'"kind": "verdict"\') -ge 2'
-TURNS = 4
-"""Runs of the frontier and of the change each: as many of the frontier as the rule asks for."""
+SEAL = "k3-ledger seal {} --ledger speed --key runner.pem"
 
 
-def measure(number: int, role: str) -> str:
-    """One run, and its receipt."""
-    name, chunk = ("main", 32) if role == "frontier" else ("change", 64)
-    bundle = f"{name}-{number}"
-    run = f"{RUN} --out {bundle} --role {role} --flag deterministic=0 --flag chunk={chunk}"
-    return f"{{ {again(bundle, run)}; }} && k3-ledger seal {bundle} --ledger speed --key runner.pem"
+def measure(bundle: str, role: str, chunk: int) -> str:
+    """One run."""
+    return again(bundle, f"{RUN} --out {bundle} --role {role} --flag deterministic=0 --flag chunk={chunk}")
+
+
+def frontier(number: int) -> str:
+    """One run of the frontier, and its receipt."""
+    bundle = f"main-{number}"
+    return f"{{ {measure(bundle, 'frontier', 32)}; }} && {SEAL.format(bundle)}"
 
 
 Step = tuple[str, str, tuple[int, ...]]
-IN_TURNS: tuple[Step, ...] = tuple(
-    (says, measure(turn, role), (0,))
-    for turn in range(2, TURNS + 1)
-    for role, says in (
-        ("frontier", "In turns: the frontier again," if turn == 2 else ""),
-        ("candidate", "and the change again. Whatever slows the machine down slows both." if turn == 2 else ""),
-    )
-)
 STEPS: tuple[Step, ...] = (
     ("A K3-shaped model with random weights.", "k3-ledger model synth model.gguf --preset tiny", (0,)),
     ("Keys and a ledger.", "k3-ledger keygen root.pem log.pem runner.pem judge.pem", (0,)),
@@ -76,7 +70,7 @@ STEPS: tuple[Step, ...] = (
     ),
     (
         "What is to be beaten: timed from outside, outputs and logits compared with llama.cpp on the same file.",
-        measure(1, "frontier"),
+        frontier(1),
         (0,),
     ),
     (
@@ -85,12 +79,23 @@ STEPS: tuple[Step, ...] = (
         (0,),
     ),
     ("What was measured becomes what others are held against.", PINS, (0,)),
-    ("A change: chunks of 64 tokens. Prefill gains by it; decode has no chunks.", measure(1, "candidate"), (0,)),
-    *IN_TURNS,
+    ("The frontier once more: what two runs of it differ by is no gain.", frontier(2), (0,)),
+    (
+        "Between its runs a change: chunks of 64 tokens. Prefill gains by it; decode has no chunks.",
+        measure("change", "candidate", 64),
+        (0,),
+    ),
+    (
+        "And twice more the frontier, so that whatever the machine does meanwhile shows in its own runs.",
+        frontier(3),
+        (0,),
+    ),
+    ("", frontier(4), (0,)),
+    ("The change is sealed last: it is held against the runs that stand in front of it.", SEAL.format("change"), (0,)),
     (
         (
-            "Every run of the change judged, exactly, with the reason. The last alone has four frontier runs before it:"
-            "\n# what they differ by is no gain. On a quiet machine prefill gains more; decode, without chunks, not."
+            "The change judged, exactly, with the reason. It has to gain more than the four frontier runs differ by:"
+            "\n# on a quiet machine prefill does; decode, which has no chunks, does not."
         ),
         SCORE,
         (0,),

@@ -387,6 +387,32 @@ def test_what_is_no_frontier_run_of_the_round_widens_nothing(what: str) -> None:
     assert said(builder, BARE) == ("none", "repeats", "within-spread"), "the control"
 
 
+@pytest.mark.parametrize("at", range(4))
+@pytest.mark.parametrize("pinned", [None, "54", "56"])
+def test_one_slow_run_of_the_frontier_is_no_alarm_wherever_it_stands(at: int, pinned: str | None) -> None:
+    """What is too far below the frontier is the machine that reached it with no run of the round."""
+    speeds = [50.0, 49.0, 49.5]
+    speeds.insert(at, 44.9)
+    builder, _ = opened(*speeds)
+    if pinned is not None:
+        first = builder.add("run", body(float(pinned), role="frontier", round_="before", number=99), RUNNER)
+        builder.add("pin", pin_body(f"frontier:{DECODE}", pinned, first), JUDGE)
+    builder.add("run", body(65.0), RUNNER)
+    same(builder, BARE)
+    same(builder, OLDER)
+
+    def judged(rule: Rule) -> Any:
+        rows = rescore(gather(verified(builder)).candidates, rule).rows
+        return [row.result for row in rows if row.candidate.run.track.metric == "decode"][-1]
+
+    if pinned == "56":
+        assert judged(BARE).reason == judged(OLDER).reason == "alarm", "50 is below nine tenths of 56"
+        return
+    assert said(builder, BARE)[0] == "XL"
+    assert texts(last(builder, BARE))["spread_least"] == "44.9"
+    assert isinstance(judged(OLDER), NotScorable) == (at == 3), "the sixth asks the newest alone"
+
+
 def test_other_weights_in_the_round_are_no_repetition() -> None:
     """Where the newest is of other weights the round scores nothing; measured again on its own, those count alone."""
     builder, _ = opened(*SPEEDS[:2])

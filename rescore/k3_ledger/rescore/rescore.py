@@ -241,7 +241,8 @@ class Judge:
         """The run with the pins it is to be held against, and the guarded metric the rule names."""
         run = candidate.run
         if candidate.native and rule.bears_out:
-            run = _raised(candidate, candidate.built_alike if rule.weighs else candidate.built)
+            built = candidate.built_alike if rule.weighs else candidate.built
+            run = _raised(candidate, built, repeats=rule.repeats)
         if candidate.native and run.frontier is None:
             best = self.best_alike.get((run.track, run.weights)) if rule.weighs else self.best.get(run.track)
             run = dataclasses.replace(run, frontier=best or _FIRST)
@@ -325,10 +326,12 @@ def _find_mixed(own: str | None, held: Iterable[tuple[str, Figure | Parity | Non
     return next((Mixed(what, one.weights) for what, one in held if one is not None and one.weights != own), None)
 
 
-def _raised(candidate: Candidate, built: Figure | None) -> RunInputs:
+def _raised(candidate: Candidate, built: Figure | None, *, repeats: bool) -> RunInputs:
     """The run with a frontier that never falls: the greatest of its round's, its pin and any frontier build's before.
 
-    Where the round's own is more than :data:`DRIFT` below the others, that is an alarm: equality is none.
+    Where the round's own is more than :data:`DRIFT` below the others, that is an alarm: equality is none. Of several it
+    is the fastest that has to be there, where the rule asks for several (``repeats``): the others say what they differ
+    by.
     """
     run, own = candidate.run, candidate.run.frontier
     figures = [candidate.pins.get(run.track.slot("frontier")), built]
@@ -337,6 +340,8 @@ def _raised(candidate: Candidate, built: Figure | None) -> RunInputs:
         return run
     if own is None or own.origin == "pin" or own.value < held.value:
         fell = own is not None and own.origin != "pin" and own.value < (1 - DRIFT) * held.value
+        if repeats and run.repeats is not None:
+            fell = fell and run.repeats.greatest < (1 - DRIFT) * held.value
         return dataclasses.replace(run, frontier=held, alarm=own if fell else None)
     return run
 

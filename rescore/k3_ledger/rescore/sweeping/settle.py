@@ -318,13 +318,13 @@ class Settling:
         round_ = NO_ROUND if name is None else self._rounds.round(name)
         ratchet = self._hold(item, lane, name or "", round_) if item.kls else item.ratchet
         mixed = lane.weights and self._is_mixed(item, lane, name, round_)
-        figures = None if mixed else self._figures(lane, name, round_)
+        repeats = self._repeats(lane, name, round_) if self._asks_repeats else None
+        figures = None if mixed else self._figures(lane, name, round_, repeats)
         if figures is None:
             return NOT_SCORABLE
         held = lane.held
         if held is None or held.figures != figures:
             held = lane.held = self._grading.hold(figures)
-        repeats = self._repeats(lane, name, round_) if self._asks_repeats else None
         graded = self._grading.tier(item, held, ratchet=ratchet, repeats=repeats)
         if graded is None:
             return None
@@ -354,10 +354,10 @@ class Settling:
                 found = read.scaled(SCALE) if found is None else found.joined(read.scaled(SCALE))
         return found
 
-    def _figures(self, lane: _Lane, name: str | None, round_: Round) -> _Figures | None:
+    def _figures(self, lane: _Lane, name: str | None, round_: Round, repeats: Repeats | None) -> _Figures | None:
         """Frontier, reference, pin of the guard and newest measurement of the guarded metric, as they are known now.
 
-        None where the round's frontier is an alarm.
+        None where the round's frontier is an alarm: of several the fastest, where the rule asks for several.
         """
         gathering, own = self._gathering, lane.own
         frontier: Known = round_.speeds.get(own)
@@ -365,7 +365,8 @@ class Settling:
         if gathering.round_frontier and frontier is None and name is not None:
             frontier = gathering.round_frontier.get((name, lane.track))
         if self.rule.bears_out and (held := self._greatest(lane)) is not None:
-            if frontier is not None and _is_alarm(frontier, held):
+            fell = frontier is not None and _is_alarm(_value(frontier), held)
+            if fell and (repeats is None or _is_alarm(repeats.greatest, held)):
                 return None
             frontier = held if frontier is None or _value(held) > _value(frontier) else frontier
         if gathering.references and reference is None and not lane.weights:
@@ -467,6 +468,6 @@ def _value(known: int | Figure) -> int | Fraction:
     return known if isinstance(known, int) else known.value * SCALE
 
 
-def _is_alarm(own: int | Figure, held: int | Figure) -> bool:
+def _is_alarm(own: int | Fraction, held: int | Figure) -> bool:
     """Whether a round's frontier is too far below the one known before."""
-    return _value(own) * DRIFT.denominator < _value(held) * (DRIFT.denominator - DRIFT.numerator)
+    return own * DRIFT.denominator < _value(held) * (DRIFT.denominator - DRIFT.numerator)
