@@ -260,7 +260,7 @@ def test_a_rule_that_accepts_a_run_without_a_clock_makes_its_number_none() -> No
 
 def test_nobody_is_asked_for_a_clock_of_what_no_house_rule_reads_one_for() -> None:
     builder = Builder().open()
-    body = receipt(60.0)
+    body = receipt(60.0, model=None)
     rate = {**body["timing"][0], "metric": "verify", "unit": "receipt", "inputs": "repeated", "context": None}
     builder.add("run", {**body, "timing": [{**rate, "context_filled": None}]}, RUNNER)
     assert len(derive_climbs(gather(verified(builder)))) == 1

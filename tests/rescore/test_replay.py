@@ -387,7 +387,14 @@ def test_an_import_with_a_figure_that_is_none_is_named_and_hides_no_other() -> N
 
     def item(name: str, tps: str) -> ImportItem:
         fields = [{"name": "ledger.tps", "value": tps}]
-        body = {"format": "f", "foreign_id": name, "attestation": "none", "fields": fields, "artifacts": []}
+        body = {
+            "format": "f",
+            "foreign_id": name,
+            "attestation": "none",
+            "fields": fields,
+            "artifacts": [],
+            "findings": [],
+        }
         return ImportItem(body, {})
 
     material = gather_foreign([item("bad", "fast"), item("good", "5")])
@@ -401,5 +408,5 @@ def test_an_import_without_speed_or_moment_measures_nothing() -> None:
     from k3_ledger.verify.polaris import ImportItem
 
     body = {"foreign_id": "x", "attestation": "none", "fields": [{"name": "ledger.label", "value": "XL"}]}
-    material = gather_foreign([ImportItem({"format": "f", **body, "artifacts": []}, {})])
+    material = gather_foreign([ImportItem({"format": "f", **body, "artifacts": [], "findings": []}, {})])
     assert (len(material.candidates), material.measurements) == (1, [])

@@ -124,7 +124,7 @@ def test_a_ledger_that_published_none_says_so(command: Callable[..., Done], tmp_
         ("rules lint v0.2.1 --json", 1),
         ("rules diff v0.2.1 v0.2.0", 1),
         ("rules diff v0.2.1 v0.2.0 --json", 1),
-        ("rules lint house-6.decode", 3),
+        ("rules lint house-7.decode", 3),
         ("rules diff v0.2.1 v0.2.1", 3),
         ("rules show v0.2.1", 3),
     ],
