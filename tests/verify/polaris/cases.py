@@ -622,7 +622,7 @@ def reference_speed_that_no_record_has(log: Draft) -> None:
 # -- runs against one another -----------------------------------------------------------------------------------------
 
 
-@before("FOREIGN_SAME_COMMIT", "FOREIGN_BUILD_DIFFERS")
+@before("FOREIGN_SAME_COMMIT", "FOREIGN_BUILD_DIFFERS", "FOREIGN_ID_REPEATED")
 def commit_measured_twice(log: Draft) -> None:
     run, first = log.runs[1], make_log.commit(1)
     assert run.log is not None

@@ -293,6 +293,7 @@ class Code(enum.Enum):
     FOREIGN_MISSING_FOR_RESCORE = enum.auto()
     FOREIGN_SAME_COMMIT = enum.auto()
     FOREIGN_SAME_RECEIPT = enum.auto()
+    FOREIGN_ID_REPEATED = enum.auto()
     FOREIGN_BUILD_DIFFERS = enum.auto()
     FOREIGN_BUILD_SHARED = enum.auto()
     FOREIGN_WEIGHTS_CHANGED = enum.auto()

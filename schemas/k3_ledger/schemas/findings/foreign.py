@@ -286,8 +286,15 @@ ROWS: Final = {
     ),
     "FOREIGN_SAME_RECEIPT": CodeInfo(
         Area.FOREIGN, E, "receipts share an identity",
-        "Several receipts have the same id, quote or nonce, so one sealed output stands for several runs.",
+        "Several receipts have the same quote, the same random nonce, or the same id and all that the quote covers, so "
+        "one seal stands for several runs.",
         "at most one of them was sealed for its own run",
+    ),
+    "FOREIGN_ID_REPEATED": CodeInfo(
+        Area.FOREIGN, N, "one id or nonce, several seals",
+        "Receipts have the same id because they sealed the same output, or the same nonce because it is the digest of "
+        "one commit, model and seed; what else their quotes cover differs, so each was sealed for itself.",
+        "name these receipts by the digests of their bytes",
     ),
     "FOREIGN_BUILD_DIFFERS": CodeInfo(
         Area.FOREIGN, W, "one commit, several builds",

@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.schemas.findings import Code, Finding
-from k3_ledger.verify.polaris.spelling import plain
+from k3_ledger.verify.polaris.hashes import NONCE_COVERS
+from k3_ledger.verify.polaris.spelling import plain, sha256_hex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +16,13 @@ if TYPE_CHECKING:
     from k3_ledger.verify.polaris.facts import RunFacts
 
 OWN: Final = ("receipt_id", "tdx.quote_b64", "tdx.nonce")
-"""Fields of a receipt that no two receipts may share."""
+"""Fields of a receipt that no two receipts may share, unless they follow from what two seals have in common."""
+_SEALED: Final = ("tdx.nonce", "tdx.e2e_pubkey_b64", "tdx.bound_digest", "tdx.result_sha256", "tdx.files_sha256")
+"""What the report data of a quote covers: two seals that have all of it in common are one."""
+_DERIVED_FROM: Final = {
+    "receipt_id": "which covers a constant and the sealed output alone",
+    "tdx.nonce": "as a digest of one commit, model and seed is",
+}
 VARYING: Final = frozenset(
     {
         "effective_pct",
@@ -77,15 +84,44 @@ def _names(facts: list[RunFacts]) -> Iterator[Finding]:
 
 
 def _own_fields(facts: list[RunFacts]) -> Iterator[Finding]:
+    """What no two receipts may share; told apart from what two seals have in common by how it is derived."""
     for name in OWN:
         for runs in group(facts, _receipt(name)).values():
-            for run in runs[1:]:
-                assert run.run.receipt is not None
-                derived = name == "tdx.nonce" and len(run.run.receipt.text(name) or "") == 64
-                if derived and run.text("commit") == runs[0].text("commit"):
-                    continue  # the digest of commit, model and seed is the same by right
-                message = f"{run.run.run_id}: {name} is that of {runs[0].run.run_id}"
-                yield Finding(Code.FOREIGN_SAME_RECEIPT, message, run.run.receipt.at(name))
+            if len(runs) > 1:
+                yield from _shared(name, sorted(runs, key=lambda run: name == "tdx.nonce" and not _is_derived(run)))
+
+
+def _shared(name: str, runs: list[RunFacts]) -> Iterator[Finding]:
+    seals: dict[tuple[str, ...], RunFacts] = {}
+    for run in runs:
+        nonce = name == "tdx.nonce" and (_is_derived(run) or _may_be_derived(run, runs[0]))
+        derived = name == "receipt_id" or nonce
+        first = seals.setdefault(_seal(run) if derived else (), runs[0] if not derived else run)
+        assert run.run.receipt is not None
+        at, this = run.run.receipt.at(name), run.run.run_id
+        if first is not run:
+            yield Finding(Code.FOREIGN_SAME_RECEIPT, f"{this}: {name} is that of {first.run.run_id}", at)
+        elif run is not runs[0]:
+            own = [field for field in _SEALED if _receipt(field)(run) != _receipt(field)(runs[0])]
+            message = f"{this}: {name} is that of {runs[0].run.run_id}, {_DERIVED_FROM[name]}; it differs in "
+            yield Finding(Code.FOREIGN_ID_REPEATED, message + ", ".join(own), at)
+
+
+def _seal(run: RunFacts) -> tuple[str, ...]:
+    """What a quote covers; without one, nothing tells two receipts of one id apart."""
+    return tuple(plain(_receipt(field)(run)) for field in _SEALED)
+
+
+def _is_derived(run: RunFacts) -> bool:
+    """Whether the nonce is a digest of what was to be measured: then a second measurement has the same by right."""
+    receipt = run.run.receipt
+    parts = [] if receipt is None else [receipt.text(path) for path in NONCE_COVERS]
+    return _receipt("tdx.nonce")(run) == sha256_hex("".join(part or "" for part in parts))
+
+
+def _may_be_derived(run: RunFacts, first: RunFacts) -> bool:
+    """Whether it is as long as a digest, and both receipts are of one commit: what else was hashed is not known."""
+    return len(_receipt("tdx.nonce")(run)) == 64 and run.text("commit") == first.text("commit")
 
 
 def _common_prefix(facts: list[RunFacts]) -> Iterator[Finding]:
