@@ -17,6 +17,7 @@ from k3_ledger.verify.partial import check_partial
 from k3_ledger.verify.policy import TrustPolicy
 from k3_ledger.verify.proof import check_proof
 from k3_ledger.verify.prove import prove_from_tiles
+from k3_ledger.verify.report import FINDINGS_KEPT_PER_CODE
 from k3_ledger.verify.source import MemorySource
 from tests.ledgers import JUDGE, LOG, ORIGIN, ROOT, RUNNER, Builder, Key, key_body, run_body, sign_head, small_ledger
 from tests.static_host import mirror_files
@@ -223,6 +224,78 @@ def test_what_takes_a_thiefs_head_back_may_be_in_a_gap() -> None:
     assert step(report, "checkpoint") == ("not-checked", 1, 0, 1)
     files["checkpoint"] = ledger.head()
     assert Code.CHECKPOINT_ROOT in codes(partial(TileSource(Files(files, kept)))), "its key stands"
+
+
+def note(size: int) -> dict[str, Any]:
+    return {"text": "x", "artifacts": [{"name": "a", "sha256": "ab" * 32, "size": size, "media_type": "text/plain"}]}
+
+
+def backwards(number: int) -> dict[str, Any]:
+    body = run_body(number)
+    body["timing"][0]["samples"][1]["start_ns"] = 0
+    return body
+
+
+SAID: dict[str, tuple[Code, str, str, dict[str, Any]]] = {
+    "receipt": (Code.RECEIPT_CLOCK, "receipts", "run", backwards(99)),
+    "size": (Code.ARTIFACT_SIZE, "receipts", "note", note(4)),
+    "role": (Code.KEY_WRONG_ROLE, "keys", "supersede", {"reason": "x", "replacement": None}),
+    "attestation": (
+        *(Code.ATTESTATION_MISSING, "attestations", "run"),
+        run_body(98, tee={"kind": "tdx", "report_data_sha256": None}),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SAID)
+def test_what_takes_a_thiefs_word_back_may_be_in_a_gap(what: str) -> None:
+    code, name, kind, body = SAID[what]
+    ledger, stolen = Builder().open(), Key("stolen")
+    ledger.add("key", key_body(stolen, "runner"), ROOT)
+    ledger.add("note", note(3), RUNNER)
+    target = ledger.add("run", run_body(97), RUNNER)
+    at = len(ledger.lines)
+    ledger.add(kind, body | ({"target": target} if kind == "supersede" else {}), stolen)
+    ledger.runs(300 - len(ledger.lines))
+    false = Builder(ledger.lines[:]).runs(300)
+    ledger.add("key", key_body(stolen, "runner", "revoke", revoked_from=at), ROOT)
+    ledger.runs(299)
+    cured, held = (check_log(source(log), POLICY) for log in (ledger, false))
+    assert (cured.exit_code, held.exit_code, code in codes(held)) == (0, 1, True)
+    for log in (ledger, false):
+        report = partial(source(log, "tile/entries/001"))
+        assert (report.exit_code, code in codes(report)) == (4, False)
+        assert step(report, name)[2] == 0
+        assert step(report, name)[3] > step(partial(source(ledger, "tile/entries/002.p/88")), name)[3] - 88
+    report = partial(source(ledger, "tile/entries/002.p/88"))
+    assert (report.exit_code, code in codes(report), Code.KEY_DISOWNED in codes(report)) == (4, False, True)
+
+
+def test_an_enrolment_that_was_taken_back_is_none_that_may_be_in_a_gap() -> None:
+    ledger, root2, stolen = Builder().open(), Key("root2"), Key("stolen")
+    ledger.add("key", key_body(root2, "root"), ROOT)
+    at = len(ledger.lines)
+    ledger.add("key", key_body(stolen, "runner"), root2)
+    ledger.add("run", backwards(1), stolen)
+    ledger.add("key", key_body(root2, "root", "revoke", revoked_from=at), ROOT)
+    ledger.runs(300)
+    report = partial(source(ledger, f"tile/entries/001.p/{len(ledger.lines) - 256}"))
+    assert (report.exit_code, set(codes(report))) == (4, {Code.MIRROR_INCOMPLETE, Code.KEY_DISOWNED})
+
+
+def test_what_stands_behind_every_gap_is_false() -> None:
+    ledger = small_ledger(20)
+    for number in range(2 * FINDINGS_KEPT_PER_CODE):
+        ledger.add("run", backwards(number), RUNNER)
+    ledger.runs(512 - len(ledger.lines))
+    late = len(ledger.lines)
+    ledger.add("run", backwards(999), RUNNER)
+    report = partial(source(ledger, "tile/entries/001"))
+    assert (report.exit_code, report.counts[Code.RECEIPT_CLOCK]) == (1, 1)
+    assert [found.position.index for found in report.findings if found.code is Code.RECEIPT_CLOCK] == [late]
+    assert step(report, "receipts")[2:] == (1, 2 * FINDINGS_KEPT_PER_CODE)
+    detail = next(each.detail for each in report.steps if each.name == "receipts")
+    assert detail == "100 wrong, unless a root action that is not here took them back"
 
 
 def test_a_remembered_head_is_compared_with_a_partial_mirror(ledger: Builder) -> None:

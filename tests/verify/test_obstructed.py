@@ -203,6 +203,23 @@ def test_heads_within_what_can_be_read_are_compared() -> None:
     assert result(check(source)) == (1, ["NOTE-MALFORMED", "UNREADABLE"])
 
 
+def test_what_takes_a_thiefs_word_back_may_be_what_cannot_be_read() -> None:
+    ledger, stolen = small_ledger(), Key("stolen")
+    ledger.add("key", key_body(stolen, "runner"), ROOT)
+    at = len(ledger.lines)
+    body = run_body(9)
+    body["timing"][0]["samples"][1]["start_ns"] = 0
+    ledger.add("run", body, stolen)
+    ledger.add(
+        "supersede", {"target": ledger.add("run", run_body(8), RUNNER), "reason": "x", "replacement": None}, stolen
+    )
+    ledger.runs(2)
+    report = check(interrupted(ledger, at + 4))
+    assert result(report) == (3, ["UNREADABLE"])
+    assert report.steps[4].not_checked == 1
+    assert next(step for step in report.steps if step.name == "receipts").not_checked == 1
+
+
 def test_what_takes_a_thiefs_head_back_may_be_what_cannot_be_read() -> None:
     ledger, second = small_ledger(), Key("second")
     ledger.add("key", key_body(second, "log"), ROOT)

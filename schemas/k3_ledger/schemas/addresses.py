@@ -12,10 +12,11 @@ import re
 from typing import Final
 
 HIDDEN: Final = "***"
-_SCHEME: Final = r"[A-Za-z][A-Za-z0-9+.-]*"
+_SCHEME: Final = r"[A-Za-z][A-Za-z0-9+.-]{0,62}"
+"""No scheme is longer: else a long word costs the square of its length."""
 SCHEME: Final = re.compile(rf"{_SCHEME}://")
 """How an address begins, and a path does not; capitals are as good as small letters."""
-_AS_PATH: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_AS_PATH: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,62}:/")
 """How an address begins that was taken for a path: a path has no two slashes in a row."""
 _IN_TEXT: Final = re.compile(rf"(?:{_SCHEME}://|{_AS_PATH.pattern})[^\s\"<>]*[^\s\"<>:,.;)'\]]")
 """An address in a sentence, without what belongs to the sentence."""

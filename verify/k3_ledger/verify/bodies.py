@@ -3,6 +3,9 @@
 A revocation takes entries back by their position and stands behind them. What such an entry says counts for nothing,
 so nothing of it is held against the log, which has to carry its line for ever, and no artifact that it alone names is
 asked for. How its line is framed, linked and signed is for other steps, and counts all the same.
+
+Where entries are not here, one of them may be such a revocation: of what stands in front of it nothing is held against
+the log either, and it is counted as not checked (:attr:`~k3_ledger.verify.scan.Scan.open_below`).
 """
 
 from __future__ import annotations
@@ -105,26 +108,41 @@ class Bodies:
             signed.findings.add(Finding(code, message, place, expected, found))
             signed.positions.setdefault(code, array("Q")).append(position)
 
+    def leave_open(self) -> None:
+        """What was noted until now may have been taken back by an entry that is not here: it is counted alone."""
+        for signed in self._signed.values():
+            signed.findings.clear()
+
     def settle(self, scan: Scan) -> None:
         """Hold against the log what counts of it, now that the life of every key is known."""
-        disowned = scan.keyring.disowned()
+        disowned, certain = scan.keyring.disowned(), scan.open_below
         tally = scan.tallies["receipts"]
+        notes: list[str] = []
         if disowned:
             uses = scan.keyring.uses.items()
             kinds = (positions for (_, kind), positions in uses if kind in SELF_CHECKED)
             left_out = sum(position in disowned for positions in kinds for position in positions)
             tally.checked -= left_out
-            tally.detail = f"{left_out} disowned by a revocation: they count for nothing" if left_out else tally.detail
+            notes += [f"{left_out} disowned by a revocation: they count for nothing"] if left_out else []
         found: list[Finding] = []
+        waiting = 0
         more: dict[tuple[Code, bool], int] = {}
         for signed in self._signed.values():
-            tally.failed += sum(position not in disowned for position in signed.entries)
+            standing = [position for position in signed.entries if position not in disowned]
+            held = sum(position >= certain for position in standing)
+            tally.failed += held
+            waiting += len(standing) - held
             found += [each for each in signed.findings.kept() if each.position.index not in disowned]
             for code, positions in signed.positions.items():
                 for position in positions:
-                    if position not in disowned:
+                    if position >= certain and position not in disowned:
                         sort = code, position < self._vouched
                         more[sort] = more.get(sort, 0) + 1
+        if waiting:
+            tally.checked -= waiting
+            tally.not_checked += waiting
+            notes.append(f"{waiting} wrong, unless a root action that is not here took them back")
+        tally.detail = "; ".join(notes) or tally.detail
         found.sort(key=lambda each: each.position.index or 0)
         last = {(each.code, (each.position.index or 0) < self._vouched): each for each in found}
         for each in found:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from k3_ledger.ledger.core.ed25519 import check_implementation
 from k3_ledger.ledger.core.framing import HEAD, TAIL_LEN, parse_line
+from k3_ledger.ledger.core.keylife import FOREVER
 from k3_ledger.ledger.core.lines import check_is_ledger, check_tail
 from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.errors import LedgerError, StoreError
@@ -332,12 +333,13 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
 def _check_beginning(scan: Scan, source: LogSource, heads: Heads, policy: TrustPolicy | None, options: Options) -> None:
     """What an interrupted reading left: what is false in it is false, whatever stands behind it.
 
-    What depends on the rest is not checked: larger heads, coverage, the log's end, what entries refer to. Where no
-    entry was read, nothing is.
+    What depends on the rest is not checked: larger heads, coverage, the log's end, what entries refer to, and what they
+    say, for it may have been taken back. Where no entry was read, nothing is.
     """
     if not scan.shaped:
         scan.findings.clear()
         return
+    scan.open_up(FOREVER)
     check_keys(scan, policy)
     scan.bodies.settle(scan)
     check_heads_within(scan, heads)

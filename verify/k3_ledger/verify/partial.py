@@ -6,7 +6,8 @@ the medium said, and its exit code is 3 when nothing worse was found.
 The steps are those of :mod:`k3_ledger.verify.log`, run on the bundles that are there. Every one of them is traced to
 the signed head through the tiles of hashes, so it is known to be part of the log. What depends on entries that are
 missing is not checked, and never an accusation: the link to a missing neighbour, a signer who may have been enrolled
-there, a key entry that may rest on one there, an entry that is referred to. The verdict is never "verified": the report
+there, a key entry that may rest on one there, an entry that is referred to, what an entry says that may have been taken
+back there. The verdict is never "verified": the report
 carries ``MIRROR_INCOMPLETE``, and its exit code is 4 when nothing worse was found.
 """
 
@@ -106,6 +107,7 @@ def _read(source: TileSource, scan: Scan, sizes: frozenset[int]) -> tuple[list[T
         try:
             lines = tree.entries(tile.index)
         except TileMissingError as error:
+            scan.open_up(first + tile.width - 1)
             if isinstance(error, TileUnreadableError):
                 unreadable += tile.width
                 scan.findings.add(error.finding)
@@ -165,8 +167,9 @@ def _count_missing(scan: Scan, gaps: list[Tile], unreadable: int) -> None:
             for count, what in ((absent, "are not on this mirror"), (unreadable, "cannot be read"))
             if count
         )
+    known = scan.keyring.lives.keys() | scan.keyring.taken_back.keys()
     for key, kind in list(scan.keyring.uses):
-        if key not in scan.keyring.lives:  # its enrolment may be among what is missing
+        if key not in known:  # its enrolment may be among what is missing
             scan.tallies["keys"].not_checked += len(scan.keyring.uses.pop((key, kind)))
     if scan.genesis is None:
         scan.tallies["keys"].not_checked += 1

@@ -110,6 +110,8 @@ class Scan:
             told then: it accuses nobody (:data:`RESTS_ON_KEYS`).
         broken: position of the first line of a log that cannot be read or whose signature is not good: what a later
             entry names may be that line.
+        open_below: entries in front of this position may have been taken back by a root action that is not here: on a
+            mirror that lacks some, and where the reading was interrupted. What they say accuses nobody then.
         unsound: position of the first line of a log that is no entry by a known key that verifies, or does not follow
             the one in front of it: from there on, what stands here shows that the log is damaged, and is no history
             that another one could contradict.
@@ -145,10 +147,16 @@ class Scan:
     interrupted: StoreError | None = None
     unsettled: int | None = None
     broken: int | None = None
+    open_below: int = 0
     unsound: int | None = None
     actions: dict[int, bytes] = field(default_factory=dict)
     enrolments: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
     signers: Signers | None = None
+
+    def open_up(self, position: int) -> None:
+        """Note that root actions may be missing up to ``position``: no entry behind it was read yet."""
+        self.open_below = position
+        self.bodies.leave_open()
 
     def unsettle(self, position: int) -> None:
         """Note that the line at ``position`` may have been a root action."""

@@ -34,7 +34,7 @@ def check_keys(scan: Scan, policy: TrustPolicy | None) -> None:
         _set_aside(scan)
     settled = FOREVER if scan.unsettled is None else scan.unsettled
     for finding, more in scan.keyring.check_use(
-        only_genesis=open_genesis, settled=settled, apart=scan.findings.vouched
+        only_genesis=open_genesis, settled=settled, apart=scan.findings.vouched, open_below=scan.open_below
     ):
         if finding is None:
             tally.checked -= more
@@ -180,7 +180,9 @@ def _check_kinds(scan: Scan, attested: list[Attested], kinds: frozenset[str]) ->
     by_position = {receipt.position: receipt.kinds for receipt in attested}
     runs = {at for (_, kind), positions in scan.keyring.uses.items() if kind == "run" for at in positions}
     none = frozenset({"none"})
-    wrong = sorted(at for at in runs - scan.keyring.disowned() if not (by_position.get(at) or none) & kinds)
+    unlike = sorted(at for at in runs - scan.keyring.disowned() if not (by_position.get(at) or none) & kinds)
+    wrong = [at for at in unlike if at >= scan.open_below]
+    tally.not_checked += len(unlike) - len(wrong)
     for at in wrong:
         found = ", ".join(sorted(by_position.get(at) or none))
         place = scan.place(at, "body.tee")

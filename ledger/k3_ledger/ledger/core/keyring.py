@@ -322,7 +322,7 @@ class Keyring:
             known.extend(positions)
 
     def check_use(
-        self, *, only_genesis: bool = False, settled: int = FOREVER, apart: int = 0
+        self, *, only_genesis: bool = False, settled: int = FOREVER, apart: int = 0, open_below: int = 0
     ) -> Iterator[tuple[Finding | None, int]]:
         """(finding, further ones like it) for every use that a lifetime or role does not allow.
 
@@ -331,6 +331,8 @@ class Keyring:
             settled: position up to which every root action was read. Behind it, that a key was never enrolled, or was
                 retired, cannot be told: (None, n) stands for n such uses.
             apart: no finding of a use in front of this position stands for one behind it.
+            open_below: what was signed in front of this position may have been taken back by a root action that was not
+                read: of a role that forbids it, (None, n) stands for n such uses.
         """
         parts = ((use, part) for use, positions in self.uses.items() for part in _part(positions, apart))
         for (key, kind), positions in parts:
@@ -345,6 +347,9 @@ class Keyring:
                     yield None, len(positions) - len(unknown)
                 continue
             wrong = () if life.role in SIGNING_ROLES[kind] else [p for p in positions if life.lost_by(p) is None]
+            if wrong and wrong[0] < open_below:
+                yield None, sum(p < open_below for p in wrong)
+                wrong = [p for p in wrong if p >= open_below]
             if wrong:
                 yield _first(
                     Code.KEY_WRONG_ROLE, wrong, f"a {life.role} key signed an entry of kind {kind}",

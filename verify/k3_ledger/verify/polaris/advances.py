@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import enum
 import re
+from bisect import bisect_right
 from datetime import timedelta
 from fractions import Fraction
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from k3_ledger.schemas.findings import Code, Finding
@@ -65,14 +67,14 @@ def check_advances(log: RunLog, facts: list[RunFacts], derived: DerivedChecks) -
     """
     runs = {run.run.run_id: run for run in facts}
     by_id = {name: runs[run_id] for name, run_id in log.names.items()}
-    reached: list[str] = []
+    reached: set[str] = set()
     for row in log.advances:
         start = row.leaf("prev_frontier")
         if start is not None and reached and show(start.value) not in reached:
             message = f"line {row.position.line} starts from {show(start.value)}, which no earlier line reached"
             yield Finding(Code.FOREIGN_PIN_GAP, message, start.position)
         end = row.leaf("new_frontier")
-        reached.append("" if end is None else show(end.value))
+        reached.add("" if end is None else show(end.value))
         name = proof_of(row, by_id)
         proof = by_id.get(name)
         line = _line(row, proof)
@@ -190,13 +192,15 @@ def _unmeasured(log: RunLog, by_id: dict[str, RunFacts]) -> Iterator[Finding]:
     The proof was measured by then, whatever day it is where that is said.
     """
     numbers = {name: number for name, run in by_id.items() if (number := run.number("tps")) and number.value}
-    days = {name: _day(by_id[name]) for name in numbers}
+    dated = sorted(((_day(by_id[name]), number) for name, number in numbers.items()), key=lambda item: item[0])
+    days = [day for day, _ in dated]
+    fastest = list(accumulate((number for _, number in dated), lambda one, two: max(one, two, key=_exact)))
     found: list[tuple[Decimal, Finding]] = []
     for row in log.advances:
         after = _line(row, None).after
         until = (row.text("date") or "")[:10]
-        proof = proof_of(row, by_id)
-        known = [numbers[name] for name, day in days.items() if not until or day <= until or name == proof]
+        proof = numbers.get(proof_of(row, by_id))
+        known = fastest[: bisect_right(days, until) if until else None][-1:] + ([] if proof is None else [proof])
         if after is None or after.value is None or not known:
             continue
         most = max(known, key=_exact)
