@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from k3_ledger.ledger.writer import sizes
 from k3_ledger.schemas.envelope import REFERENCES, ROOT_ACTIONS, SIGNING_ROLES
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.findings.row import Area
@@ -251,6 +253,20 @@ def test_a_size_that_was_taken_back_is_held_against_nobody(run: Any, desk: Desk)
     assert "revoke the key of entry 5" in refused.err
     assert run("key", "revoke", "judge", "--from", "5", "-l", "ledger", "-k", "root.pem").code == 0
     assert append(run, desk, "run", "runner", honest).code == 0
+
+
+def test_the_log_is_read_once_for_sizes(run: Any, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    true, asked = sizes.other_sizes, Counter[str]()
+
+    def counted(*given: Any) -> Any:
+        asked["log"] += 1
+        return true(*given)
+
+    monkeypatch.setattr(sizes, "other_sizes", counted)
+    monkeypatch.setattr(sizes, "read_state", lambda _: pytest.fail("no size differs: the keys are not asked for"))
+    for number in range(2):
+        assert append(run, desk, "note", "judge", of("note", artifacts=[WITHHELD])).code == 0
+        assert asked["log"] == number + 1
 
 
 def test_what_only_looks_like_an_artifact_is_none(run: Any, desk: Desk) -> None:

@@ -152,11 +152,16 @@ def sealing(ledger: Ledger) -> EntryCheck:
     """
     from k3_ledger.schemas.outcomes import Position
 
+    asked: set[tuple[int, tuple[tuple[str, int], ...]]] = set()
+
     def check(entry: Any) -> Iterator[Finding]:
         yield from faults(entry)
-        artifacts = enumerate(getattr(entry.body, "artifacts", ()))
-        places = ((Position(index=entry.index, field=f"body.artifacts[{at}].size"), one) for at, one in artifacts)
-        yield from size_faults(ledger, ((place, one.sha256, one.size) for place, one in places))
+        sizes = tuple((one.sha256, one.size) for one in getattr(entry.body, "artifacts", ()))
+        if (entry.index, sizes) in asked:  # rehearsed a moment ago, of the same log
+            return
+        places = (Position(index=entry.index, field=f"body.artifacts[{at}].size") for at in range(len(sizes)))
+        yield from size_faults(ledger, ((place, *named) for place, named in zip(places, sizes, strict=True)))
+        asked.add((entry.index, sizes))
 
     return check
 

@@ -19,6 +19,7 @@ from k3_ledger.schemas.errors import LedgerError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from k3_ledger.ledger.core.keyring import Keyring
     from k3_ledger.ledger.writer.store import Ledger
 
 
@@ -48,7 +49,7 @@ def other_sizes(ledger: Ledger, sizes: Mapping[str, int]) -> Iterator[OtherSize]
         return
     given = b"|".join(b'%b","size":(?!%d\\D)' % (digest.encode(), size) for digest, size in sizes.items())
     differs = re.compile(b'"sha256":"(?:%b)' % given)  # in a text its quotation marks would be escaped
-    keyring = read_state(ledger).keyring
+    keyring: Keyring | None = None
     with storage_errors(ledger.log_path, "read the ledger"), ledger.log_path.open("rb") as file:
         end = file.seek(0, os.SEEK_END)
         for place, raw in find_lines(lambda count, offset: os.pread(file.fileno(), count, offset), end, differs):
@@ -57,6 +58,7 @@ def other_sizes(ledger: Ledger, sizes: Mapping[str, int]) -> Iterator[OtherSize]
             except LedgerError:
                 continue
             assert place.index is not None
+            keyring = keyring or read_state(ledger).keyring  # another read of the log, where something differs
             if keyring.disowned_by(entry.key, place.index) is not None:
                 continue
             for artifact in getattr(entry.body, "artifacts", ()):
