@@ -194,7 +194,7 @@ def _unmeasured(log: RunLog, by_id: dict[str, RunFacts]) -> Iterator[Finding]:
     numbers = {name: number for name, run in by_id.items() if (number := run.number("tps")) and number.value}
     dated = sorted(((_day(by_id[name]), number) for name, number in numbers.items()), key=lambda item: item[0])
     days = [day for day, _ in dated]
-    fastest = list(accumulate((number for _, number in dated), lambda one, two: max(one, two, key=_exact)))
+    fastest: list[Number] = list(accumulate((number for _, number in dated), _faster))
     found: list[tuple[Decimal, Finding]] = []
     for row in log.advances:
         after = _line(row, None).after
@@ -212,6 +212,10 @@ def _unmeasured(log: RunLog, by_id: dict[str, RunFacts]) -> Iterator[Finding]:
             at = row.at("new_frontier")
             found.append((factor, Finding(Code.FOREIGN_FRONTIER_UNMEASURED, message, at, most.text, after.text)))
     yield from (finding for _, finding in sorted(found, key=lambda item: -item[0]))
+
+
+def _faster(one: Number, two: Number) -> Number:
+    return max(one, two, key=_exact)
 
 
 def _day(run: RunFacts) -> str:
