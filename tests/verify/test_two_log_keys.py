@@ -11,7 +11,7 @@ from k3_ledger.ledger.core.consistency import format_consistency
 from k3_ledger.ledger.core.proof import format_proof
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import ExitCode
-from k3_ledger.verify import heads
+from k3_ledger.verify import head_faults
 from k3_ledger.verify.consistency import check_consistency_file
 from k3_ledger.verify.log import check_log
 from k3_ledger.verify.policy import TrustPolicy
@@ -109,14 +109,15 @@ def test_a_bad_line_by_a_key_that_stands_is_an_error_beside_a_line_that_was_take
 def test_two_log_keys_of_one_key_hash_each_sign_heads(monkeypatch: pytest.MonkeyPatch) -> None:
     """There are such pairs; here the hash is cut to nothing instead of searching for one."""
 
-    class Blunt(heads.Verifier):
+    class Blunt(head_faults.Verifier):
         def __post_init__(self) -> None:
             object.__setattr__(self, "key_hash", HASH)
 
     raw = note(ledger().lines, (LOG, True), (SECOND, True))
-    hashes = {sig.key_hash for sig in heads.parse_note(raw).sigs}
+    hashes = {sig.key_hash for sig in head_faults.parse_note(raw).sigs}
     for key_hash in hashes:
         HASH = key_hash  # noqa: N806 - the class reads it
-        monkeypatch.setattr(heads, "Verifier", Blunt)
+        monkeypatch.setattr(head_faults, "Verifier", Blunt)
+        monkeypatch.setattr("k3_ledger.verify.signers.key_hash", lambda _origin, _key, cut=key_hash: cut)
         report = check_log(MemorySource(ledger().data, checkpoint=raw), POLICY)
         assert report.counts == {}
