@@ -18,7 +18,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from k3_ledger.ledger.writer import sizes
-from k3_ledger.ledger.writer.sizes import other_sizes
 from k3_ledger.ledger.writer.store import Ledger
 from k3_ledger.schemas.envelope import REFERENCES, ROOT_ACTIONS, SIGNING_ROLES
 from k3_ledger.schemas.findings import Code
@@ -284,12 +283,12 @@ def test_what_only_looks_like_an_artifact_is_none(run: Any, desk: Desk) -> None:
 
 def test_every_entry_that_gives_another_size_is_found_and_no_other(desk: Desk) -> None:
     ones = [artifact(name=name, sha256=hashlib.sha256(name.encode()).hexdigest(), size=5) for name in ("one", "two")]
-    for sizes in ((6, 5), (5, 5), (6, 7)):
-        named = [{**one, "size": size} for one, size in zip(ones, sizes, strict=True)]
+    for given in ((6, 5), (5, 5), (6, 7)):
+        named = [{**one, "size": size} for one, size in zip(ones, given, strict=True)]
         desk.builder.add("note", of("note", artifacts=named), JUDGE)
     desk.builder.runs(1)
     desk.builder.write(desk.ledger)
-    found = other_sizes(Ledger.open(desk.ledger), {one["sha256"]: 5 for one in ones})
+    found = sizes.other_sizes(Ledger.open(desk.ledger), {one["sha256"]: 5 for one in ones})
     assert [(other.position, other.size) for other in found] == [(5, 6), (7, 6), (7, 7)]
 
 
