@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from k3_ledger.engine.bundle import describe_artifact, write_bundle
 from k3_ledger.engine.machine import probe_machine, probe_source
-from k3_ledger.schemas.measurement import RunMeasurement, Sample, Series, Subject, Tee
+from k3_ledger.schemas.measurement import RankMemory, RunMeasurement, Sample, Series, Subject, Tee
 from k3_ledger.schemas.values import Name
 from k3_ledger.schemas.version import __version__
 
@@ -108,8 +108,17 @@ class Recorder:
         return "\n".join(lines)
 
 
-def finish(recorders: list[Recorder], subject: str, options: argparse.Namespace) -> None:
-    """Print the tables; with ``--bundle`` also write a measurement bundle that holds this script as an artifact."""
+def finish(
+    recorders: list[Recorder], subject: str, options: argparse.Namespace, *, peak_bytes: int | None = None
+) -> None:
+    """Print the tables; with ``--bundle`` also write a measurement bundle that holds this script as an artifact.
+
+    Args:
+        recorders: what was timed.
+        subject: what to call the program.
+        options: of the command line.
+        peak_bytes: peak memory of the subject's largest process, where it was measured.
+    """
     for recorder in recorders:
         print(recorder.table())
     if options.bundle is None:
@@ -131,7 +140,7 @@ def finish(recorders: list[Recorder], subject: str, options: argparse.Namespace)
         artifacts=tuple(describe_artifact(name, data, "text/plain") for name, data in files.items()),
         timing=tuple(series for recorder in recorders for series in recorder.series()),
         parity=None,
-        memory=(),
+        memory=() if peak_bytes is None else (RankMemory(rank=0, peak_bytes=peak_bytes, device="host"),),
         flags=(),
         expert_load=None,
         tee=Tee(kind="none", report_data_sha256=None),

@@ -143,7 +143,7 @@ def main() -> None:
                 f"re-scoring {what} takes {middle:.1f} % of verifying ({least:.1f} to {most:.1f} %), "
                 f"{clock} time, {processes} processes each"
             )
-    finish([recorder], "k3-ledger-rescore", options)
+    finish([recorder], "k3-ledger-rescore", options, peak_bytes=peak)
 
 
 if __name__ == "__main__":

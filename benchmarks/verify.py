@@ -196,7 +196,7 @@ def main() -> None:
             duration = time.monotonic_ns() - start
             recorder.add("subject", count, start, duration, observer="controller", processes=options.processes)
         print(f"peak memory of the command's largest process: {peak / 2**20:.0f} MiB")
-    finish([recorder], "k3-ledger-verify", options)
+    finish([recorder], "k3-ledger-verify", options, peak_bytes=peak)
 
 
 if __name__ == "__main__":
