@@ -59,9 +59,9 @@ def parts(node: str, device: str, threads: int, longest: str, *, only_tiny: bool
     width = "tiny" if only_tiny else "real-slice"
     graded = ("--context", "64", "--depth", "4", "--depth", "64")
     tiny = (*CLI, "run", "--model", "synth:tiny", "--out", "{scratch}/tiny", *flags, *graded, "--depth", "128")
-    # llama.cpp grades on the CPU, where a prompt of 256 tokens at K3's widths takes seconds: few, and not for long.
-    # What the host takes for a token wanders, and the longer a decode is the less of that is left.
-    few = ("--outputs", "84", "--longest", longest, "--decode-tokens", "64")
+    # llama.cpp grades on the CPU, where a prompt of 256 tokens at K3's widths takes seconds: timed, and so looked at,
+    # not for long. What the host takes for a token wanders, and the longer a decode is the less of that is left.
+    lengths = ("--longest", longest, "--decode-tokens", "64")
 
     def write(preset: str) -> tuple[str, ...]:
         return (*CLI, "model", "synth", f"{{scratch}}/{preset}.gguf", "--preset", preset, "--no-measure")
@@ -70,7 +70,7 @@ def parts(node: str, device: str, threads: int, longest: str, *, only_tiny: bool
         model = ("--model", f"{{scratch}}/{preset}.gguf", "--out", f"{{scratch}}/{name}")
         round_ = ("--role", role, "--round", f"{node}-{preset}{of}")
         words = [word for flag in own for word in ("--flag", flag)]
-        return Part(name, (*CLI, "run", *model, *round_, *graded, *few, *flags, *words), 300)
+        return Part(name, (*CLI, "run", *model, *round_, *graded, *lengths, *flags, *words), 300)
 
     def recorded(*run: str, of: str = "") -> list[Part]:
         return [sliced(*run, of=of)] if device == "cuda" else []  # nothing else records a step

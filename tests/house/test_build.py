@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -109,3 +110,19 @@ def test_every_make_target_has_a_line_of_help() -> None:
     text = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", "")
     phony = {name for line in text.splitlines() if line.startswith(".PHONY:") for name in line.split()[1:]}
     assert shown == phony - {"python"}
+
+
+@pytest.mark.parametrize(
+    ("module", "code"),
+    [("cli/wrong", 1), ("schemas/wrong", 1), ("start", 1), ("engine/wrong", 0), ("kernels/wrong", 0)],
+)
+def test_on_a_newer_python_every_module_is_imported_that_needs_no_torch(tmp_path: Path, module: str, code: int) -> None:
+    path = tmp_path / "k3_ledger" / f"{module}.py"
+    path.parent.mkdir(parents=True)
+    for folder in {tmp_path / "k3_ledger", path.parent}:
+        (folder / "__init__.py").touch()
+    path.write_text("import no_such_module\n", encoding="utf-8")
+    newer = runpy.run_path(str(ROOT / ".ci" / "newer.py"))
+    words = (sys.executable, "-c", newer["EVERY_MODULE"], *newer["LEFT_OUT"])
+    done = run(tmp_path, *words, PYTHONPATH=str(tmp_path))
+    assert (done.returncode, "no_such_module" in done.stderr) == (code, bool(code))

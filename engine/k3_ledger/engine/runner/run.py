@@ -72,7 +72,7 @@ class Request:
         role: role of the receipt.
         command: the command line that asked for this, for the record; paths of this machine are replaced in it.
         timeout_s: longest wait for one answer, in seconds.
-        outputs: how many outputs of timed walks are compared with the reference's.
+        outputs: how many drawn outputs of timed decodes are compared with the reference's, where more than must be.
         collateral: file with what a quote of this machine can be checked with, kept beside the quote.
         module: access to the machine's security module.
         given: names of options that somebody set, of those in ``OPTIONS``, for the record.

@@ -57,7 +57,7 @@ class Task:
         depths, rows, prompts: what parity grades.
         chunk: the engine's chunk width, for the record; None where it is not known.
         timeout_s: longest wait for one answer, in seconds.
-        outputs: how many outputs of timed walks are compared with the reference's.
+        outputs: how many drawn outputs of timed decodes are compared with the reference's, where more than must be.
         experts: experts of a layer, as the model file says; None where nothing is known of them.
         ceiling: nats that these must keep to for the run's speed to count, whatever parity graded.
         specified: a second opinion on outputs that miss; None where there is none.
