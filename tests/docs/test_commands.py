@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,7 @@ from tests.support import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 def walk(command: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -38,3 +40,13 @@ def test_every_command_says_what_it_is_for(name: str) -> None:
 def test_every_command_is_in_the_reference(name: str) -> None:
     headings = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8").splitlines()
     assert f"## {name.removeprefix('k3-ledger ')}" in headings
+
+
+@pytest.mark.parametrize(
+    "page", sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")]), ids=lambda page: page.name
+)
+def test_a_run_of_another_engine_says_so(page: Path) -> None:
+    """Without ``--engine command`` a program behind ``--`` is refused."""
+    text = page.read_text(encoding="utf-8").replace("\\\n", "")
+    runs = re.findall(r"^[^#\n]*k3-ledger run [^\n]* -- (?!PROGRAM)[^\n]*", text, re.MULTILINE)
+    assert [line for line in runs if "--engine command" not in line] == []
