@@ -147,6 +147,19 @@ def test_both_may_have_changed_since() -> None:
     assert report.exit_code is ExitCode.VERIFIED
 
 
+def test_what_was_taken_back_elsewhere_is_not_what_it_follows_from() -> None:
+    builder = ledger(other_ground, THREE)
+    _, before = bodies(builder, THREE)
+    builder.add("verdict", before, JUDGE)
+    at = len(builder.lines) - 1
+    other = Key("other")
+    builder.add("key", key_body(other, "runner", "enrol"), ROOT)
+    builder.add("run", receipt(60.0, 500.0, round_="r9"), other)
+    builder.add("key", key_body(other, "runner", "revoke", revoked_from=at + 2, reason="stolen"), ROOT)
+    found = settle_judgements(verified(builder)).findings
+    assert [one.code for one in found if one.position.index == at] == [Code.VERDICT_OLDER_READING]
+
+
 def test_what_is_appended_by_the_older_reading_is_refused() -> None:
     builder = ledger(other_ground, THREE)
     today, before = bodies(builder, THREE)

@@ -102,6 +102,18 @@ def test_a_ledger_whose_own_rule_had_a_name_before_it_was_shipped_stays_true(
     )
 
 
+def test_a_rule_that_is_superseded_and_its_name_given_to_another_still_judges_its_verdicts() -> None:
+    """Or whoever sealed a false one need only do that, and it would be by a rule that nobody knows."""
+    for change, expected in (({}, []), ({"tier": "XXL"}, [Code.VERDICT_MISMATCH])):
+        builder = published(OWN)
+        (body,) = new_verdicts(rescore(gather(verified(builder)).candidates, OWN))
+        builder.add("verdict", {**body, **change}, JUDGE)
+        builder.add("supersede", {"target": rule_identity(builder), "reason": "old", "replacement": None}, JUDGE)
+        assert [finding.code for finding in settled(builder).findings] == expected
+        builder.add("rule", rule_of(replace(SIXTH, name=NAME)), JUDGE)
+        assert [finding.code for finding in settled(builder).findings] == expected
+
+
 def rule_identity(builder: Builder) -> str:
     return next(entry.identity for entry in verified(builder) if entry.entry.kind == "rule")
 

@@ -94,6 +94,22 @@ def test_of_two_of_one_name_the_one_that_stands_is_meant(command: Callable[..., 
     assert command("rules", "show", "mine", "-l", str(write(builder, tmp_path / "later"))).code == 0
 
 
+def test_an_entry_that_is_no_rule_is_in_the_way_until_it_is_superseded(
+    command: Callable[..., Done], tmp_path: Path
+) -> None:
+    builder, _ = house_ledger()
+    builder.add("rule", rule_of(own("mine", 2)), JUDGE)
+    bad = builder.add("rule", {**rule_of(own("other", 2)), "rule_sha256": "0" * 64}, JUDGE)
+    book = write(builder, tmp_path / "book")
+    take_back(builder, bad)
+    later = write(builder, tmp_path / "later")
+    for given in (("show", "mine", "-l"), ("list",)):
+        done = command("rules", *given, str(book))
+        assert (done.code, "K3L-RULE-DIGEST" in done.err) == (1, True)
+        done = command("rules", *given, str(later))
+        assert (done.code, "mine" in done.out, "other" in done.out) == (0, True, False)
+
+
 @pytest.mark.parametrize("words", [("rescore", "BOOK", "--rule"), ("rules", "show", "-l", "BOOK")], ids=" ".join)
 def test_a_name_that_nobody_has_lists_both(words: tuple[str, ...], command: Callable[..., Done], book: Path) -> None:
     done = command(*(str(book) if word == "BOOK" else word for word in words), "mien")

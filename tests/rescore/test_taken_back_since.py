@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ from k3_ledger.rescore.judgements import settle_judgements
 from k3_ledger.rescore.reach import Reach, reach_as_sealed, reach_of
 from k3_ledger.rescore.replay import gather
 from k3_ledger.rescore.rescore import rescore
+from k3_ledger.rescore.rules.registry import find_rule
 from k3_ledger.rescore.sealing import new_verdicts, rule_body
 from k3_ledger.rescore.spans import HEAD
 from k3_ledger.rescore.standing import Standing, read_standing
@@ -208,6 +210,84 @@ def test_what_a_key_signed_behind_its_revocation_was_never_anybodys() -> None:
     thief_supersedes(builder, names)
     seal(builder, THREE)
     take_back(builder, THIEF, len(builder.lines))
+    assert about_verdicts(builder) == []
+
+
+def test_what_keys_of_a_stolen_root_signed_stood_there_too() -> None:
+    """They were never enrolled, as the log says now, and no revocation names them."""
+    builder, names = house_ledger()
+    builder.lines.pop()
+    stolen = Key("stolen-root")
+    builder.add("key", key_body(stolen, "root", "enrol"), ROOT)
+    since = len(builder.lines)
+    builder.add("key", key_body(SECOND, "runner", "enrol"), stolen)
+    builder.add("rule", rule_body(THREE), JUDGE)
+    _, at = second_measures(builder, names)
+    seal(builder, THREE)
+    judged = len(builder.lines) - 1
+    assert about_verdicts(builder) == []
+    builder.add("key", key_body(stolen, "root", "revoke", revoked_from=since, reason="stolen"), ROOT)
+    log = verified(builder)
+    assert log.disowned == {since, at} == reach_as_sealed(log, Standing()).read
+    assert about_verdicts(builder) == [(Code.JUDGEMENT_DISOWNED, judged)]
+    assert settled(builder).exit_code is ExitCode.VERIFIED
+
+
+def test_a_pin_that_was_taken_back_was_of_the_weights_of_its_source() -> None:
+    """The verdict names nothing of the thief's: his pin is below the frontier run that it names."""
+    builder, names = round_with_strangers()
+    slower = builder.add("run", of_decode(48.0, round_="r9"), RUNNER)
+    since = supersede(builder, names[DECODE], THIEF)
+    builder.add("pin", pin_body(f"frontier:{DECODE}", "48", slower), THIEF)
+    supersede(builder, names["frontier"], THIEF)
+    builder.add("run", of_decode(49.0), RUNNER)
+    builder.add("run", receipt(60.0, 500.0), RUNNER)
+    assert seal(builder, THREE)
+    at = len(builder.lines) - 1
+    assert about_verdicts(builder) == []
+    take_back(builder, THIEF, since)
+    assert about_verdicts(builder) == [(Code.JUDGEMENT_DISOWNED, at)]
+
+
+def test_a_name_that_was_taken_back_was_one_of_its_rule() -> None:
+    """A copy of a registered rule under a second name: whoever sealed by that name was free to."""
+    builder, _ = round_with_strangers()
+    since = len(builder.lines)
+    copy = replace(find_rule("house-6.decode"), name="mine")
+    builder.add("rule", rule_body(copy), THIEF)
+    builder.add("run", receipt(60.0, 500.0), RUNNER)
+    assert seal(builder, copy)
+    at = len(builder.lines) - 1
+    assert about_verdicts(builder) == []
+    take_back(builder, THIEF, since)
+    assert about_verdicts(builder) == [(Code.JUDGEMENT_DISOWNED, at)]
+
+
+def test_a_pin_below_one_that_did_stand_there_is_lowered_whatever_stands_again() -> None:
+    builder, names = round_with_strangers()
+    runs = [builder.add("run", of_decode(speed, round_="r9"), RUNNER) for speed in (49.0, 48.0)]
+    since = supersede(builder, names[DECODE], THIEF)
+    for value, run in zip(("49", "48"), runs, strict=True):
+        builder.add("pin", pin_body(f"frontier:{DECODE}", value, run), JUDGE)
+    at = len(builder.lines) - 1
+
+    def about_pins() -> dict[int | None, Code]:
+        told = {Code.PIN_LOWERED, Code.JUDGEMENT_DISOWNED}
+        return {one.position.index: one.code for one in settled(builder).findings if one.code in told}
+
+    assert about_pins() == {at: Code.PIN_LOWERED}
+    take_back(builder, THIEF, since)
+    assert about_pins() == {at - 1: Code.JUDGEMENT_DISOWNED, at: Code.PIN_LOWERED}
+    assert settled(builder).exit_code is ExitCode.FALSE
+
+
+def test_nothing_is_read_of_what_was_taken_back_where_nothing_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder, _ = round_with_strangers()
+    builder.add("run", receipt(60.0, 500.0), RUNNER)
+    seal(builder, THREE)
+    builder.add("run", of_decode(47.0, round_="r9"), SECOND)
+    take_back(builder, SECOND, len(builder.lines) - 1)
+    monkeypatch.setattr("k3_ledger.rescore.judgements.reach_as_sealed", None)
     assert about_verdicts(builder) == []
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from k3_ledger.rescore.rules.parameters import Rule
+    from k3_ledger.verify.log import VerifiedEntry
 
 
 def load_rule_for(name: str, source: Path | None, also: Sequence[str] = ()) -> Rule:
@@ -55,12 +56,33 @@ def read_published(ledger: Path) -> list[Rule]:
     Raises:
         LedgerError: it cannot be read, or does not verify.
     """
+    found = read_entries(ledger)
+    return [rule for last in (False, True) for _, rule, stands in found if stands is last]
+
+
+def read_entries(ledger: Path) -> list[tuple[VerifiedEntry, Rule, bool]]:
+    """The rule entries of a ledger that were not taken back, in order, with their rules and whether they stand.
+
+    One that does not stand need not be a rule, and is left out then: superseding it is what cures a ledger that holds
+    one.
+
+    Raises:
+        LedgerError: it cannot be read, or does not verify.
+    """
     from k3_ledger.cli.material import open_verified
     from k3_ledger.rescore.rule_entries import read_rule_entry
     from k3_ledger.rescore.standing import read_standing
+    from k3_ledger.schemas.errors import RescoreError
 
     log = open_verified(ledger, judged=False)
-    standing = read_standing(log)
-    entries = [entry for entry in log.select(b'"kind":"rule"') if entry.entry.kind == "rule" and not entry.disowned]
-    entries.sort(key=lambda entry: standing.stands(entry.identity))
-    return [read_rule_entry(entry.entry.body, entry.index) for entry in entries]
+    standing, found = read_standing(log), []
+    for entry in log.select(b'"kind":"rule"'):
+        if entry.entry.kind != "rule":
+            continue
+        stands = standing.stands(entry.identity)
+        try:
+            found.append((entry, read_rule_entry(entry.entry.body, entry.index), stands))
+        except RescoreError:
+            if stands:
+                raise
+    return found

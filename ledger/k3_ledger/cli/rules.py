@@ -160,14 +160,12 @@ def list_rules(
 
 
 def _list_published(ledger: Path, *, as_json: bool) -> None:
-    from k3_ledger.cli.material import open_verified
+    from k3_ledger.cli.published_rules import read_entries
     from k3_ledger.cli.tables import print_table
-    from k3_ledger.rescore.rule_entries import read_rule_entry
     from k3_ledger.rescore.rules.registry import name_by_digest
 
     rows: list[dict[str, Any]] = []
-    for entry in open_verified(ledger, judged=False).select(b'"kind":"rule"'):
-        rule = read_rule_entry(entry.entry.body, entry.index)
+    for entry, rule, _ in read_entries(ledger):
         rows.append(
             {
                 "entry": entry.index,

@@ -81,7 +81,8 @@ class Survey:
         turns: dict[str, set[int]] = {}
         for index, body in verdicts:
             turns.setdefault(body.rule_sha256, set()).add(apart.turn(index))
-        return Survey(self.standing, self.rules, turns, self.sources, apart.reach, older=older)
+        sources = {*self.sources, *apart.reach.sources}
+        return Survey(self.standing, self.rules, turns, sources, apart.reach, older=older)
 
     def turn(self, index: int) -> int:
         """Up to which position all that counts at another still does."""

@@ -5,8 +5,8 @@ the reference computes; a number that its clock could not prove counts for nothi
 Not judging must not pay. So the newest house rule is asked about a candidate that nobody judged, as far as its own
 receipt answers: its clock, how its context was filled, its agreement, and how much of the number its clock bears out
 (:attr:`k3_ledger.rescore.material.Candidate.counted`). What needs a pin, a round or a guarded metric is a judge's to
-ask, and so is how often a run or its frontier was repeated. A published verdict decides all of this instead, where
-there is one.
+ask, and so is how often a run or its frontier was repeated. A published verdict decides what its gates grade, where
+there is one, and no more.
 
 Two questions are apart. What supports a claim or leads a frontier is asked of the newest house rule, and gets stricter
 with it. What a verdict is *derived* from never does (:func:`is_refuted`): a ledger that verified once verifies always.

@@ -37,8 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from fractions import Fraction
 
+    from k3_ledger.rescore.deriving import Compare
     from k3_ledger.rescore.pins import PinRecord
     from k3_ledger.rescore.reach import Reach
+    from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.rescore.slots import Track
     from k3_ledger.schemas.outcomes import Position
     from k3_ledger.verify.log import VerifiedLog
@@ -74,7 +76,8 @@ def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Re
             tally.detail = _NOT_JUDGED
         steps: tuple[tuple[str, Iterable[Finding | None]], ...] = ()
     else:
-        as_sealed = reach_as_sealed(log, material.standing) if log.disowned else None
+        reach = functools.cache(lambda: reach_as_sealed(log, material.standing))  # read where something is wrong, once
+        as_sealed = reach if log.disowned else None
         steps = (
             ("verdicts", check_verdicts(log, material, lost, as_sealed=as_sealed)),
             ("pins", trace_pins(material, lost, as_sealed)),
@@ -208,7 +211,7 @@ def check_verdicts(
     lost: Mapping[str, int],
     verdicts: Callable[[], Iterable[tuple[int, Any]]] | None = None,
     *,
-    as_sealed: Reach | None = None,
+    as_sealed: Callable[[], Reach] | None = None,
     older: bool = True,
 ) -> Iterator[Finding | None]:
     """For each verdict entry: None when it follows, else what is wrong with it or why it was not derived.
@@ -220,14 +223,14 @@ def check_verdicts(
         material: from :func:`read_judgements`; is given the measurements of the entries that pins name.
         lost: identities of entries that a revocation took back.
         verdicts: reads (position, body) of the verdicts to check, in order; those of the log that stand by default.
-        as_sealed: where entries counted that were taken back later; None where none were.
+        as_sealed: reads where entries counted that were taken back later; None where none were.
         older: whether what follows only from how runs were read before is left open, not called false.
     """
     yield from check_rule_names(material)
     read = verdicts or (lambda: _sealed(log, material))
     known = {rule.sha256: rule for rule in RULES.values()}
     standing = [rule for _, rule in material.rules]
-    free = [rule for rule in material.withdrawn if find_namesake(rule.name, rule.sha256, [*standing, rule]) is None]
+    free = [rule for at, rule in material.withdrawn if _is_free(rule, at, material)]
     known |= {rule.sha256: rule for rule in (*free, *standing)}
     turns = material.standing.turns()
     at: dict[str, set[int]] = {}
@@ -250,9 +253,12 @@ def check_verdicts(
             for index, body in read()
             if body.rule_sha256 in known and _taken_back_below(body, lost, index) is None
         )
-        compare = functools.partial(compare_verdict, names=names_by_digest((*free, *standing)))
+
+        def compare(also: Iterable[Rule] = ()) -> Compare:
+            return functools.partial(compare_verdict, names=names_by_digest((*free, *standing, *also)))
+
         wrong: dict[int, Finding] = {}
-        for found in derive(log, survey, derivable, compare, _not_there, material=material):
+        for found in derive(log, survey, derivable, compare(), _not_there, material=material):
             if found is not None and found.code.info.exit and found.position.index is not None:
                 wrong[found.position.index] = found
             else:
@@ -305,6 +311,11 @@ def check_supersessions(material: Material, lost: Mapping[str, int]) -> Iterator
         )
 
 
+def _is_free(rule: Rule, at: int, material: Material) -> bool:
+    """Whether nobody had a rule's name where it was published. Who has it since makes no verdict under it another's."""
+    return find_namesake(rule.name, rule.sha256, [*(one for index, one in material.rules if index < at), rule]) is None
+
+
 def _misnamed(material: Material, index: int, body: Any) -> Finding | None:
     """A verdict by a rule that nobody knows, under the name of one that is shipped or was published by then."""
     published = [rule for at, rule in material.rules if at < index]
@@ -323,7 +334,9 @@ def _not_there(index: int, body: Any) -> Finding:
 # ------------------------------------------------------------------------------------------------------ step 12: pins
 
 
-def trace_pins(material: Material, lost: Mapping[str, int], as_sealed: Reach | None = None) -> Iterator[Finding | None]:
+def trace_pins(
+    material: Material, lost: Mapping[str, int], as_sealed: Callable[[], Reach] | None = None
+) -> Iterator[Finding | None]:
     """For each pin entry: None when its source measured it, else what is wrong with it.
 
     A pin is no lower than one that did not stand where it was sealed, and does again since a revocation.
@@ -344,7 +357,10 @@ def trace_pins(material: Material, lost: Mapping[str, int], as_sealed: Reach | N
         if not candidate.native and candidate.run.speed is not None:
             values = [(candidate.run.track, candidate.run.speed), *candidate.others.items()]
             facts.setdefault(candidate.identity, []).extend((False, track, value) for track, value in values)
-    lowered = {pin.identity: _lowered(pin, higher, as_sealed) for pin, higher in list_lowered(material.pin_entries)}
+    lowered = {
+        pin.identity: _lowered(pin, higher, material.pin_entries, as_sealed)
+        for pin, higher in list_lowered(material.pin_entries)
+    }
     for pin in material.pin_entries:
         taken_back = _rests_on_what_was_taken_back("pin", (pin.source,), lost, pin.position)
         source = pin.source or ""
@@ -362,11 +378,17 @@ def trace_pins(material: Material, lost: Mapping[str, int], as_sealed: Reach | N
         )
 
 
-def _lowered(pin: PinRecord, higher: PinRecord, as_sealed: Reach | None) -> Finding:
-    """What is to be said of a pin that is lower than one in front of it."""
-    index = pin.position.index
-    if as_sealed is None or index is None or as_sealed.stood(higher.identity or "", index):
+def _lowered(
+    pin: PinRecord, higher: PinRecord, pins: Iterable[PinRecord], as_sealed: Callable[[], Reach] | None
+) -> Finding:
+    """What is to be said of a pin that is lower than one in front of it: the highest that stood where it was sealed."""
+    if as_sealed is None:
         return lowered_finding(pin, higher)
+    reach, index = as_sealed(), pin.position.index or 0
+    above = (one for one in pins if one.slot == pin.slot and one.value > pin.value)
+    there = [one for one in above if (one.position.index or 0) < index and reach.stood(one.identity or "", index)]
+    if there:
+        return lowered_finding(pin, max(there, key=lambda one: one.value))
     message = "the pin is lower than one that did not stand by then: what superseded that was taken back later"
     return Finding(Code.JUDGEMENT_DISOWNED, message, pin.position)
 

@@ -302,7 +302,7 @@ class Material:
         verdicts: every ``verdict`` entry that stands, as (index, body), in order.
         rules: every ``rule`` entry that stands, as (index, rule), in order.
         supersessions: every ``supersede`` entry that was not itself superseded, as (index, body), in order.
-        withdrawn: rules of the ledger that no longer stand: verdicts under them can still be derived again.
+        withdrawn: those that no longer stand: verdicts under them are derived again all the same.
         known: rules that verdicts may be by, by digest, with where the ledger published them.
         standing: what was superseded, and when.
         left_out: metrics of candidates that are no measurement, in order.
@@ -325,7 +325,7 @@ class Material:
     verdicts: list[tuple[int, Any]] = field(default_factory=list)
     rules: list[tuple[int, Rule]] = field(default_factory=list)
     supersessions: list[tuple[int, Any]] = field(default_factory=list)
-    withdrawn: list[Rule] = field(default_factory=list)
+    withdrawn: list[tuple[int, Rule]] = field(default_factory=list)
     known: dict[str, Known] = field(default_factory=lambda: dict(REGISTERED))
     standing: Standing = field(default_factory=Standing)
     left_out: list[LeftOut] = field(default_factory=list)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from k3_ledger.rescore.deriving import Compare, Survey, Verdict
     from k3_ledger.rescore.reach import Reach
+    from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.verify.log import VerifiedLog
 
 
@@ -34,30 +35,31 @@ class Otherwise:
         log: the log.
         survey: what is known of it.
         verdicts: reads the verdicts by rules that are known, in the log's order.
-        compare: holds a verdict against the run it is about.
+        compare: what holds a verdict against the run it is about, where further rules are known by name.
         missing: what to say of a verdict about a run that is not there.
-        as_sealed: where entries counted that were taken back later; None where none were.
+        as_sealed: reads where entries counted that were taken back later; None where none were.
         older: whether verdicts by the older reading of runs are left open.
     """
 
     log: VerifiedLog
     survey: Survey
     verdicts: Callable[[], Iterable[Verdict]]
-    compare: Compare
+    compare: Callable[[Iterable[Rule]], Compare]
     missing: Callable[[int, Any], Finding]
-    as_sealed: Reach | None
+    as_sealed: Callable[[], Reach] | None
     older: bool
 
     def derive(self, wrong: dict[int, Finding]) -> Iterator[Finding]:
         """What is to be said of each verdict that does not follow, by position: at most three times the log is read."""
+        reach = self.as_sealed() if wrong and self.as_sealed is not None else None
         readings: list[tuple[Reach | None, bool]] = [(None, True)] if self.older else []
-        if self.as_sealed is not None:
-            readings = [(self.as_sealed, older) for older in (False, True) if self.older or not older] + readings
-        for reach, older in sorted(readings, key=lambda reading: reading[1]):
+        if reach is not None and reach.read:
+            readings = [(reach, False), *readings, *((reach, older) for _, older in readings)]
+        for stood, older in readings:  # what has to be supposed of least is what is said of it
             if wrong:
-                for index in self._following(frozenset(wrong), reach, older=older):
+                for index in self._following(frozenset(wrong), stood, older=older):
                     del wrong[index]
-                    yield _from_what_stood(index, reach) if reach is not None else _from_older(index)
+                    yield _from_what_stood(index, stood) if stood is not None else _from_older(index)
         yield from wrong.values()
 
     def _following(self, left: frozenset[int], reach: Reach | None, *, older: bool) -> list[int]:
@@ -67,9 +69,10 @@ class Otherwise:
             return ((index, body) for index, body in self.verdicts() if index in left)
 
         follows = []
+        compare = self.compare(() if reach is None else reach.rules)
 
         def note(*compared: Any) -> Finding | None:
-            found = self.compare(*compared)
+            found = compare(*compared)
             younger = older and compared[0].repeats  # nobody ever sealed by that rule and the older reading
             if not younger and (found is None or not found.code.info.exit):
                 follows.append(compared[3])

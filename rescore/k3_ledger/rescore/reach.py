@@ -7,17 +7,21 @@ against are gone, and what a thief had superseded stands again. Whoever derives 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from k3_ledger.rescore.rule_entries import read_rule_entry
 from k3_ledger.rescore.spans import HEAD
 from k3_ledger.rescore.standing import Turns
+from k3_ledger.schemas.errors import RescoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.rescore.standing import Standing
-    from k3_ledger.verify.log import VerifiedEntry, VerifiedLog
+    from k3_ledger.verify.log import VerifiedLog
 
 Gaps = tuple[tuple[int, int], ...]
 """Spans ``(after, until]`` of positions, ascending and apart."""
@@ -30,10 +34,14 @@ class Reach:
     Attributes:
         gaps: by identity, where what is sealed may rest on nothing of that entry.
         read: positions of entries that were taken back and are read all the same.
+        sources: identities of the entries that pins among these name: a pin is of the weights of its source.
+        rules: what was published among these, so that verdicts may have their names.
     """
 
     gaps: Mapping[str, Gaps]
     read: frozenset[int] = frozenset()
+    sources: frozenset[str] = frozenset()
+    rules: tuple[Rule, ...] = ()
 
     def turns(self) -> Turns:
         """The positions at which something ceased to count, or counts again."""
@@ -58,30 +66,32 @@ def reach_of(standing: Standing) -> Reach:
 def reach_as_sealed(log: VerifiedLog, standing: Standing) -> Reach:
     """What counted where it was sealed: what was taken back counted up to the revocation that took it back.
 
+    Which one that was is the report's to say: what a revocation of a root key takes back is also what was signed by
+    keys that it had enrolled.
+
     Raises:
         VerificationError: the bytes changed since they were verified.
     """
-    revoked: list[tuple[int, str, int]] = []
-    for entry in log.select(b'"kind":"key"'):
-        if entry.entry.kind == "key" and entry.entry.body.action == "revoke":
-            body = entry.entry.body
-            revoked.append((entry.index, body.key_id, entry.index if body.revoked_from is None else body.revoked_from))
+    taken_back_by = {at: part.by for part in log.report.disowned for at in range(part.first, part.last + 1)}
     found: dict[str, list[tuple[int, int]]] = {identity: [(since, HEAD)] for identity, since in standing.since.items()}
-    read = []
+    read: list[int] = []
+    sources: list[str] = []
+    rules: list[Rule] = []
     for entry in log:
-        until = _taken_back_by(entry, revoked) if entry.disowned else None
-        if until is None:
+        if not entry.disowned:
             continue
+        until = taken_back_by[entry.index]
         read.append(entry.index)
         found.setdefault(entry.identity, []).append((until, HEAD))
         if entry.entry.kind == "supersede":
             found.setdefault(entry.entry.body.target, []).append((entry.index, until))
-    return Reach({identity: _apart(gaps) for identity, gaps in found.items()}, frozenset(read))
-
-
-def _taken_back_by(entry: VerifiedEntry, revoked: Iterable[tuple[int, str, int]]) -> int | None:
-    """Position of the first revocation that took an entry back."""
-    return min((at for at, key, since in revoked if key == entry.entry.key and since <= entry.index < at), default=None)
+        elif entry.entry.kind == "pin":
+            sources.append(entry.entry.body.source)
+        elif entry.entry.kind == "rule":
+            with suppress(RescoreError):  # whether it can be read is nobody's to answer for
+                rules.append(read_rule_entry(entry.entry.body, entry.index))
+    gaps = {identity: _apart(spans) for identity, spans in found.items()}
+    return Reach(gaps, frozenset(read), frozenset(sources), tuple(rules))
 
 
 def _apart(gaps: Iterable[tuple[int, int]]) -> Gaps:

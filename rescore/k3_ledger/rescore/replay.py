@@ -281,7 +281,7 @@ class Gathering:
             self.material.rules.append((entry.index, rule))
             self.published = (*self.published, rule)
         else:
-            self.material.withdrawn.append(rule)
+            self.material.withdrawn.append((entry.index, rule))
 
     def _import(self, identity: str, index: int, body: Any, *, stands: bool) -> None:
         before = len(self.material.candidates)
