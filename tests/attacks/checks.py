@@ -52,7 +52,7 @@ def _derived_for_nothing(*given: Any, **more: Any) -> list[None]:
 
 def _derived_once(*_: object) -> Any:
     """Verdicts that do not follow from what counts today are false, and are not derived once more."""
-    return SimpleNamespace(derive=lambda wrong: iter(wrong.values()))
+    return SimpleNamespace(derive=lambda wrong, _resting: iter(wrong.values()))
 
 
 def _believed(_text: str, sig: Any, verifiers: Any, *_: object) -> VerifiedSignature:

@@ -291,6 +291,57 @@ def test_nothing_is_read_of_what_was_taken_back_where_nothing_is_wrong(monkeypat
     assert about_verdicts(builder) == []
 
 
+def judged_by_what_is_named() -> tuple[Builder, int, dict[str, Any]]:
+    """A verdict that names a frontier run of the second runner's; where that stands; its body."""
+    builder, _ = round_with_strangers()
+    since = len(builder.lines)
+    builder.add("run", of_decode(51.0), SECOND)
+    builder.add("run", receipt(60.0, 500.0), RUNNER)
+    (*_, body) = new_verdicts(rescore(gather(verified(builder)).candidates, THREE))
+    assert identity_at(builder, since) in {pin["entry"] for pin in body["pins"]}
+    return builder, since, body
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, Code.JUDGEMENT_DISOWNED),
+        ({"tier": "XXL"}, Code.VERDICT_MISMATCH),
+        ({"steps": []}, Code.VERDICT_MISMATCH),
+        ({"metric": "load"}, Code.VERDICT_MISMATCH),
+    ],
+    ids=str,
+)
+def test_a_verdict_that_names_what_was_taken_back_is_derived_all_the_same(change: Any, expected: Code) -> None:
+    """Or a false one would be nobody's lie once any entry that it names was taken back."""
+    builder, since, body = judged_by_what_is_named()
+    builder.add("verdict", {**body, **change}, JUDGE)
+    at = len(builder.lines) - 1
+    assert about_verdicts(builder) == ([(Code.VERDICT_MISMATCH, at)] if change else [])
+    take_back(builder, SECOND, since)
+    assert about_verdicts(builder) == [(expected, at)]
+    told = [one.message for one in settled(builder).findings if one.position.index == at]
+    assert bool(change) or told == [f"the verdict rests on entry {since}, which was taken back later"]
+
+
+def test_whoever_names_what_was_taken_back_before_is_not_excused() -> None:
+    builder, since, body = judged_by_what_is_named()
+    take_back(builder, SECOND, since)
+    builder.add("verdict", body, JUDGE)
+    assert [code for code, _ in about_verdicts(builder)] == [Code.VERDICT_PIN]
+
+
+def test_a_verdict_on_a_run_that_was_taken_back_is_derived_too() -> None:
+    for change, expected in (({}, Code.JUDGEMENT_DISOWNED), ({"tier": "S"}, Code.VERDICT_MISMATCH)):
+        builder, _ = round_with_strangers()
+        since = len(builder.lines)
+        builder.add("run", receipt(60.0, 500.0), SECOND)
+        (*_, body) = new_verdicts(rescore(gather(verified(builder)).candidates, THREE))
+        builder.add("verdict", {**body, **change}, JUDGE)
+        take_back(builder, SECOND, since)
+        assert [code for code, _ in about_verdicts(builder)] == [expected]
+
+
 @settings(max_examples=40, deadline=None)
 @given(histories())
 def test_a_verdict_follows_where_it_was_sealed_as_the_log_up_to_there_says(builder: Builder) -> None:
@@ -307,5 +358,5 @@ def test_a_verdict_follows_where_it_was_sealed_as_the_log_up_to_there_says(build
     false = {one.position.index for one in now if one.code.info.exit}
     open_ = {one.position.index for one in now if one.code is Code.JUDGEMENT_DISOWNED}
     assert false <= then
-    named = {one.position.index for one in now if "rests on entry" in one.message}
-    assert not (open_ - named) & then
+    pins = {one.position.index for one in now if one.message.startswith("the pin rests on entry")}
+    assert not (open_ - pins) & then

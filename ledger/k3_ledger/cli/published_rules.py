@@ -76,9 +76,7 @@ def read_entries(ledger: Path) -> list[tuple[VerifiedEntry, Rule, bool]]:
 
     log = open_verified(ledger, judged=False)
     standing, found = read_standing(log), []
-    for entry in log.select(b'"kind":"rule"'):
-        if entry.entry.kind != "rule":
-            continue
+    for entry in (entry for entry in log.select(b'"kind":"rule"') if entry.entry.kind == "rule"):
         stands = standing.stands(entry.identity)
         try:
             found.append((entry, read_rule_entry(entry.entry.body, entry.index), stands))

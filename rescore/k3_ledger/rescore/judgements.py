@@ -234,9 +234,13 @@ def check_verdicts(
     known |= {rule.sha256: rule for rule in (*free, *standing)}
     turns = material.standing.turns()
     at: dict[str, set[int]] = {}
+    resting: set[int] = set()
     for index, body in read():
         if (finding := _taken_back_below(body, lost, index)) is not None:
-            yield finding
+            if as_sealed is None or body.rule_sha256 not in known:
+                yield finding
+            else:
+                resting.add(index)
         elif body.rule_sha256 in known:
             turn = turns.after(index)
             at.setdefault(body.rule_sha256, set()).add(HEAD if turn is None else turn)
@@ -247,23 +251,25 @@ def check_verdicts(
             message = f"no rule has the digest {digest[:12]}…, which the verdict calls {body.rule}"
             yield Finding(Code.VERDICT_UNKNOWN_RULE, message, place_in(index, "rule_sha256"), found=digest)
     survey = Survey(material.standing, known, at, material.sources)
+
+    def by_known() -> Iterator[tuple[int, Any]]:
+        return ((index, body) for index, body in read() if body.rule_sha256 in known)  # read once more, in order
+
+    def rests(body: Any, index: int) -> Finding | None:
+        return _taken_back_below(body, lost, index)
+
+    def compare(also: Iterable[Rule] = ()) -> Compare:
+        return functools.partial(compare_verdict, names=names_by_digest((*free, *standing, *also)))
+
+    wrong: dict[int, Finding] = {}
     if at or survey.sources:
-        derivable = lambda: (  # noqa: E731 - read once more, in the same order
-            (index, body)
-            for index, body in read()
-            if body.rule_sha256 in known and _taken_back_below(body, lost, index) is None
-        )
-
-        def compare(also: Iterable[Rule] = ()) -> Compare:
-            return functools.partial(compare_verdict, names=names_by_digest((*free, *standing, *also)))
-
-        wrong: dict[int, Finding] = {}
+        derivable = lambda: ((index, body) for index, body in by_known() if rests(body, index) is None)  # noqa: E731
         for found in derive(log, survey, derivable, compare(), _not_there, material=material):
             if found is not None and found.code.info.exit and found.position.index is not None:
                 wrong[found.position.index] = found
             else:
                 yield found
-        yield from Otherwise(log, survey, derivable, compare, _not_there, as_sealed, older).derive(wrong)
+    yield from Otherwise(log, survey, by_known, compare, _not_there, rests, as_sealed, older).derive(wrong, resting)
 
 
 def _sealed(log: VerifiedLog, material: Material) -> Iterator[tuple[int, Any]]:

@@ -37,6 +37,7 @@ class Otherwise:
         verdicts: reads the verdicts by rules that are known, in the log's order.
         compare: what holds a verdict against the run it is about, where further rules are known by name.
         missing: what to say of a verdict about a run that is not there.
+        rests: what to say of one that names what was taken back; None of one that does not.
         as_sealed: reads where entries counted that were taken back later; None where none were.
         older: whether verdicts by the older reading of runs are left open.
     """
@@ -46,42 +47,55 @@ class Otherwise:
     verdicts: Callable[[], Iterable[Verdict]]
     compare: Callable[[Iterable[Rule]], Compare]
     missing: Callable[[int, Any], Finding]
+    rests: Callable[[Any, int], Finding | None]
     as_sealed: Callable[[], Reach] | None
     older: bool
 
-    def derive(self, wrong: dict[int, Finding]) -> Iterator[Finding]:
-        """What is to be said of each verdict that does not follow, by position: at most three times the log is read."""
-        reach = self.as_sealed() if wrong and self.as_sealed is not None else None
+    def derive(self, wrong: dict[int, Finding], resting: set[int]) -> Iterator[Finding]:
+        """What is to be said of each verdict that does not follow: the log is read at most three times.
+
+        Args:
+            wrong: those that were derived from what counts today, by position, with what is wrong with them.
+            resting: positions of those that were not, for they name what was taken back.
+        """
+        reach = self.as_sealed() if (wrong or resting) and self.as_sealed is not None else None
         readings: list[tuple[Reach | None, bool]] = [(None, True)] if self.older else []
         if reach is not None and reach.read:
             readings = [(reach, False), *readings, *((reach, older) for _, older in readings)]
         for stood, older in readings:  # what has to be supposed of least is what is said of it
-            if wrong:
-                for index in self._following(frozenset(wrong), stood, older=older):
-                    del wrong[index]
-                    yield _from_what_stood(index, stood) if stood is not None else _from_older(index)
+            left = frozenset(wrong) if stood is None else frozenset((*wrong, *resting))
+            if left:
+                follow, false = self._read(left, stood, older=older)
+                wrong |= {index: false[index] for index in resting & false.keys()}
+                resting -= left
+                for index, found in sorted(follow.items()):
+                    wrong.pop(index, None)
+                    yield found
         yield from wrong.values()
 
-    def _following(self, left: frozenset[int], reach: Reach | None, *, older: bool) -> list[int]:
-        """Which of some verdicts follow, read like this."""
+    def _read(
+        self, left: frozenset[int], reach: Reach | None, *, older: bool
+    ) -> tuple[dict[int, Finding], dict[int, Finding]]:
+        """What is to be said of those verdicts that follow, read like this, and of those that do not."""
 
         def asked() -> Iterator[Verdict]:
             return ((index, body) for index, body in self.verdicts() if index in left)
 
-        follows = []
+        follow: dict[int, Finding] = {}
         compare = self.compare(() if reach is None else reach.rules)
 
         def note(*compared: Any) -> Finding | None:
-            found = compare(*compared)
-            younger = older and compared[0].repeats  # nobody ever sealed by that rule and the older reading
+            found, (rule, *_, index, body) = compare(*compared), compared
+            younger = older and rule.repeats  # nobody ever sealed by that rule and the older reading
             if not younger and (found is None or not found.code.info.exit):
-                follows.append(compared[3])
+                rests = self.rests(body, index)
+                follow[index] = rests or (_from_older(index) if reach is None else _from_what_stood(index, reach))
             return found
 
         survey = self.survey.again(asked(), reach, older=older)
-        for _ in derive(self.log, survey, asked, note, self.missing, material=Material("what stood then")):
-            pass
-        return sorted(follows)
+        read = derive(self.log, survey, asked, note, self.missing, material=Material("what stood then"))
+        false = {one.position.index: one for one in read if one is not None and one.position.index is not None}
+        return follow, false
 
 
 def _from_what_stood(index: int, reach: Reach) -> Finding:
