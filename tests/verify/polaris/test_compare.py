@@ -11,6 +11,7 @@ from k3_ledger.verify.polaris.derived import DERIVATIONS, follows
 from k3_ledger.verify.polaris.facts import fact_of
 from k3_ledger.verify.polaris.foreign_json import Compound, Number
 from k3_ledger.verify.polaris.hashes import Record
+from k3_ledger.verify.polaris.names import ALIASES
 
 E, R, B, D = Agreement.EQUAL, Agreement.ROUNDED, Agreement.BLANK, Agreement.DIFFER
 
@@ -149,4 +150,4 @@ def test_nothing_follows_from_no_figure_or_a_divisor_around_zero() -> None:
     ],
 )
 def test_fields_state_facts(record: Record, path: str, fact: str | None) -> None:
-    assert fact_of(record, path) == fact
+    assert fact_of(record, path, ALIASES) == fact

@@ -164,8 +164,7 @@ def _reading(line: _Line) -> Reading | None:
 def _against(row: Document, proof: RunFacts, line: _Line) -> Iterator[Finding]:
     """A line against its proof: the change it belongs to, the gain, and the frontier by any reading."""
     name = proof.run.run_id
-    gain = next((fact for fact in ("delta_pct", "pct_over_frontier") if proof.first(fact) is not None), "delta_pct")
-    pairs = [("pr", "pr"), ("delta_pct", gain)]
+    pairs = [("pr", "pr"), ("delta_pct", "pct_over_frontier")]
     reading = _reading(line)
     if reading in (None, Reading.MEASURED):
         pairs += [("new_frontier", "tps"), ("prev_frontier", "frontier_tps")]

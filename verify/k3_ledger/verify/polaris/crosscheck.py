@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.verify.polaris.compare import Agreement, compare
-from k3_ledger.verify.polaris.facts import FIGURES, documents, fact_of, is_blank
+from k3_ledger.verify.polaris.facts import FIGURES, documents, fact_of, is_blank, other_names
 from k3_ledger.verify.polaris.foreign_json import Compound, number_of, show
 from k3_ledger.verify.polaris.hashes import Record
 
@@ -106,6 +106,7 @@ def check_printed(facts: RunFacts) -> Iterator[Finding]:
     Another object with a tier or a verdict is another verdict, as is one with tier and speed inside an object; a figure
     without a verdict may be one on the way to the result.
     """
+    names = other_names(facts.run)
     sealed = () if facts.run.sealed is None else (facts.run.sealed,)
     parts = [(document, "") for document in facts.run.printed]
     for document in (*sealed, *facts.run.printed):
@@ -114,7 +115,7 @@ def check_printed(facts: RunFacts) -> Iterator[Finding]:
         leaves = {path[len(prefix) :]: leaf for path, leaf in document.leaves.items() if path.startswith(prefix)}
         judges = not leaves.keys().isdisjoint(("label", "pass"))
         for path, leaf in leaves.items():
-            fact = fact_of(Record.SEALED, path)
+            fact = fact_of(Record.SEALED, path, names)
             published = None if fact is None else facts.first(fact)
             if published is None or fact is None:
                 continue

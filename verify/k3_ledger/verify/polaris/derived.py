@@ -6,6 +6,7 @@ inputs shown can give what is shown. All arithmetic is on intervals of exact fra
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -30,6 +31,12 @@ class Derivation:
     """``output`` = ``formula`` of ``inputs``, where all of them are in one record and ``formula`` is monotone in each.
 
     Divisors (the inputs named in ``positive``) must be positive, else nothing follows.
+
+    Attributes:
+        cut: whether the family's writers cut ``output`` off behind its last digit, or round it.
+        mode: modes of evaluation in which ``output`` is that figure; None where its name says so by itself.
+        zero: whether a zero may stand for no figure at all, as where a run was refused.
+        others: other formulas that honest writers had under the same name: then the figure is another quantity.
     """
 
     output: str
@@ -37,6 +44,10 @@ class Derivation:
     formula: Callable[..., Fraction]
     text: str
     positive: tuple[str, ...] = ()
+    cut: bool = False
+    mode: re.Pattern[str] | None = None
+    zero: bool = False
+    others: tuple[Derivation, ...] = ()
 
 
 def _difference(a: Fraction, b: Fraction) -> Fraction:
@@ -53,6 +64,14 @@ def _loss_percent(value: Fraction, base: Fraction) -> Fraction:
 
 def _ratio(a: Fraction, b: Fraction) -> Fraction:
     return a / b
+
+
+def _saved_percent(value: Fraction, base: Fraction) -> Fraction:
+    return 100 * (value - base) / value
+
+
+def _same(value: Fraction) -> Fraction:
+    return value
 
 
 def _milliseconds(per_second: Fraction) -> Fraction:
@@ -78,6 +97,31 @@ GAIN: Final = Derivation(
 )
 """The gain of an advance of the frontier: of most of them, see :mod:`k3_ledger.verify.polaris.advances`."""
 
+_TIME_SAVED: Final = (
+    Derivation(
+        "pct_over_frontier", ("tps", "frontier_tps"), _saved_percent, "100 (tps - frontier_tps) / tps", ("tps",)
+    ),
+    Derivation(
+        "pct_over_frontier",
+        ("prefill_ttft_s", "prefill_frontier_ttft_s"),
+        _loss_percent,
+        "100 (prefill_frontier_ttft_s - prefill_ttft_s) / prefill_frontier_ttft_s",
+        ("prefill_frontier_ttft_s",),
+    ),
+)
+"""By how much the time for one and the same became less: what speeds that are times turned round are said to gain."""
+
+
+def _gain(output: str, value: str, base: str, *, cut: bool = False) -> Derivation:
+    return Derivation(output, (value, base), _gain_percent, f"100 ({value} - {base}) / {base}", (base,), cut)
+
+
+def _speedup(
+    output: str, value: str, base: str, mode: re.Pattern[str] | None = None, *, zero: bool = False
+) -> Derivation:
+    return Derivation(output, (value, base), _ratio, f"{value} / {base}", (value, base), mode=mode, zero=zero)
+
+
 DERIVATIONS: Final = (
     Derivation("delta_tps", ("tps", "frontier_tps"), _difference, "tps - frontier_tps"),
     Derivation(
@@ -86,6 +130,7 @@ DERIVATIONS: Final = (
         _gain_percent,
         "100 (tps - frontier_tps) / frontier_tps",
         ("frontier_tps",),
+        others=_TIME_SAVED,
     ),
     Derivation("ms_per_token", ("tps",), _milliseconds, "1000 / tps", ("tps",)),
     *(
@@ -98,8 +143,27 @@ DERIVATIONS: Final = (
         )
         for name, context in _GUARDS.items()
     ),
+    _speedup("speedup_vs_ar", "pr_dflash_tps", "pr_ar_tps"),
+    _speedup("dspark_vs_ar", "pr_dspark_tps", "pr_ar_tps"),
+    _speedup("speedup_vs_main", "pr_dflash_tps", "main_dflash_tps"),
+    _speedup("speedup_vs_main", "pr_dspark_tps", "main_dspark_tps", zero=True),
+    _speedup("speedup_vs_main", "pr_decode_tps", "main_decode_tps", re.compile("museglimmer-128")),
+    _speedup("prefill_speedup_vs_main", "pr_prefill128_pp", "main_prefill128_pp"),
+    _gain("prefill_delta_pct", "pr_prefill_pp", "main_prefill_pp", cut=True),
+    _gain("prefill16k_delta_pct", "pr_prefill16k_pp", "main_prefill16k_pp", cut=True),
+    _gain("decode16k_delta_pct", "pr_decode16k_tps", "main_decode16k_tps", cut=True),
+    Derivation("pr_decode_tps", ("pr_dspark_tps",), _same, "pr_dspark_tps"),
+    Derivation("main_decode_tps", ("main_dspark_tps",), _same, "main_dspark_tps"),
 )
 """Derivations within one JSON record. The receipt's are those of its ``attestation.measurements.primary``."""
+
+IN_CONTEXT: Final = _gain("delta_pct", "pr_dflash_tps", "main_dflash_tps")
+"""The gain in any object of a record, as at one context of several, and in the record itself."""
+GAINED: Final = tuple(
+    Derivation("delta_tps", (f"pr_{what}_tps", f"main_{what}_tps"), _difference, f"pr_{what}_tps - main_{what}_tps")
+    for what in ("decode", "dflash")
+)
+"""What the attestation says was gained, of the speeds in the published result."""
 
 LOG_DERIVATIONS: Final = {
     "ratio": Derivation("ratio", ("kl", "main"), _ratio, "KLD / main's KLD", ("main",)),
@@ -128,7 +192,11 @@ def follows(derivation: Derivation, output: Number, inputs: dict[str, Number]) -
     if any(limits is not None and limits[0] <= 0 for name, limits in ranges.items() if name in derivation.positive):
         return None
     corners = [derivation.formula(*point) for point in product(*known)]
-    return min(corners) <= shown[1] and max(corners) >= shown[0]
+    least, most = shown
+    if derivation.cut:  # towards zero, by less than the last digit
+        half = (most - least) / 2
+        least, most = least - half * (least + most <= 0), most + half * (least + most >= 0)
+    return min(corners) <= most and max(corners) >= least
 
 
 @dataclass(slots=True)
@@ -154,8 +222,12 @@ def check_derived(log: RunLog) -> DerivedChecks:
     for run in log.runs:
         for record, document in documents(run):
             prefix = "attestation.measurements.primary." if document is run.receipt else ""
+            where = f"{run.run_id}: {record}"
             for derivation in DERIVATIONS:
-                check_record(f"{run.run_id}: {record}", prefix, derivation, document, out)
+                check_record(where, prefix, derivation, document, out)
+            for inner in ("", *(f"{path}." for path, _ in document.objects())):
+                check_record(where, inner, IN_CONTEXT, document, out)
+        _check_gained(run, out)
         _check_worst(run, out)
     for row in log.advances:
         for derivation in DERIVATIONS:
@@ -167,13 +239,45 @@ def check_derived(log: RunLog) -> DerivedChecks:
 
 def check_record(where: str, prefix: str, derivation: Derivation, document: Document, out: DerivedChecks) -> None:
     """Recompute a figure of one record, where that states it and all that it is made of."""
-    names = (derivation.output, *derivation.inputs)
-    leaves = {name: document.leaves.get(prefix + name) for name in names}
-    numbers = {name: leaf.value for name, leaf in leaves.items() if leaf and isinstance(leaf.value, Number)}
-    if len(numbers) == len(leaves):
-        output = numbers.pop(derivation.output)
-        at = document.at(prefix + derivation.output)
-        out.add(where, derivation, output, numbers, at)
+    output = _figure(document, prefix + derivation.output)
+    if derivation.mode is not None and not derivation.mode.fullmatch(document.text(f"{prefix}eval_mode") or ""):
+        return
+    inputs = _inputs(prefix, derivation, document)
+    if output is None or inputs is None or (derivation.zero and output.value == 0):
+        return
+    at = document.at(prefix + derivation.output)
+    if follows(derivation, output, inputs) is False:
+        for other in derivation.others:
+            figures = _inputs(prefix, other, document)
+            if figures is not None and follows(other, output, figures):
+                out.checked += 1
+                message = f"{where}: {other.output} is {output.text}, which is {other.text}"
+                out.findings.append(Finding(Code.FOREIGN_TWO_MEANINGS, message, at, derivation.text, other.text))
+                return
+    out.add(where, derivation, output, inputs, at)
+
+
+def _figure(document: Document, path: str) -> Number | None:
+    leaf = document.leaves.get(path)
+    return leaf.value if leaf is not None and isinstance(leaf.value, Number) else None
+
+
+def _inputs(prefix: str, derivation: Derivation, document: Document) -> dict[str, Number] | None:
+    numbers = {name: _figure(document, prefix + name) for name in derivation.inputs}
+    known = {name: number for name, number in numbers.items() if number is not None}
+    return known if len(known) == len(numbers) else None
+
+
+def _check_gained(run: Run, out: DerivedChecks) -> None:
+    attested, prefix = (run.receipt, "attestation.") if run.receipt is not None else (run.attestation, "")
+    path = f"{prefix}verdict.delta_tps"
+    output = None if attested is None else _figure(attested, path)
+    if run.result is None or attested is None or output is None:
+        return
+    for derivation in GAINED:
+        inputs = _inputs("", derivation, run.result)
+        if inputs is not None:
+            out.add(f"{run.run_id}: attestation and result", derivation, output, inputs, attested.at(path))
 
 
 def _check_log(text: LogText, out: DerivedChecks) -> None:

@@ -1,9 +1,10 @@
 """Which fields of which records state the same fact: the declarative heart of the cross-check.
 
 A *fact* is a name such as ``tps`` or ``commit``. Every scalar of every record of a run is mapped to a fact by
-:data:`PLACES` (drop a prefix), :data:`ALIASES` (other names of one thing) and :data:`LOG_FIGURES` (figures of log
-lines); fields that nothing can share (quote, digests of the receipt itself) map to none. Two fields of one fact are
-compared by :data:`KINDS`, whatever they are, so a field that a future log adds to two records is compared too.
+:data:`PLACES` (drop a prefix), :mod:`~k3_ledger.verify.polaris.names` (other names of one) and :data:`LOG_FIGURES`
+(figures of log lines); fields that nothing can share (quote, digests of the receipt itself) map to none. Two fields of
+one fact are compared by :data:`KINDS`, whatever they are, so a field that a future log adds to two records is compared
+too.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from k3_ledger.schemas.findings import Code
 from k3_ledger.verify.polaris.foreign_json import Compound, Leaf, Nested, Number, number_of, show
 from k3_ledger.verify.polaris.hashes import Record
+from k3_ledger.verify.polaris.names import names_of
 from k3_ledger.verify.polaris.spelling import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from k3_ledger.schemas.outcomes import Position
     from k3_ledger.verify.polaris.foreign_json import Document, JsonTree, Scalar
@@ -73,16 +75,6 @@ PLACES: Final = (
     Place(Record.INDEX, ""),
 )
 """First match counts. The enclave's own reason is not a copy of the published one, so it is not shared."""
-
-ALIASES: Final = {
-    "frontier": "frontier_tps",
-    "id": "run_id",
-    "llama_commit": "llamacpp_commit",
-    "polaris_receipt_id": "receipt_id",
-    "score_context": "scored_context",
-    "scored_ctx": "scored_context",
-}
-"""Other names under which this family writes the same fact."""
 
 KINDS: Final = {
     "commit": Kind.PREFIX,
@@ -180,10 +172,11 @@ def facts_of(run: Run) -> dict[str, list[Statement]]:
     one of :data:`FIGURES`; everywhere else it is what its fields are.
     """
     out: dict[str, list[Statement]] = {}
+    names = other_names(run)
     for record, document in documents(run):
         mirrored = record is Record.ATTESTATION and run.receipt is not None
         for path, leaf in document.leaves.items():
-            fact = None if mirrored else fact_of(record, path)
+            fact = None if mirrored else fact_of(record, path, names)
             if fact is not None:
                 code = Code.FOREIGN_SEALED_VERDICT if record is Record.SEALED and fact in VERDICT else None
                 out.setdefault(fact, []).append(Statement(record, path, leaf, code))
@@ -230,12 +223,13 @@ _Object: TypeAlias = "tuple[str, Record, Document, str, dict[str, JsonTree]]"
 
 def _objects(run: Run) -> Iterator[_Object]:
     """Objects of a run's records: fact, record, document, path, value. Those that :data:`PLACES` enters are none."""
+    names = other_names(run)
     for record, document in documents(run):
         if record is Record.ATTESTATION and run.receipt is not None:
             continue
         entered = {place.prefix for place in PLACES if place.record is record}
         for path, tree in document.objects():
-            fact = None if f"{path}." in entered else fact_of(record, path)
+            fact = None if f"{path}." in entered else fact_of(record, path, names)
             if fact is not None:
                 yield fact, record, document, path, tree
 
@@ -294,12 +288,23 @@ def view(log: RunLog) -> list[RunFacts]:
     return [RunFacts(run, facts_of(run)) for run in log.runs]
 
 
-def fact_of(record: Record, path: str) -> str | None:
-    """The fact that a field states; None for a field that no other record can share."""
+def other_names(run: Run) -> dict[str, str]:
+    """Names of figures in this run's records, with the facts that they state."""
+    return names_of(document for _, document in documents(run))
+
+
+def fact_of(record: Record, path: str, names: Mapping[str, str]) -> str | None:
+    """The fact that a field states; None for a field that no other record can share.
+
+    Args:
+        record: where it stands.
+        path: the field.
+        names: of :func:`other_names`.
+    """
     for place in PLACES:
         if place.record is record and path.startswith(place.prefix):
             fact = place.fact + path[len(place.prefix) :]
-            return ALIASES.get(fact, fact) if place.shared else None
+            return names.get(fact, fact) if place.shared else None
     return path
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.polaris.compare import instant
+from k3_ledger.verify.polaris.facts import other_names
 from k3_ledger.verify.polaris.foreign_json import number_of, show
 from k3_ledger.verify.polaris.parse import INDEX, LEDGER, LOG_NAMES
 from k3_ledger.verify.polaris.spelling import plain, rounded_json, sha256_hex
@@ -122,7 +123,7 @@ def _absent_parts(log: RunLog) -> Iterator[Finding]:
     receipts = [(run, run.receipt) for run in log.runs]
     results = [(run, run.result) for run in log.runs]
     for name, pairs in (("receipt", receipts), ("result", results)):
-        records = [(run, record, _held(record)) for run, record in pairs if record is not None]
+        records = [(run, record, _held(run, record)) for run, record in pairs if record is not None]
         counts = Counter(part for _, _, held in records for part in held)
         usual = [part for part, count in counts.items() if _is_usual(name, part, count, len(records))]
         if name == "receipt" and len(records) == PAIR and len({"tdx." in held for _, _, held in records}) == 1:
@@ -140,9 +141,10 @@ def _absent_parts(log: RunLog) -> Iterator[Finding]:
                 yield Finding(Code.FOREIGN_FIELD_ABSENT, message, record.at(shown))
 
 
-def _held(record: Document) -> set[str]:
-    """Parts of a record by path, those with fields of their own with a point behind it."""
-    return {*record.leaves, *(f"{path}." for path, _ in record.objects())}
+def _held(run: Run, record: Document) -> set[str]:
+    """Parts of a record by path, those with fields of their own with a point behind it; figures by all their names."""
+    other = {fact for name, fact in other_names(run).items() if name in record.leaves}
+    return {*record.leaves, *other, *(f"{path}." for path, _ in record.objects())}
 
 
 def _is_usual(name: str, part: str, count: int, of: int) -> bool:

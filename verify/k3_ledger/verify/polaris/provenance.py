@@ -35,12 +35,12 @@ NEEDED: Final = {
     "top1": ("top1",),
     "top1 bar": ("top1_bar",),
     "kl by depth": ("kl_depths.ctx4.kl",),
-    "decode speed": ("decode_tps",),
+    "decode speed": ("decode_tps", "pr_decode_tps"),
     "clock reading": ("clock_tps",),
     "build digest": ("build_hash",),
     "evaluation seed": ("eval_seed",),
 }
-"""What a tier rule needs, and the facts that would give it. Log text is evidence about these, not a record."""
+"""What a tier rule needs, and facts or fields that would give it. Log text is evidence about these, not a record."""
 
 _BARS = re.compile(r"top1=\S+ \(?need ?>= ?(?P<top1>[0-9.]+).*?kl=\S+ \(?need ?<= ?(?P<kl>[0-9]+(?:\.[0-9]+)?)")
 _PROVENANCE = re.compile(
@@ -71,7 +71,16 @@ def check_provenance(facts: RunFacts) -> Iterator[Finding]:
 
 def missing_for_rescore(facts: RunFacts) -> list[str]:
     """What of :data:`NEEDED` no record of the run states."""
-    return [need for need, names in NEEDED.items() if all(facts.first(name) is None for name in names)]
+    fields = (
+        set()
+        if facts.run.result is None
+        else {p for p, leaf in facts.run.result.leaves.items() if leaf.value is not None}
+    )
+    return [
+        need
+        for need, names in NEEDED.items()
+        if fields.isdisjoint(names) and all(facts.first(name) is None for name in names)
+    ]
 
 
 def timed_metrics(log: RunLog) -> frozenset[str]:
