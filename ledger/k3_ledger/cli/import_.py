@@ -226,13 +226,19 @@ class _Held(NamedTuple):
 
 def held_against(known: Known, items: list[ImportItem]) -> _Held:
     """Which items are new, how many are not, and which of these the log says otherwise now."""
-    from k3_ledger.verify.polaris import compare_imported
+    from k3_ledger.verify.polaris import compare_imported, import_seal
 
     new, differing = [], []
+    names = {item.name for item in items}
+    moved: dict[tuple[str, ...] | None, list[tuple[int, dict[str, Any]]]] = {}
+    for name, held_now in known.items():
+        for entry in held_now if name not in names else ():  # else it is the item of that name that it is held against
+            moved.setdefault(import_seal(entry[1]), []).append(entry)
+    moved.pop(None, None)
     held = {(item.name, item.body["original_sha256"]) for item in items}
-    other_log = not any(item.name in known for item in items if not item.is_round)
-    for item in items:
-        entries = known.get(item.name, [])
+    entries_of = [known.get(item.name) or moved.get(import_seal(item.body), []) for item in items]
+    other_log = not any(entries for item, entries in zip(items, entries_of, strict=True) if not item.is_round)
+    for item, entries in zip(items, entries_of, strict=True):
         alike = [entry for entry in entries if entry[1]["original_sha256"] == item.body["original_sha256"]]
         found = [compare_imported(item, index, body) for index, body in alike or entries]
         if not alike and item.is_round and other_log:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SHOWN: Final = 4
 """Most files or fields of one item that a finding names."""
+_FOLDER = re.compile(r"\Aruns/[^/]+/")
 _LINE = re.compile(r"@[0-9]+\Z")
 
 
@@ -33,7 +34,10 @@ def compare_imported(item: ImportItem, index: int, body: dict[str, Any]) -> Find
         index: index of the entry in the ledger.
         body: the entry's body, as plain values.
     """
-    before, now = _artifacts(body["artifacts"]), _artifacts(item.body["artifacts"])
+    moved = item.body["foreign_id"] != body["foreign_id"]
+    before, now = _artifacts(body["artifacts"], moved=moved), _artifacts(item.body["artifacts"], moved=moved)
+    if moved and _bytes(before) == _bytes(now):
+        return None  # and what was read of a log text went by the folder's name
     changed = _changed(before, now)
     if not changed:
         before, now = _fields(body["fields"]), _fields(item.body["fields"])
@@ -52,8 +56,17 @@ def compare_imported(item: ImportItem, index: int, body: dict[str, Any]) -> Find
     )
 
 
-def _artifacts(listed: Iterable[dict[str, Any]]) -> Counter[tuple[str, str]]:
-    return Counter((_LINE.sub(" row", artifact["name"]), f"sha256 {artifact['sha256']}") for artifact in listed)
+def _artifacts(listed: Iterable[dict[str, Any]], *, moved: bool) -> Counter[tuple[str, str]]:
+    """Artifacts by their names, those of a folder that has another name now by their files' names."""
+    named = (
+        (_LINE.sub(" row", _FOLDER.sub("", artifact["name"]) if moved else artifact["name"]), artifact["sha256"])
+        for artifact in listed
+    )
+    return Counter((name, f"sha256 {digest}") for name, digest in named)
+
+
+def _bytes(listed: Counter[tuple[str, str]]) -> list[str]:
+    return sorted(digest for _, digest in listed.elements())
 
 
 def _fields(listed: Iterable[dict[str, str]]) -> Counter[tuple[str, str]]:

@@ -125,6 +125,16 @@ def import_name(body: dict[str, Any]) -> tuple[str, str]:
     return body["format"], body["foreign_id"] if proof is None else f"{PROOF} {proof}"
 
 
+def import_seal(body: dict[str, Any]) -> tuple[str, ...] | None:
+    """What a body's receipt calls itself and was sealed over, whatever the run's folder is called; None without one.
+
+    An id alone names an output: two honest receipts can share it, and not the nonce and what was submitted as well.
+    """
+    stated = {field["name"]: field["value"] for field in body["fields"]}
+    names = ("receipt.receipt_id", "receipt.tdx.nonce", "receipt.tdx.files_sha256")
+    return tuple(stated.get(name, "") for name in names) if stated.get(names[0]) else None
+
+
 def to_import(log: RunLog, files: Files, report: AuditReport) -> Iterator[ImportItem]:
     """Everything in a log that can be imported, in order: runs as the log lists them, then rounds, then advances.
 
