@@ -261,3 +261,11 @@ def test_a_gain_may_be_that_of_the_time(change: dict[str, Any], code: str) -> No
     honest = audit(make_log.build(saved({"pct_over_frontier": 20.0})))
     assert report.derived == honest.derived
     assert all("100 (" in f.message for f in found if f.code.name == "FOREIGN_TWO_MEANINGS")
+
+
+@pytest.mark.parametrize(("shown", "wrong"), [(3.2, False), (3.3, False), (3.1, True), (3.4, True)])
+def test_a_gain_may_be_cut_off_behind_its_last_digit(shown: float, wrong: bool) -> None:
+    log = modes.draft("qwen")
+    assert log.runs[0].result is not None
+    log.runs[0].result |= {"pr_prefill16k_pp": 13806.5, "prefill16k_delta_pct": shown}  # 3.289 %
+    assert any(f.code.name == "FOREIGN_DERIVED" for f in audit(make_log.build(log)).findings) is wrong
