@@ -292,10 +292,10 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "core.merkle.check_consistency": ((f"{CORE}.merkle.check_consistency", _none),),
     # artifacts, receipts, references
     "verify.artifacts._hash": ((f"{VERIFY}.artifacts._hash", _as_named),),
-    "verify.receipts.check_bundle": ((f"{VERIFY}.work.check_bundle", _nothing),),
-    "verify.receipts.check_artifact_names": ((f"{VERIFY}.work.check_artifact_names", _nothing),),
-    "verify.receipts.check_import": ((f"{VERIFY}.work.check_import", _nothing),),
-    "verify.receipts.check_run": ((f"{VERIFY}.work.check_run", _nothing),),
+    "verify.receipts.check_bundle": ((f"{VERIFY}.receipts.check_bundle", _nothing),),
+    "verify.receipts.check_artifact_names": ((f"{VERIFY}.receipts.check_artifact_names", _nothing),),
+    "verify.receipts.check_import": ((f"{VERIFY}.receipts.check_import", _nothing),),
+    "verify.receipts.check_run": ((f"{VERIFY}.receipts.check_run", _nothing),),
     "verify.references.check_references": ((f"{VERIFY}.log.check_references", _none),),
     "cli.token_chain.check_way": (("k3_ledger.cli.token_chain.check_way", _none),),
     # quotes

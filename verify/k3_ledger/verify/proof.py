@@ -33,7 +33,7 @@ from k3_ledger.verify.bodies import Naming
 from k3_ledger.verify.freshness import check_freshness
 from k3_ledger.verify.head_faults import foreign_head, settled_faults
 from k3_ledger.verify.heads import SignedHead, check_size, signed_head
-from k3_ledger.verify.receipts import check_artifact_names, check_bundle, check_import, check_run
+from k3_ledger.verify.receipts import check_body
 from k3_ledger.verify.report import FindingLog, Head, Report, VerificationError
 from k3_ledger.verify.scan import RESTS_ON_KEYS, Scan
 from k3_ledger.verify.settle import check_attested, check_demands, check_keys, count_unchecked, make_report
@@ -402,11 +402,7 @@ def _check_subject(scan: Scan, name: str, index: int, read: tuple[Any, bytes, by
         return
     tally = scan.tallies["receipts"]
     tally.checked += 1
-    if entry.kind == "import":
-        faults = list(check_import(entry.body))
-    else:
-        faults = [*check_bundle(data, entry.kind, entry.body.bundle), *check_artifact_names(entry.body)]
-    faults += check_run(entry.body) if entry.kind == "run" else ()
+    faults = list(check_body(entry.kind, data, entry.body))
     tally.failed += bool(faults)
     for code, where, message, expected, found in faults:
         place = Position(source=name, index=index, field=where)

@@ -23,7 +23,7 @@ from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position, Severity
 from k3_ledger.schemas.structs import decode_entry
 from k3_ledger.verify.attested import is_attested, read_attested
-from k3_ledger.verify.receipts import check_artifact_names, check_bundle, check_import, check_run
+from k3_ledger.verify.receipts import check_body
 from k3_ledger.verify.report import FindingLog
 
 if TYPE_CHECKING:
@@ -287,17 +287,14 @@ class _Worker:
             identity = sha256(data).hexdigest()
             self.result.special.append((position, identity, kind, entry.key, entry.body))
         else:
-            self._collect(entry, position)
+            self._collect(entry, data, position)
 
     def _check_receipt(self, entry: Any, data: bytes, position: int) -> None:
         kind, body = entry.kind, entry.body
         self.receipts[0] += 1
-        faults = [*check_bundle(data, kind, body.bundle), *check_artifact_names(body)]
-        if kind == "run":
-            if is_attested(body):
-                self.result.attested.append(read_attested(position, data))
-            faults += check_run(body)
-        self._note(faults, entry, position)
+        if kind == "run" and is_attested(body):
+            self.result.attested.append(read_attested(position, data))
+        self._note(list(check_body(kind, data, body)), entry, position)
 
     def _note(self, faults: list[Fault], entry: Any, position: int) -> None:
         """Keep what is wrong with a body, and the artifacts that it names, which must hash right."""
@@ -307,14 +304,13 @@ class _Worker:
         for artifact in getattr(entry.body, "artifacts", ()):
             result.artifacts.append((position, entry.key, artifact.name, artifact.sha256, artifact.size))
 
-    def _collect(self, entry: Any, position: int) -> None:
+    def _collect(self, entry: Any, data: bytes, position: int) -> None:
         """Keep what later steps need: the same, and entries that must exist."""
-        kind, body, faults = entry.kind, entry.body, []
+        kind, body = entry.kind, entry.body
         if kind == "import":
             self.result.imported += body.attestation != "none"
             self.receipts[0] += 1
-            faults = list(check_import(body))
-        self._note(faults, entry, position)
+        self._note(list(check_body(kind, data, body)), entry, position)
         for where in REFERENCES.get(kind, ()):
             value = getattr(body, where)
             for target in (value,) if isinstance(value, str) else value or ():
