@@ -134,6 +134,35 @@ def test_who_judges_after_the_revocation_judges_by_what_is_left(way: Any) -> Non
         assert [code for code, _ in about_verdicts(other)] == expected
 
 
+@pytest.mark.parametrize(
+    ("value", "slot", "gone", "code"),
+    [
+        ("61", f"frontier:{DECODE}", False, Code.JUDGEMENT_DISOWNED),
+        ("62", f"frontier:{DECODE}", False, Code.PIN_HAND_EDITED),
+        ("61", f"reference:{DECODE}", False, Code.PIN_HAND_EDITED),
+        ("61", "frontier:decode@4/k3-slice/bf16/node", False, Code.PIN_HAND_EDITED),
+        ("61", f"frontier:{DECODE}", True, Code.PIN_UNSOURCED),
+    ],
+)
+def test_a_pin_that_was_false_before_its_source_was_taken_back_is_false_behind_it(
+    value: str, slot: str, gone: bool, code: Code
+) -> None:
+    builder, _ = round_with_strangers()
+    source = builder.add("run", receipt(61.0, 461.0, role="frontier", round_="r3"), SECOND)
+    since = len(builder.lines) - 1
+    if gone:
+        supersede(builder, source, JUDGE)
+    builder.add("pin", pin_body(slot, value, source), JUDGE)
+    before = [] if code is Code.JUDGEMENT_DISOWNED else [code]
+    assert [one.code for one in settled(builder).findings] == before
+    take_back(builder, SECOND, since)
+    report = settled(builder)
+    assert [one.code for one in report.findings if one.position.index != since] == [code]
+    assert report.exit_code is (ExitCode.FALSE if before else ExitCode.VERIFIED)
+    (step,) = [step for step in report.steps if step.name == "pins"]
+    assert step.outcome is (Outcome.FAIL if before else Outcome.NOT_CHECKED)
+
+
 def test_a_pin_that_rose_from_what_stood_there_was_not_lowered() -> None:
     builder, _ = round_with_strangers()
     slower = builder.add("run", receipt(48.0, 451.0, role="frontier", round_="r3"), RUNNER)

@@ -204,10 +204,11 @@ class _Pass:
         """Derive all that waits, and what is read ahead on the way."""
         self.gathering.vouched = log.vouched
         for entry in log:
-            if (entry.disowned and entry.index not in self.survey.reach.read) or entry.entry.kind not in _READ:
+            left_out = entry.disowned and entry.index not in self.survey.reach.read
+            if entry.entry.kind in _READ and entry.identity in self.survey.sources:
+                self._keep(entry, weigh=not left_out)
+            if left_out or entry.entry.kind not in _READ:
                 continue
-            if entry.identity in self.survey.sources:
-                self._keep(entry)
             if entry.entry.kind == "import" or getattr(entry.entry.body, "role", None) == "candidate":
                 yield from self._judge(entry)
                 self.feed.fill()
@@ -220,11 +221,15 @@ class _Pass:
                     self._forget()
                     until = self.asked.after
 
-    def _keep(self, entry: VerifiedEntry) -> None:
-        """Keep what the source of a pin measured, and on which weights; what it was held against does not matter."""
+    def _keep(self, entry: VerifiedEntry, *, weigh: bool) -> None:
+        """Keep what the source of a pin measured, and on which weights; what it was held against does not matter.
+
+        What was taken back weighs nothing. What it measured is kept all the same: it says whether a pin was ever true.
+        """
         apart = Gathering(Material("the source of a pin"))
         apart.take(entry)
-        self.gathering.material.weights |= apart.material.weights
+        if weigh:
+            self.gathering.material.weights |= apart.material.weights
         self.facts += apart.material.facts
         self.candidates += [one for one in apart.material.candidates if not one.native]
 

@@ -34,7 +34,7 @@ from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.verify.report import FindingLog, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from fractions import Fraction
 
     from k3_ledger.rescore.deriving import Compare
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.reach import Reach
     from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.rescore.slots import Track
+    from k3_ledger.rescore.standing import Standing
     from k3_ledger.schemas.outcomes import Position
     from k3_ledger.verify.log import VerifiedLog
     from k3_ledger.verify.policy import TrustPolicy
@@ -345,7 +346,14 @@ def trace_pins(
 ) -> Iterator[Finding | None]:
     """For each pin entry: None when its source measured it, else what is wrong with it.
 
-    A pin is no lower than one that did not stand where it was sealed, and does again since a revocation.
+    A pin is no lower than one that did not stand where it was sealed, and does again since a revocation. One whose
+    source was taken back is not checked, unless that never measured it: what was false before is false behind it.
+
+    Args:
+        material: the pins, and what their sources measured.
+        lost: identities of entries that a revocation took back.
+        as_sealed: where entries counted that were taken back later; None where none were, or where ``material`` holds
+            nothing of them.
     """
     facts: dict[str, list[tuple[bool, Track, Fraction]]] = {}
     refuted: set[tuple[str, Track]] = set()
@@ -368,20 +376,18 @@ def trace_pins(
         for pin, higher in list_lowered(material.pin_entries)
     }
     for pin in material.pin_entries:
-        taken_back = _rests_on_what_was_taken_back("pin", (pin.source,), lost, pin.position)
         source = pin.source or ""
-        if taken_back is None and not material.standing.stands(source, at=pin.position.index):
-            message = f"{pin.slot}: the entry it names was superseded before"
-            taken_back = Finding(Code.PIN_UNSOURCED, message, pin.position, found=source)
-        elif taken_back is None and (source, pin.track) in refuted:
-            message = f"{pin.slot}: the clock of its source contradicts what that says of itself"
-            taken_back = Finding(Code.PIN_UNSOURCED, message, pin.position, found=source)
-        yield (
-            taken_back
+        taken_back = _rests_on_what_was_taken_back("pin", (pin.source,), lost, pin.position)
+        if taken_back is not None and as_sealed is None:
+            yield taken_back
+            continue
+        found_out = (
+            _ceased(pin, source, material.standing, refuted)
             or _traced(pin, facts.get(source, []))
             or stamp_finding(pin, commit=commits.get(source), time=None)
             or lowered.get(pin.identity)
         )
+        yield found_out if found_out is not None and found_out.code.info.exit else taken_back or found_out
 
 
 def _lowered(
@@ -397,6 +403,17 @@ def _lowered(
         return lowered_finding(pin, max(there, key=lambda one: one.value))
     message = "the pin is lower than one that did not stand by then: what superseded that was taken back later"
     return Finding(Code.JUDGEMENT_DISOWNED, message, pin.position)
+
+
+def _ceased(pin: PinRecord, source: str, standing: Standing, refuted: Collection[tuple[str, Track]]) -> Finding | None:
+    """What is to be said of a pin whose source did not stand where it was sealed, or refutes itself."""
+    if not standing.stands(source, at=pin.position.index):
+        message = f"{pin.slot}: the entry it names was superseded before"
+    elif (source, pin.track) in refuted:
+        message = f"{pin.slot}: the clock of its source contradicts what that says of itself"
+    else:
+        return None
+    return Finding(Code.PIN_UNSOURCED, message, pin.position, found=source)
 
 
 def _traced(pin: PinRecord, measured: list[tuple[bool, Track, Fraction]]) -> Finding | None:
