@@ -905,3 +905,8 @@ def advance_that_puts_a_gain_on_another_frontier(log: Draft) -> None:
 @before(*SIBLING, "FOREIGN_ADVANCE_UNPROVED", start=make_log.sibling_draft)
 def advance_that_names_no_proof(log: Draft) -> None:
     log.advances[1]["proof"] = None
+
+
+@after(*SIBLING, "FOREIGN_LEDGER_EMPTY", start=make_log.sibling_draft)
+def ledger_of_advances_that_was_emptied(files: Files) -> None:
+    files["ledger.jsonl"] = b""

@@ -315,6 +315,7 @@ class Code(enum.Enum):
     FOREIGN_FRONTIER_UNMEASURED = enum.auto()
     FOREIGN_ADVANCE_UNPROVED = enum.auto()
     FOREIGN_RECEIPT_GONE = enum.auto()
+    FOREIGN_LEDGER_EMPTY = enum.auto()
     # -- model, said in engine ---
     GGUF_MAGIC = enum.auto()
     GGUF_BYTE_ORDER = enum.auto()

@@ -405,5 +405,11 @@ ROWS: Final = {
         "would be checked for is counted as not checked.",
         "ask for the receipt: without it nothing binds what the run's other records say", ExitCode.NOT_CHECKED,
     ),
+    "FOREIGN_LEDGER_EMPTY": CodeInfo(
+        Area.FOREIGN, W, "ledger that lists nothing",
+        "A ledger.jsonl is there, and no line of it names a run or records an advance of the frontier. Which of the "
+        "two it listed nobody can tell, so no run is missed in it, and nothing was held against it.",
+        "ask for the ledger: what it said of runs or of the frontier is held against nothing", ExitCode.NOT_CHECKED,
+    ),
 }
 # fmt: on

@@ -123,8 +123,8 @@ class RunLog:
         logs: distinct log texts: of runs in order of time, then of rounds.
         others: paths that were not read.
         problems: what could not be read, or is odd, in any file.
-        listings: which of :data:`LEDGER` and :data:`INDEX` are here to list runs, though they may list none. A ledger
-            of advances alone lists no runs, an index that cannot be read has a problem of its own.
+        listings: which of :data:`LEDGER` and :data:`INDEX` are here to list runs. An index is, though it may list none;
+            one that cannot be read has a problem of its own. A ledger is where it names a run: others list advances.
         names: every name under which a record can speak of a run, and the run's id.
         unusable: places of records other than receipts of which nothing, or not all, could be read.
     """
@@ -156,6 +156,15 @@ class _Problems(list[Finding]):
     def __init__(self) -> None:
         super().__init__()
         self.unusable: list[Position] = []
+
+    def empty_ledger(self, data: bytes) -> None:
+        """A ledger that lists nothing is no record, whichever kind of lines it had; lines of it are counted already."""
+        at = Position(source=LEDGER)
+        message = f"{LEDGER} lists nothing: neither a run nor an advance of the frontier"
+        expected, found = "lines with run_id, or with new_frontier", f"{len(data)} bytes"
+        self.append(Finding(Code.FOREIGN_LEDGER_EMPTY, message, at, expected, found))
+        if all(place.source != LEDGER for place in self.unusable):
+            self.unusable.append(at)
 
 
 def is_record(path: str) -> bool:
@@ -224,7 +233,9 @@ def parse_log(files: Files) -> RunLog:
             problems.extend(rounds[name].problems)
     if not (folders or ledger or advances or index):
         raise _not_a_run_log(files)
-    listings = {LEDGER: LEDGER in files and (bool(ledger) or not advances), INDEX: listed_rows is not None}
+    if LEDGER in files and not (ledger or advances):
+        problems.empty_ledger(files[LEDGER])
+    listings = {LEDGER: bool(ledger), INDEX: listed_rows is not None}
     runs = [_run(name, tuple(paths), files, problems) for name, paths in folders.items()]
     names = _names(runs)
     by_row = (_by_run(ledger, names), _by_run(index, names))
