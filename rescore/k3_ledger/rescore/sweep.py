@@ -36,8 +36,8 @@ _Work: TypeAlias = "Callable[[VerifiedLog, int, Settling], Sweep]"
 PARALLEL_BYTES: Final = 256 << 20
 """Logs smaller than this are swept in one process: that takes about a second, and starting others half of one."""
 
-AHEAD: Final = 6
-"""Pieces that wait for each process: of a few milliseconds each, two would be done before this one looks again."""
+AHEAD: Final = 4
+"""Pieces that each process has: of a few milliseconds each, two would be done before this one looks again."""
 
 __all__ = ["NOT_SCORABLE", "Along", "Sweep", "sweep"]
 
