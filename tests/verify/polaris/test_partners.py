@@ -204,16 +204,14 @@ def test_every_field_of_an_advance_is_held_against_its_proof_or_has_no_partner()
     assert unnoticed == set(ADVANCE_ALONE)
 
 
-@pytest.mark.parametrize(
-    "change", [{"date": "2026-08-05"}, {"commit": "deadbeefd"}, {"date": None}, {"date": "someday"}]
-)
+@pytest.mark.parametrize("change", [{"date": "2026-08-05"}, {"commit": "deadbeefd"}])
 def test_an_advance_may_be_dated_later_than_its_proof_and_has_a_commit_of_its_own(change: dict[str, Any]) -> None:
     log = make_log.sibling_draft()
     log.advances[1] |= change
     assert told(make_log.build(log)) == told(make_log.build(make_log.sibling_draft()))
 
 
-@pytest.mark.parametrize(("date", "wrong"), [("2026-08-02", False), ("2026-08-01", False), ("2026-07-31", True)])
+@pytest.mark.parametrize(("date", "wrong"), [("2026-08-02", False), ("2026-08-01", True), ("2026-07-31", True)])
 def test_an_advance_may_have_the_day_of_another_place(date: str, wrong: bool) -> None:
     log = make_log.sibling_draft()
     for run in log.runs:  # then the moment in the attestation is all there is, and it is one in UTC

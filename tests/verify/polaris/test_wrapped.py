@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from k3_ledger.verify.polaris import audit, parse_log
-from k3_ledger.verify.polaris.facts import view
+from k3_ledger.verify.polaris.folders import view
 from tests.verify.polaris import make_log
 from tests.verify.polaris.cases import edit, path_of, receipt, rows
 

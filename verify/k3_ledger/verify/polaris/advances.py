@@ -10,14 +10,14 @@ from __future__ import annotations
 import enum
 import re
 from bisect import bisect_right
-from datetime import timedelta
 from fractions import Fraction
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from k3_ledger.schemas.findings import Code, Finding
-from k3_ledger.verify.polaris.compare import Agreement, compare, instant
+from k3_ledger.verify.polaris.compare import Agreement, compare, days_of
 from k3_ledger.verify.polaris.derived import GAIN, check_record
+from k3_ledger.verify.polaris.facts import is_blank
 from k3_ledger.verify.polaris.foreign_json import Number, number_of, show
 
 if TYPE_CHECKING:
@@ -37,6 +37,18 @@ there is none, some of them take the measured speed if it is the larger one."""
 _RUN = re.compile(r"(?:\A|[?&#;/])run=([^&#;]*)")
 _ESCAPED = re.compile(r"%([0-7][0-9A-Fa-f])")
 _FOLDER = re.compile(r"(?:\A|/)runs/([^/?#]+)")
+
+
+PARTNERS: Final = {
+    "pr": "pr",
+    "date": "timestamp_utc",
+    "delta_pct": "pct_over_frontier",
+    "new_frontier": "tps",
+    "prev_frontier": "frontier_tps",
+}
+"""Fields of a line, and the facts of its proof that they are held against: a date is not the same but not before."""
+SPEEDS: Final = frozenset({"new_frontier", "prev_frontier"})
+"""Those that are speeds of the run only where that is what the line means."""
 
 
 class Reading(enum.Enum):
@@ -164,13 +176,17 @@ def _reading(line: _Line) -> Reading | None:
 def _against(row: Document, proof: RunFacts, line: _Line) -> Iterator[Finding]:
     """A line against its proof: the change it belongs to, the gain, and the frontier by any reading."""
     name = proof.run.run_id
-    pairs = [("pr", "pr"), ("delta_pct", "pct_over_frontier")]
     reading = _reading(line)
-    if reading in (None, Reading.MEASURED):
-        pairs += [("new_frontier", "tps"), ("prev_frontier", "frontier_tps")]
-    for field, fact in pairs:
+    for field, fact in PARTNERS.items():
         leaf, stated = row.leaf(field), proof.first(fact)
-        if leaf is None or stated is None or compare(fact, leaf.value, stated.leaf.value) is not Agreement.DIFFER:
+        if leaf is None or stated is None:
+            continue
+        if is_blank(leaf.value):
+            message = f"{name}: {fact} is {show(stated.leaf.value)} in {stated.where}; {field} is blank in the advance"
+            yield Finding(Code.FOREIGN_BLANK_COPY, message, leaf.position, show(stated.leaf.value), show(leaf.value))
+            continue
+        free = field == "date" or (field in SPEEDS and reading not in (None, Reading.MEASURED))
+        if free or compare(fact, leaf.value, stated.leaf.value) is not Agreement.DIFFER:
             continue
         message = f"{name}: {field} is {show(leaf.value)} in the advance, {fact} is "
         message += f"{show(stated.leaf.value)} in {stated.where}"
@@ -218,23 +234,19 @@ def _faster(one: Number, two: Number) -> Number:
 
 
 def _day(run: RunFacts) -> str:
-    return (run.text("date") or run.text("timestamp_utc"))[:10]
+    return run.text("timestamp_utc")[:10]
 
 
 def _date(row: Document, proof: RunFacts) -> Iterator[Finding]:
     """No advance is older than its proof. It may be later: what it dates is the merge."""
-    name = proof.run.run_id
-    stated = row.leaf("date")
-    if stated is not None and stated.value is not None and row.text("date") is None:
-        message = f"{name}: the advance has a date that is no text"
-        yield Finding(Code.FOREIGN_SHAPE, message, stated.position, expected="a date", found=show(stated.value)[:40])
-    day = proof.text("date")
-    slack = timedelta(days=0 if day else 1)  # a moment in UTC may be another day where the advance was dated
-    dated, measured = (
-        instant(f"{text[:10]}T00:00:00Z") for text in (row.text("date") or "", day or proof.text("timestamp_utc"))
-    )
-    if dated is not None and measured is not None and measured - dated > slack:
-        found = row.text("date")
-        message = f"{name}: the advance is dated {found}, its proof {measured:%Y-%m-%d}"
-        at = row.at("date")
-        yield Finding(Code.FOREIGN_CONTRADICTION, message, at, expected=f"{measured:%Y-%m-%d} or later", found=found)
+    name, stated = proof.run.run_id, row.leaf("date")
+    if stated is None or is_blank(stated.value):
+        return  # which _against says
+    found = show(stated.value)[:40]
+    dated, measured = days_of(found), days_of(proof.text("timestamp_utc"))
+    if dated is None or row.text("date") is None:
+        message = f"{name}: the advance has a date that is none"
+        yield Finding(Code.FOREIGN_SHAPE, message, stated.position, expected="a date", found=found)
+    elif measured is not None and dated[1] < measured[0]:
+        message = f"{name}: the advance is dated {found}, its proof {measured[0]}"
+        yield Finding(Code.FOREIGN_CONTRADICTION, message, stated.position, f"{measured[0]} or later", found)

@@ -20,7 +20,7 @@ from k3_ledger.verify.polaris.advances import check_advances
 from k3_ledger.verify.polaris.compare import Agreement
 from k3_ledger.verify.polaris.crosscheck import CrossChecks, Standing, check_printed, check_run
 from k3_ledger.verify.polaris.derived import check_derived
-from k3_ledger.verify.polaris.facts import view
+from k3_ledger.verify.polaris.folders import view
 from k3_ledger.verify.polaris.foreign_json import number_of, show
 from k3_ledger.verify.polaris.hashes import Check, Record, RunHashes, check_tdx
 from k3_ledger.verify.polaris.identity import check_identity

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +26,11 @@ PERCENT_ROUNDED_TO: Final = (1, *ROUNDED_TO)
 SHORTEST_PREFIX: Final = 7
 """Fewest characters of an identifier that may stand for it."""
 
+EARLIEST: Final = timedelta(hours=-12)
+LATEST: Final = timedelta(hours=14)
+"""Least and most that a place of this world is ahead of UTC."""
+
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})?"
 )
@@ -81,10 +86,34 @@ def _same_text(kind: Kind, a: str, b: str) -> bool:
     if kind is Kind.TIER:
         return a.casefold() == b.casefold()
     if kind is Kind.TIME:
-        left, right = instant(a), instant(b)
-        return a == b or (left is not None and left == right)
+        return a == b or _same_time(a, b)
     short, long = sorted((plain(a), plain(b)), key=len)
     return short == long or (len(short) >= SHORTEST_PREFIX and long.startswith(short))
+
+
+def _same_time(a: str, b: str) -> bool:
+    """Whether two texts may be one moment: a day is one where it was that day in some place."""
+    one, two = instant(a), instant(b)
+    if one is not None and two is not None:
+        return one == two
+    left, right = days_of(a), days_of(b)
+    return left is not None and right is not None and left[0] <= right[1] and right[0] <= left[1]
+
+
+def days_of(text: str) -> tuple[str, str] | None:
+    """First and last day, as text, that a day or a moment in UTC was anywhere; None for what is neither."""
+    if _DAY.fullmatch(text):
+        return (text, text) if instant(f"{text}T00:00:00Z") is not None else None
+    time = instant(text)
+    if time is None:
+        return None
+    days = []
+    for ahead in (EARLIEST, LATEST):
+        try:
+            days.append(f"{(time + ahead).date()}")
+        except OverflowError:  # the first and the last day that there is
+            days.append(f"{time.date()}")
+    return days[0], days[1]
 
 
 def instant(text: str) -> datetime | None:

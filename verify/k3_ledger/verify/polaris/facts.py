@@ -17,6 +17,7 @@ from k3_ledger.schemas.findings import Code
 from k3_ledger.verify.polaris.foreign_json import Compound, Leaf, Nested, Number, number_of, show
 from k3_ledger.verify.polaris.hashes import Record
 from k3_ledger.verify.polaris.names import names_of
+from k3_ledger.verify.polaris.parts import parts_of
 from k3_ledger.verify.polaris.spelling import plain
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from k3_ledger.schemas.outcomes import Position
     from k3_ledger.verify.polaris.foreign_json import Document, JsonTree, Scalar
     from k3_ledger.verify.polaris.logtext import LogText
-    from k3_ledger.verify.polaris.parse import Run, RunLog
+    from k3_ledger.verify.polaris.parse import Run
 
 
 class Kind(enum.Enum):
@@ -34,7 +35,7 @@ class Kind(enum.Enum):
     VALUE = "numbers by value and rounding, everything else as it is"
     PREFIX = "one may be the beginning of the other"
     TIER = "text without regard to case"
-    TIME = "the same instant"
+    TIME = "the same instant, or a day that this instant was somewhere"
     REFERENCE = "a number, with or without # in front"
 
 
@@ -121,6 +122,9 @@ bytes has to stay the same.
 FIGURES: Final = frozenset({*KINDS, "pass", *(fact for _, _, fact in (*LOG_FIGURES, *LONE_FIGURES))})
 """Facts that are one plain value, whatever other records say: an object under such a name hides it."""
 
+POLARIS: Final = "polaris"
+"""Whether the run has a receipt: what a receipt states by being there."""
+
 MAX_REPEATED: Final = 16
 """How many rows of one listing, or log lines of one kind, are compared for one run; any more are only reported."""
 
@@ -180,6 +184,10 @@ def facts_of(run: Run) -> dict[str, list[Statement]]:
             if fact is not None:
                 code = Code.FOREIGN_SEALED_VERDICT if record is Record.SEALED and fact in VERDICT else None
                 out.setdefault(fact, []).append(Statement(record, path, leaf, code))
+        for fact, path, leaf in () if mirrored else parts_of(document):
+            out.setdefault(fact, []).append(Statement(record, path, leaf))
+    if run.receipt is not None and POLARIS in out:
+        out[POLARIS].append(Statement(Record.RECEIPT, "", Leaf(value=True, position=run.receipt.position)))
     for name, statement in (*_mirrors(run), *_log_statements(run)):
         out.setdefault(name, []).append(statement)
     _tell_names_apart(run, out)
@@ -281,11 +289,6 @@ PREFERENCE: Final = {
     )
 }
 """Records in the order in which a fact is looked up; figures of log lines are evidence, not records."""
-
-
-def view(log: RunLog) -> list[RunFacts]:
-    """Every run of a log with its facts, in the log's order."""
-    return [RunFacts(run, facts_of(run)) for run in log.runs]
 
 
 def other_names(run: Run) -> dict[str, str]:

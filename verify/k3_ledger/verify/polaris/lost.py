@@ -37,8 +37,8 @@ OF_A_QUOTE: Final = (
 """Checks of a receipt with a quote, as which a lost one counts where the log has no other receipt."""
 NOT_OF_EVERY: Final = frozenset({Check.REBUILT, Check.PLATFORM, Check.MEASUREMENTS})
 """Checks that come up only where another came out, or failed."""
-NAMING: Final = ("receipt_id", "polaris_receipt_id", "attestation_type")
-"""Fields by which a record says that its run has a receipt."""
+NAMING: Final = ("receipt_id", "polaris_receipt_id", "attestation_type", "polaris")
+"""Fields by which a record says that its run has a receipt, the last one by being true."""
 NONE: Final = frozenset({"", "none", "null"})
 """What such a field holds where there is none."""
 
@@ -77,5 +77,10 @@ def _named(run: Run) -> tuple[Document, str, str] | None:
     """The first record that says that the run has a receipt: the record, the field, what it holds."""
     logged = None if run.log is None else run.log.result
     records = [document for document in (run.result, logged, *run.ledger, *run.index) if document is not None]
-    stated = ((document, name, document.text(name) or "") for document in records for name in NAMING)
+    stated = ((document, name, _said(document, name)) for document in records for name in NAMING)
     return next((one for one in stated if one[2].lower() not in NONE), None)
+
+
+def _said(document: Document, name: str) -> str:
+    leaf = document.leaves.get(name)
+    return "true" if leaf is not None and leaf.value is True else document.text(name) or ""

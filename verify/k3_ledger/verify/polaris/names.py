@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from k3_ledger.verify.polaris.foreign_json import Document
 
 ALIASES: Final = {
+    "date": "timestamp_utc",
     "delta_pct": "pct_over_frontier",
     "frontier": "frontier_tps",
     "id": "run_id",
