@@ -143,13 +143,14 @@ def run(
     ] = 4,
     prompts: Annotated[int, typer.Option(min=1, max=MOST_ROWS, help="Prompts graded at each depth.")] = 4,
     outputs: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=1,
             max=MOST_ROWS,
             help="Outputs of timed decodes to compare with llama.cpp's where that is more than must be.",
+            show_default="as many as must be",
         ),
-    ] = 240,
+    ] = None,
     signal: Annotated[
         int,
         typer.Option(
@@ -243,7 +244,7 @@ def run(
             role=role.value,
             command=("k3-ledger", *sys.argv[1:]),
             timeout_s=timeout,
-            outputs=outputs,
+            outputs=outputs or 0,
             collateral=collateral,
             given=_set_by_hand(context_),
         )

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from k3_ledger.engine.runner import session as sessions
+from k3_ledger.engine.runner.bounds import CEILING, COARSE
 from k3_ledger.engine.runner.checks import check_observations
 from k3_ledger.engine.runner.measure import observe
 from k3_ledger.engine.runner.observations import METRICS, Observations
-from k3_ledger.engine.runner.outputs import CEILING, COARSE
 from k3_ledger.engine.runner.record import timing_of
 from k3_ledger.engine.runner.session import Session
 from k3_ledger.schemas.findings import Code, Finding

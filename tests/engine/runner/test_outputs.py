@@ -15,16 +15,9 @@ import pytest
 from k3_ledger.engine.parity.rows import Rows, Way, ids_digest
 from k3_ledger.engine.runner import again
 from k3_ledger.engine.runner.again import LUCK, contradiction, odds
+from k3_ledger.engine.runner.bounds import COARSE, Tolerance
 from k3_ledger.engine.runner.observations import KINDS, Prefilled, Timed, Walk
-from k3_ledger.engine.runner.outputs import (
-    CEILING,
-    COARSE,
-    LEAST,
-    Looked,
-    Tolerance,
-    check_outputs,
-    tolerance,
-)
+from k3_ledger.engine.runner.outputs import Looked, check_outputs
 from k3_ledger.engine.runner.places import allowed
 from k3_ledger.engine.runner.specification import Specification
 from k3_ledger.schemas.errors import RunError
@@ -144,15 +137,6 @@ def test_prefill_or_decode_alone_is_enough_to_be_off() -> None:
     for those in (FIRST, LAST):
         off = timed_by(only(those))
         assert said(check_outputs(off, right(), engine=right())) == {Code.RUN_OUTPUT}
-
-
-def test_bound_and_ceiling_follow_from_what_parity_graded() -> None:
-    assert tolerance([]) == Tolerance(LEAST, CEILING)
-    assert tolerance([0.0] * 100) == Tolerance(LEAST)
-    assert tolerance([0.3] * 100, COARSE) == Tolerance(0.6, COARSE)
-    assert tolerance([1e-5] * 95 + [3.0] * 5) == Tolerance(LEAST), "one in twenty widens no bound"
-    assert tolerance([1e-5] * 94 + [3.0] * 6) == Tolerance(6.0), "more is what the engine is"
-    assert tolerance([], 0.3).ceiling == 0.3
 
 
 # ------------------------------------------------------------------------------------------- what ties a speed

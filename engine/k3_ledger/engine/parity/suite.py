@@ -65,7 +65,8 @@ class Graded:
     Attributes:
         record: as a receipt holds it.
         findings: what must be said about it.
-        top_differences: of each row, the larger |Δ log p| at the top-1 of either side.
+        top_differences: of each graded position, however often it was graded, the largest |Δ log p| at the top-1 of
+            either side.
         prompts: what was taken, of which each depth graded the beginning.
     """
 
@@ -150,7 +151,7 @@ def grade(
     depths: list[ParityDepth] = []
     identical = True
     vocabulary = 0
-    top: list[float] = []
+    top: dict[tuple[int, int], float] = {}
     for depth in suite.depths:
         count = min(suite.rows, depth)
         parts: list[Comparison] = []
@@ -162,7 +163,8 @@ def grade(
             for way in ways:
                 mine = candidate.rows(ids[:depth], count, way)
                 parts.append(compare(mine, right, near_tie=suite.near_tie, where=f"{where}, {way}"))
-        top += [float(one) for part in parts for one in part.top_difference]
+                for behind, one in enumerate(parts[-1].top_difference, depth - count):
+                    top[number, behind] = max(float(one), top.get((number, behind), 0.0))
         identical = identical and all(part.identical for part in parts)
         depths.append(_depth(depth, parts))
     findings: list[Finding] = []
@@ -184,4 +186,4 @@ def grade(
         near_tie_bound=decimal_text(suite.near_tie),
         depths=tuple(depths),
     )
-    return Graded(record, tuple(findings), tuple(top), tuple(map(tuple, prompts)))
+    return Graded(record, tuple(findings), tuple(top.values()), tuple(map(tuple, prompts)))

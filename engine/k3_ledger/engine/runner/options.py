@@ -20,7 +20,7 @@ OPTIONS: Final[dict[str, tuple[str, Callable[[Request], object]]]] = {
     "depth": ("run.depth", lambda asked: ",".join(map(str, asked.depths))),
     "rows": ("run.rows", lambda asked: asked.rows),
     "prompts": ("run.graded-prompts", lambda asked: asked.prompts),
-    "outputs": ("run.outputs", lambda asked: asked.outputs),
+    "outputs": ("run.least-outputs", lambda asked: asked.outputs),
     "timeout": ("run.timeout-s", lambda asked: f"{asked.timeout_s:g}"),
 }
 """Options by the name of their parameter: the flag's name, and what was asked for."""

@@ -35,6 +35,7 @@ import numpy as np
 
 from k3_ledger.engine.parity.compare import check_finite, log_softmax
 from k3_ledger.engine.runner.again import Asked, Compared, ask_again
+from k3_ledger.engine.runner.bounds import Tolerance
 from k3_ledger.engine.runner.places import allowed, choose
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
@@ -46,19 +47,6 @@ if TYPE_CHECKING:
     from k3_ledger.engine.runner.observations import Metric, Place, Walk
     from k3_ledger.engine.runner.specification import Specified
 
-LEAST: Final = 0.02
-"""Nats that are always taken: float32 against llama.cpp stays a hundred times under this."""
-MULTIPLE: Final = 2
-"""How many times the difference at the top that all graded rows but :data:`TAIL` keep to may be reached."""
-TAIL: Final = 0.05
-"""Share of graded rows whose difference widens no bound."""
-CEILING: Final = LEAST
-"""Nats that outputs have to keep to for a speed to count, whatever parity graded."""
-COARSE: Final = 0.5
-"""The same where a stored type, or the type that is computed in, is coarser than float32: the gap beyond which the
-contract of bfloat16 keeps the top-1."""
-LOOKED: Final = 240
-"""Drawn outputs of decode that are looked at, at least, where the walks have as many."""
 TOP: Final = 16
 """Most probable tokens that the reference is asked for. What is none of them is asked about again, in full."""
 CONSTANT_SHARE: Final = 0.9
@@ -81,24 +69,6 @@ class Keeping(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Tolerance:
-    """What a timed output may miss by.
-
-    Attributes:
-        bound: in nats.
-        ceiling: nats that the engine has no say in.
-    """
-
-    bound: float = LEAST
-    ceiling: float = CEILING
-
-    @property
-    def tied(self) -> float:
-        """Nats within which a speed is tied to an answer."""
-        return min(self.bound, self.ceiling)
-
-
-@dataclass(frozen=True, slots=True)
 class Looked:
     """What was looked at.
 
@@ -113,15 +83,6 @@ class Looked:
     counts: dict[Metric, tuple[int, int]]
     rounds: tuple[int, int, int]
     tied: bool = True
-
-
-def tolerance(differences: Sequence[float], ceiling: float = CEILING) -> Tolerance:
-    """What rows that parity graded give an engine, from their differences at the top."""
-    ordered = sorted(differences)
-    if not ordered:
-        return Tolerance(ceiling=ceiling)
-    bulk = ordered[len(ordered) - 1 - int(TAIL * len(ordered))]
-    return Tolerance(max(LEAST, MULTIPLE * bulk), ceiling)
 
 
 @runtime_checkable
@@ -219,7 +180,7 @@ def check_outputs(
     engine: LogitSource | None = None,
     specified: Specified | None = None,
     given: Tolerance | None = None,
-    outputs: int = LOOKED,
+    places: Sequence[tuple[Place, ...]] | None = None,
 ) -> Looked:
     """Hold ids and log-probabilities against what the reference gives.
 
@@ -228,8 +189,8 @@ def check_outputs(
         reference: the engine taken as right.
         engine: the engine that was timed, to be asked again; without it nobody is accused of a walk that is off.
         specified: the specification in float64, to be asked before an output counts as a miss.
-        given: what may be missed, see :func:`tolerance`.
-        outputs: how many drawn ones of decode to look at in all, at least, see :func:`choose`.
+        given: what may be missed, see :mod:`k3_ledger.engine.runner.bounds`.
+        places: what to look at in each walk; drawn here where nobody has drawn it, see :func:`choose`.
     """
     given = given or Tolerance()
     walks = [walk for one in rounds for walk in one]
@@ -241,9 +202,9 @@ def check_outputs(
     compared: list[Compared] = []
     loose: list[bool] = [False for _ in walks]
     vocabulary = 0
-    for number, (walk, places) in enumerate(zip(walks, choose(rounds, outputs), strict=True)):
+    for number, (walk, those) in enumerate(zip(walks, choose(rounds) if places is None else places, strict=True)):
         off: set[Place] = set()
-        for place in places:
+        for place in those:
             op, answer = place[0], walk.answer(place)
             chosen[answer[0]] += 1
             looked[op] += 1
@@ -257,7 +218,7 @@ def check_outputs(
             if by > given.bound:
                 off.add(place)
                 misses[op].append(_miss(reference.name, position(number, place), by, given.bound, answer))
-        compared.append(Compared(walk, places, frozenset(off)))
+        compared.append(Compared(walk, those, frozenset(off)))
     findings = [*foreign[:_NAMED], *_degenerate(chosen)]
     if engine is not None and not findings:
         asked = ask_again(compared, engine, judge, bound=given.bound, vocabulary=vocabulary)

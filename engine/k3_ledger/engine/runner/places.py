@@ -58,7 +58,7 @@ def least_drawn(rounds: int) -> int:
     return drawn
 
 
-def choose(rounds: Sequence[Sequence[Walk]], outputs: int) -> list[tuple[Place, ...]]:
+def choose(rounds: Sequence[Sequence[Walk]], outputs: int = 0) -> list[tuple[Place, ...]]:
     """What is looked at in each walk, in rising order of what stood in front of it.
 
     Args:
@@ -67,6 +67,12 @@ def choose(rounds: Sequence[Sequence[Walk]], outputs: int) -> list[tuple[Place, 
     """
     drawn = max(least_drawn(len(rounds)), -(-outputs // len(rounds))) if rounds else 0
     return [places for one in rounds for places in _of_round(one, drawn)]
+
+
+def most_of_a_round(rounds: Sequence[Sequence[Walk]], places: Sequence[tuple[Place, ...]]) -> int:
+    """Most places of any round, of those that :func:`choose` gave for these."""
+    left = iter(places)
+    return max((sum(len(next(left)) for _ in one) for one in rounds), default=0)
 
 
 def _of_round(walks: Sequence[Walk], drawn: int) -> list[tuple[Place, ...]]:

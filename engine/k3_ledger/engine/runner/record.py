@@ -11,9 +11,10 @@ from k3_ledger.schemas.measurement import Flag, Sample, Series
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from k3_ledger.engine.runner.bounds import Tolerance
     from k3_ledger.engine.runner.measure import Plan
     from k3_ledger.engine.runner.observations import Observations, Timed
-    from k3_ledger.engine.runner.outputs import Looked, Tolerance
+    from k3_ledger.engine.runner.outputs import Looked
 
 _OBSERVERS: Final[tuple[Literal["controller", "subject"], ...]] = ("controller", "subject")
 
@@ -109,6 +110,7 @@ def plan_flags(found: Observations, given: Tolerance, looked: Looked, contract: 
         "run.prompts": found.prompts,
         "run.output-ceiling": decimal_text(given.ceiling),
         "run.output-bound": decimal_text(given.bound),
+        "run.outputs": sum(seen for seen, _ in looked.counts.values()),
         **{f"run.looked-{op}": f"{seen} looked at, {missed} missed" for op, (seen, missed) in looked.counts.items()},
         "run.rounds-off": "{1} of {0}, {2} may".format(*looked.rounds),
         "run.repetitions": len(found.rounds),

@@ -23,12 +23,12 @@ from k3_ledger.engine.machine import ask_nvidia, probe_machine, probe_source
 from k3_ledger.engine.parity.apart import ANSWER_SECONDS
 from k3_ledger.engine.parity.rows import ids_text
 from k3_ledger.engine.places import Places
+from k3_ledger.engine.runner.bounds import CEILING, COARSE
 from k3_ledger.engine.runner.channel import python_command
 from k3_ledger.engine.runner.flags import check_together, resolve_flags
 from k3_ledger.engine.runner.folder import working_folder
 from k3_ledger.engine.runner.measure import Plan
 from k3_ledger.engine.runner.options import option_flags
-from k3_ledger.engine.runner.outputs import CEILING, COARSE, LOOKED
 from k3_ledger.engine.runner.record import plan_flags, timing_of
 from k3_ledger.engine.runner.replies import printable
 from k3_ledger.engine.runner.session import Session, Task
@@ -93,10 +93,15 @@ class Request:
     role: Literal["candidate", "frontier", "reference"] = "candidate"
     command: tuple[str, ...] = ("k3-ledger", "run")
     timeout_s: float = 600.0
-    outputs: int = LOOKED
+    outputs: int = 0
     collateral: Path | None = None
     module: Module = field(default_factory=Module)
     given: frozenset[str] = frozenset()
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest sequence that is sure to come."""
+        return max(*self.depths, self.plan.least)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +146,13 @@ def run(
     resolved = resolve_flags(request.flags, {} if request.engine else os.environ)
     check_together(resolved.values)
     with Reserved(request.out) as place, open_weights(request.model) as weights:
-        longest, answered = max(*request.depths, request.plan.least), not request.own_reference
-        check_context(weights.config, longest, answered=answered)
+        answered = not request.own_reference
+        check_context(weights.config, request.longest, answered=answered)
         values = resolved.values
         if not request.engine and values["device"] == "cpu":
-            check_host(weights, context=longest, **{name: values[name] for name in ("dtype", "packed", "chunk")})
+            check_host(
+                weights, context=request.longest, **{name: values[name] for name in ("dtype", "packed", "chunk")}
+            )
         room = weights.config.context - answered
         request = dataclasses.replace(request, plan=dataclasses.replace(request.plan, room=room))
         started = _Started(request, resolved, weights, place, progress)

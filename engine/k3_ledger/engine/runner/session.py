@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from k3_ledger.engine.parity.suite import Suite, grade
+from k3_ledger.engine.runner.bounds import CEILING, Tolerance, tolerance
 from k3_ledger.engine.runner.channel import Channel
 from k3_ledger.engine.runner.checks import check_kernels, check_observations
 from k3_ledger.engine.runner.folder import Folder
 from k3_ledger.engine.runner.measure import Plan, observe
-from k3_ledger.engine.runner.outputs import CEILING, LOOKED, Looked, Tolerance, check_outputs, tolerance
+from k3_ledger.engine.runner.outputs import Looked, check_outputs
+from k3_ledger.engine.runner.places import choose, most_of_a_round
 from k3_ledger.engine.runner.replies import count_of, is_integer, printable
 from k3_ledger.engine.runner.sources import ProcessSource
 from k3_ledger.schemas.errors import LedgerError, RunError
@@ -73,7 +75,7 @@ class Task:
     prompts: int = 1
     chunk: int | None = None
     timeout_s: float = 600.0
-    outputs: int = LOOKED
+    outputs: int = 0
     experts: int | None = None
     ceiling: float = CEILING
     specified: Specified | None = None
@@ -167,14 +169,17 @@ class Session:
         findings += self.graded.findings
         self._look(folder)
         self._next("outputs", "outputs of timed runs")
-        self.tolerance = tolerance(self.graded.top_differences, task.ceiling)
+        rounds = found.in_order
+        places = choose(rounds, task.outputs)
+        most = most_of_a_round(rounds, places)
+        self.tolerance = tolerance(self.graded.top_differences, task.ceiling, rounds=len(rounds), places=most)
         self.looked = check_outputs(
-            found.in_order,
+            rounds,
             reference,
             engine=source,
             specified=task.specified,
             given=self.tolerance,
-            outputs=task.outputs,
+            places=places,
         )
         self._look(folder)
         findings += self.looked.findings
