@@ -7,6 +7,7 @@ import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
+from k3_ledger.engine.gguf.quants import VALUES_AT_ONCE
 from k3_ledger.schemas.errors import ModelError
 from k3_ledger.schemas.findings import Code
 
@@ -15,8 +16,11 @@ if TYPE_CHECKING:
     from k3_ledger.engine.weights import Weights
 
 ELEMENT_BYTES: Final = {"float32": 4, "bfloat16": 2}
+_FLOAT32: Final = ELEMENT_BYTES["float32"]
 _LIVE_ROWS: Final = 6
 """Rows as wide as the widest product that a layer holds at once."""
+_DECODING: Final = 16
+"""Bytes, at most, that decoding takes for each value of a block beside what is kept of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,8 @@ class Needs:
         weights: as loaded: dense in the wished type, routed experts as stored when packed.
         cache: latent rows of the whole context.
         state: convolution windows and KDA memory.
-        buffers: activations of one chunk, and the largest tensor once more while it is loaded or unpacked.
+        buffers: the larger of what a chunk takes, with its unpacked experts, and what loading takes beside what it
+            keeps: a block that is decoded, and of a tensor that is kept in another type all of it as float32.
     """
 
     weights: int
@@ -80,6 +85,11 @@ def _widest(config: K3Config) -> int:
     )
 
 
+def _is_float32(name: str, shape: tuple[int, ...]) -> bool:
+    """Whether the engine keeps a tensor in float32 whatever type is wished."""
+    return len(shape) == 1 or name == "token_embd.weight" or "ffn_gate_inp" in name or "ssm_conv1d" in name
+
+
 def needs(weights: Weights, *, context: int, dtype: str = "float32", packed: bool = False, chunk: int = 64) -> Needs:
     """Bytes that the model takes at a context length.
 
@@ -91,16 +101,19 @@ def needs(weights: Weights, *, context: int, dtype: str = "float32", packed: boo
         chunk: tokens taken together in prefill.
     """
     element, config = ELEMENT_BYTES[dtype], weights.config
-    held = largest = 0
+    held = loading = 0
     for name, info in weights.tensors.items():
+        if packed and "_exps." in name:
+            held += info.size
+            continue
         count = math.prod(info.shape)
-        kept_as_stored = packed and "_exps." in name
-        full = len(info.shape) == 1 or name == "token_embd.weight" or "ffn_gate_inp" in name
-        held += info.size if kept_as_stored else count * (4 if full else element)
-        largest = max(largest, 0 if kept_as_stored else count * 4)
-    if packed:
-        used = min(config.experts, chunk * config.top_k)
-        largest = max(largest, 3 * used * config.expert_width * config.latent * element)
+        kept = count * (_FLOAT32 if _is_float32(name, info.shape) else element)
+        held += kept
+        # As float32 it is what decoding writes to: there is no second one.
+        copied = 0 if kept == count * _FLOAT32 else count * _FLOAT32
+        loading = max(loading, copied + _DECODING * min(count, VALUES_AT_ONCE))
+    used = min(config.experts, chunk * config.top_k) if packed else 0
+    unpacked = 3 * used * config.expert_width * config.latent * element
     rows = chunk * 4 * (config.hidden * (config.banks + 4) + _LIVE_ROWS * _widest(config))
     scores = chunk * config.heads * context * 4
     state = state_bytes(config, context, element=element)
@@ -108,7 +121,7 @@ def needs(weights: Weights, *, context: int, dtype: str = "float32", packed: boo
         weights=held,
         cache=state.cache,
         state=state.windows + state.memory,
-        buffers=rows + scores + config.vocabulary * 4 + largest,
+        buffers=max(rows + scores + config.vocabulary * _FLOAT32 + unpacked, loading),
     )
 
 
@@ -117,7 +130,7 @@ def host_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def require_fit(need: Needs, available: int) -> None:
+def require_fit(need: Needs, available: int, where: str = "there are") -> None:
     """Demands that the model fits.
 
     Raises:
@@ -126,7 +139,7 @@ def require_fit(need: Needs, available: int) -> None:
     if need.total > available:
         raise ModelError(
             Code.MODEL_DOES_NOT_FIT,
-            f"the model needs {need.total} bytes, {need.total - available} more than there are",
+            f"the model needs {need.total} bytes, {need.total - available} more than {where}",
             expected=f"at most {available} bytes",
             found=", ".join(f"{part} {size}" for part, size in need.as_dict().items()),
         )
@@ -142,6 +155,27 @@ def check_host(
     """
     taken = min(chunk, context)
     require_fit(needs(weights, context=context, dtype=dtype, packed=packed, chunk=taken), host_memory())
+
+
+def check_accelerator(
+    weights: Weights, free: int, *, context: int, dtype: str = "float32", packed: bool = False, chunk: int = 64
+) -> None:
+    """Demands that an accelerator's free memory holds what is about to be loaded into it, before it is.
+
+    Args:
+        weights: the checked file.
+        free: bytes of it that nobody has taken.
+        context: tokens of one sequence, at least 1.
+        dtype: type of matrices and activations.
+        packed: routed experts stay as stored.
+        chunk: tokens taken together in prefill.
+
+    Raises:
+        ModelError: MODEL_DOES_NOT_FIT.
+    """
+    taken = min(chunk, context)
+    need = needs(weights, context=context, dtype=dtype, packed=packed, chunk=taken)
+    require_fit(need, free, "the accelerator has free")
 
 
 def check_context(config: K3Config, context: int, *, answered: bool = False) -> None:

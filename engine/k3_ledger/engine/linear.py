@@ -40,6 +40,11 @@ def check_device(name: str) -> None:
         raise ValueError(unfit) from None
 
 
+def free_memory(device: str) -> int:
+    """Bytes of an accelerator that nobody has taken, as its driver says."""
+    return torch.cuda.mem_get_info(device)[0]
+
+
 def dtype_named(name: str) -> torch.dtype:
     """The type that a person asked for by name; ``ValueError`` lists the names that there are."""
     if name not in DTYPES:

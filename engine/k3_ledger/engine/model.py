@@ -108,20 +108,9 @@ class Model:
         self._load(weights)
 
     def _load(self, weights: Weights) -> None:
-        full = Numerics(torch.float32, self.numerics.deterministic, self.numerics.emulate)
-        for name, info in weights.tensors.items():
-            if "_exps." in name:
-                continue
-            tensor = torch.from_numpy(weights.load(name)).to(self.device)
-            if "ffn_gate_inp" in name:
-                self.matrices[name] = Matrix(tensor, info.storage, full, self.options.backend, self.runs)
-            elif len(info.shape) > 1 and "ssm_conv1d" not in name:
-                dtype = torch.float32 if name == "token_embd.weight" else self.numerics.dtype
-                self.matrices[name] = Matrix(
-                    tensor.to(dtype).contiguous(), info.storage, self.numerics, self.options.backend, self.runs
-                )
-            else:
-                self.vectors[name] = tensor
+        for name in weights.tensors:
+            if "_exps." not in name:
+                self._keep(weights, name)
         for layer in range(self.config.layers):
             if not self.config.mla[layer]:
                 streams = [self.vectors.pop(f"blk.{layer}.ssm_conv1d_{s}.weight") for s in "qkv"]
@@ -137,6 +126,21 @@ class Model:
                     backend=self.options.backend,
                     runs=self.runs,
                 )
+
+    def _keep(self, weights: Weights, name: str) -> None:
+        """One tensor, of whose float32 nothing is left behind it where it is kept in another type."""
+        info = weights.tensors[name]
+        tensor = torch.from_numpy(weights.load(name)).to(self.device)
+        if "ffn_gate_inp" in name:
+            full = Numerics(torch.float32, self.numerics.deterministic, self.numerics.emulate)
+            self.matrices[name] = Matrix(tensor, info.storage, full, self.options.backend, self.runs)
+        elif len(info.shape) > 1 and "ssm_conv1d" not in name:
+            dtype = torch.float32 if name == "token_embd.weight" else self.numerics.dtype
+            self.matrices[name] = Matrix(
+                tensor.to(dtype).contiguous(), info.storage, self.numerics, self.options.backend, self.runs
+            )
+        else:
+            self.vectors[name] = tensor
 
     # ----------------------------------------------------------------------------------------------- functions
 

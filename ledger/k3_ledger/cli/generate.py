@@ -41,8 +41,8 @@ def generate(
     from pathlib import Path
 
     from k3_ledger.cli.given import MODEL, given
-    from k3_ledger.engine.fit import check_context, check_host
-    from k3_ledger.engine.linear import Numerics, check_device, dtype_named
+    from k3_ledger.engine.fit import check_accelerator, check_context, check_host
+    from k3_ledger.engine.linear import Numerics, check_device, dtype_named, free_memory
     from k3_ledger.engine.model import Model, Options
     from k3_ledger.engine.sampling import Greedy, Seeded
     from k3_ledger.engine.synth import materialise
@@ -76,6 +76,9 @@ def generate(
             check_context(weights.config, longest)
             if device == "cpu":
                 check_host(weights, context=longest, dtype=dtype, packed=packed, chunk=chunk)
+            else:
+                free = free_memory(device)
+                check_accelerator(weights, free, context=longest, dtype=dtype, packed=packed, chunk=chunk)
             loaded = Model(weights, options)
     for piece in stream_text(loaded, tokenizer, text, tokens, sampler=sampler, chunk=chunk):
         typer.echo(piece, nl=False)

@@ -30,7 +30,8 @@ E2M1: Final = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12]
 """Twice the value of each 4-bit float; the block scale carries the missing half."""
 MXFP4_NAN_SCALE: Final = 0xFF
 IQ1_S_DELTA: Final = np.float32(0.125)
-_ROWS_AT_ONCE: Final = 1 << 22
+VALUES_AT_ONCE: Final = 1 << 20
+"""Values of a block that is decoded at once: what that takes comes and goes."""
 
 
 @cache
@@ -107,7 +108,7 @@ def dequantise(view: TensorView) -> Floats:
     """
     info = view.info
     out = np.empty((view.count, info.shape[-1]), dtype=np.float32)
-    step = max(1, _ROWS_AT_ONCE // info.shape[-1])
+    step = max(1, VALUES_AT_ONCE // info.shape[-1])
     for start in range(0, out.shape[0], step):
         part = decode_rows(view.rows(start, start + step), info.storage)
         if not np.isfinite(part).all():

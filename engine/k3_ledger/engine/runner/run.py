@@ -199,7 +199,7 @@ class _Started:
         self.files: dict[str, tuple[bytes, str]] = {}
         self.model: WeightsRef | None = None
         self.build: str | None = None
-        serve = ("--model", str(request.model.resolve()), *resolved.arguments())
+        serve = ("--model", str(request.model.resolve()), "--context", str(request.longest), *resolved.arguments())
         self.command = python_command("k3_ledger.engine.runner.serve", *serve)
         if request.engine:  # the engine works in another folder, where a relative path of its program means nothing
             program = shutil.which(request.engine[0])

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from k3_ledger.engine.linear import Numerics
+from k3_ledger.engine.fit import check_accelerator
+from k3_ledger.engine.linear import Numerics, free_memory
 from k3_ledger.engine.model import ExpertUse, Model, Options
 from k3_ledger.engine.runner.flags import resolve_flags
 from k3_ledger.engine.walk import graded_rows, timed_decode, timed_prefill
@@ -37,11 +38,18 @@ class Server:
     Args:
         weights: the opened model file.
         flags: values by name, see :mod:`k3_ledger.engine.runner.flags`.
+        context: tokens of the longest sequence that is known to come.
+
+    Raises:
+        ModelError: MODEL_DOES_NOT_FIT: the accelerator has less free; nothing was loaded.
     """
 
-    def __init__(self, weights: Weights, flags: Mapping[str, Any]) -> None:
+    def __init__(self, weights: Weights, flags: Mapping[str, Any], context: int = 1) -> None:
         self._chunk: int = flags["chunk"]
         self._cuda = flags["device"] == "cuda"
+        if self._cuda:
+            sizes = {name: flags[name] for name in ("dtype", "packed", "chunk")}
+            check_accelerator(weights, free_memory("cuda"), context=context, **sizes)
         numerics = Numerics(getattr(torch, flags["dtype"]), flags["deterministic"], flags["emulate"])
         options = Options(flags["device"], numerics, flags["backend"], flags["packed"], graph=flags["graph"])
         torch.set_num_threads(flags["threads"])
@@ -130,10 +138,24 @@ class Server:
             torch.cuda.synchronize()
 
 
+def serving(weights: Weights, flags: Mapping[str, Any], context: int) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    """What answers requests: a server, or where the model cannot be loaded what says so to every one."""
+    try:
+        return Server(weights, flags, context).answer
+    except LedgerError as error:
+        refused = error
+
+    def refuse(_: Mapping[str, Any]) -> dict[str, Any]:
+        raise refused
+
+    return refuse
+
+
 def main() -> None:
     """Read requests until standard input ends."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", required=True, type=Path)
+    parser.add_argument("--context", default=1, type=int, help="tokens of the longest sequence that is known to come")
     parser.add_argument("flags", nargs="*", help="name=value")
     arguments = parser.parse_args()
     given = dict(flag.split("=", 1) for flag in arguments.flags)
@@ -141,11 +163,11 @@ def main() -> None:
     replies = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     with open_weights(arguments.model) as weights, torch.inference_mode():
-        server = Server(weights, resolve_flags(given, {}).values)
+        answer = serving(weights, resolve_flags(given, {}).values, arguments.context)
         for line in sys.stdin.buffer:
             request = json.loads(line)
             try:
-                reply = server.answer(request)
+                reply = answer(request)
             except (ValueError, KeyError, LedgerError, RuntimeError) as error:
                 reply = {"error": f"{type(error).__name__}: {error}"}
             reply["id"] = request["id"]
