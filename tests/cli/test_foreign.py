@@ -230,16 +230,39 @@ def test_an_imported_log_verifies_and_a_second_import_adds_nothing(log: Path, le
 
 @pytest.mark.parametrize("off", [0, 1])
 def test_an_artifact_to_which_an_entry_gives_another_size_is_not_imported(log: Path, ledger: Path, off: int) -> None:
+    size = append_size(log, ledger, off)
+    done = import_(log, ledger)
+    assert code(done) == (Code.ARTIFACT_SIZE if off else None)
+    assert ((ledger / "ledger.jsonl").stat().st_size == size, (ledger / "blobs").exists()) == (bool(off), not off)
+
+
+def append_size(log: Path, ledger: Path, off: int) -> int:
+    """Have another key give a receipt of the log another size; the size of the ledger's log then."""
     data = next(log.rglob("receipt.json")).read_bytes()
     named = {"media_type": "text/plain", "name": "a", "sha256": sha256(data).hexdigest(), "size": len(data) + off}
     body = ledger.parent / "body.json"
     body.write_text(json.dumps({"text": "x", "artifacts": [named]}))
     key = ledger.parent / "runner.pem"
     assert k3("append", "note", "--body", body, "--ledger", ledger, "--key", key).exit_code == 0
-    size = (ledger / "ledger.jsonl").stat().st_size
+    return (ledger / "ledger.jsonl").stat().st_size
+
+
+@pytest.mark.parametrize("off", [0, 1])
+def test_a_size_that_an_entry_gives_while_originals_are_stored_counts_too(
+    log: Path, ledger: Path, off: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Originals are stored in between two locks, and entries are appended under the second."""
+    sizes, store = [], import_module._store
+
+    def meanwhile(book: Any, items: list[ImportItem]) -> int:
+        if not sizes:
+            sizes.append(append_size(log, ledger, off))
+        return store(book, items)
+
+    monkeypatch.setattr(import_module, "_store", meanwhile)
     done = import_(log, ledger)
     assert code(done) == (Code.ARTIFACT_SIZE if off else None)
-    assert ((ledger / "ledger.jsonl").stat().st_size == size, (ledger / "blobs").exists()) == (bool(off), not off)
+    assert ((ledger / "ledger.jsonl").stat().st_size == sizes[0]) is bool(off)
 
 
 def with_fewer(log: Path, runs: int) -> Path:
@@ -259,6 +282,7 @@ def test_only_what_is_new_is_added(log: Path, ledger: Path) -> None:
         "artifacts_restored": 0,
         "differing": [],
         "copies": {},
+        "renamed": {},
         "not_read": [],
         "errors": 0,
     }
@@ -425,6 +449,19 @@ def test_a_log_that_only_grew_is_the_same(log: Path, ledger: Path) -> None:
     rows = (log / "ledger.jsonl").read_bytes()
     (log / "ledger.jsonl").write_bytes(b"\n\n" + rows)
     assert import_(log, ledger).exit_code == 0
+
+
+def test_a_folder_that_was_renamed_is_known_and_said(log: Path, ledger: Path) -> None:
+    import_(log, ledger)
+    old = next(log.rglob("receipt.json")).parent
+    old.rename(old.with_name("other"))
+    result = import_(log, ledger)
+    assert (result.exit_code, result.stdout) == (
+        0,
+        "nothing to add: all 4 entries of this log are in the ledger already\n",
+    )
+    assert f"note: runs/other is known: it was imported as {old.name}\n" in result.stderr
+    assert json.loads(import_(log, ledger, "--json").stdout)["renamed"] == {"other": old.name}
 
 
 def test_what_changes_between_two_looks_is_not_appended(

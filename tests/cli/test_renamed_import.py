@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from k3_ledger.cli.import_ import held_against
-from k3_ledger.verify.polaris import ImportItem, audit, import_seal, parse_log, to_import
+from k3_ledger.verify.polaris import ImportItem, audit, import_marks, parse_log, to_import
 from tests.verify.polaris import make_log
 from tests.verify.polaris.cases import edit, path_of, signed
 from tests.verify.polaris.test_same_receipt import refused
@@ -97,13 +97,115 @@ def test_what_stands_beside_a_known_run_under_a_name_of_its_own_is_added() -> No
     assert ([item.body["foreign_id"] for item in found.new], found.differing) == (["copy"], ())
 
 
-def test_a_run_without_a_receipt_is_known_by_its_name_alone() -> None:
+# -- without receipts -------------------------------------------------------------------------------------------------
+
+
+def bare(*lost: str) -> Files:
+    """Runs without a receipt, log texts of their own, and no listing; files that are called as said are not there."""
+    log = make_log.sibling_draft()
+    log.ledger = log.listed = False
+    for run in log.runs:
+        run.form = "none"
+    return {path: data for path, data in make_log.build(log).items() if path.rpartition("/")[2] not in lost}
+
+
+def in_a_round(*lost: str) -> Files:
+    """The same with the log texts of rounds, each one's own."""
+    log = make_log.draft()
+    log.ledger = log.listed = log.linked = False
+    for run in log.runs:
+        run.form = "none"
+    return {path: data for path, data in make_log.build(log).items() if path.rpartition("/")[2] not in lost}
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        bare(),
+        bare("log.txt", "attestation.json"),
+        bare("result.json"),
+        bare("result.json", "attestation.json"),
+        in_a_round(),
+    ],
+)
+def test_a_run_without_a_receipt_is_known_by_its_files(files: Files) -> None:
+    known = ledger_of(files)
+    assert {import_marks(item.body).seal for item in items(files)} == {None}
+    names = {folder: f"r{number}" for number, folder in enumerate(folders(files))}
+    found = held_against(known, items(renamed(files, names)))
+    assert (found.new, found.differing) == ([], ())
+    assert found.renamed == {new: old for old, new in names.items()}
+
+
+@pytest.mark.parametrize("file", ["result.json", "attestation.json", "log.txt"])
+def test_a_run_without_a_receipt_that_was_renamed_and_edited_differs(file: str) -> None:
+    files = bare()
+    known = ledger_of(files)
+    old = folders(files)[1]
+    files[f"runs/{old}/{file}"] += b" "
+    found = held_against(known, items(renamed(files, {old: "other"})))
+    assert found.new == []
+    assert [one.message for one in found.differing] == [f"other: known, but {file} differs from what was imported"]
+
+
+@pytest.mark.parametrize("side", ["log", "ledger"])
+def test_a_run_whose_receipt_only_one_side_has_is_known_by_its_files(side: str) -> None:
+    whole = make_log.build(make_log.draft())
+    files = {path: data for path, data in whole.items() if not path.endswith("receipt.json")}
+    names = {folder: f"r{number}" for number, folder in enumerate(folders(files))}
+    before, now = (whole, files) if side == "log" else (files, whole)
+    found = held_against(ledger_of(before), items(renamed(now, names)))
+    assert found.new == []
+    assert all("receipt.json differs" in one.message for one in found.differing)
+    assert len(found.differing) == 3
+
+
+def test_another_receipt_beside_the_same_result_is_another_run() -> None:
+    """The control: what is refused can have one result twice."""
+    log = make_log.draft()
+    log.ledger = log.listed = False
+    files = make_log.build(log)
+    known = ledger_of(files)
+    old = path_of(files, 2, "receipt.json").split("/")[1]
+    edit(files, f"runs/{old}/receipt.json", lambda body: body["tdx"].update(nonce="ab" * 16))
+    found = held_against(known, items(renamed(files, {old: "other"})))
+    assert ([item.body["foreign_id"] for item in found.new], found.differing) == (["other"], ())
+
+
+def test_a_text_of_a_round_is_no_runs_own() -> None:
+    files = in_a_round("result.json")
+    names = {folder: f"r{number}" for number, folder in enumerate(folders(files))}
+    published = {path: data for path, data in files.items() if path.startswith("runs/")}
+    found = held_against(ledger_of(published), items(renamed(published, names)))
+    assert [len(import_marks(item.body).files) for item in items(published)] == [0, 0, 0]
+    assert (len(found.new), found.renamed) == (3, {})
+
+
+@pytest.mark.parametrize("twice", ["log", "ledger"])
+def test_a_file_that_two_runs_have_tells_neither_apart(twice: str) -> None:
+    one = {"runs/a/result.json": b'{"tps": 1.5}'}
+    two = {"runs/b/result.json": b'{"tps": 1.5}', "runs/c/result.json": b'{"tps": 1.5}'}
+    before, now = (one, two) if twice == "log" else (two, one)
+    found = held_against(ledger_of(before), items(now))
+    assert (len(found.new), found.differing, found.renamed) == (len(now), (), {})
+
+
+def test_a_name_that_the_log_still_has_is_of_the_run_of_that_name() -> None:
+    before = {"runs/a/result.json": b'{"tps": 1.5}'}
+    now = {"runs/a/result.json": b'{"tps": 2.5}', "runs/b/result.json": b'{"tps": 1.5}'}
+    found = held_against(ledger_of(before), items(now))
+    assert [item.body["foreign_id"] for item in found.new] == ["b"]
+    assert [one.message.partition(":")[0] for one in found.differing] == ["a"]
+
+
+def test_two_folders_of_one_receipt_are_both_known_under_other_names() -> None:
     files = make_log.build(make_log.draft())
-    for path in [path for path in files if path.endswith("receipt.json")]:
-        del files[path]
-    assert {import_seal(item.body) for item in items(files)} == {None}
-    again = renamed(files, {folders(files)[0]: "other"})
-    assert [item.body["foreign_id"] for item in held_against(ledger_of(files), items(again)).new] == ["other"]
+    old = path_of(files, 2, "receipt.json").split("/")[1]
+    files |= {path.replace(old, "copy"): data for path, data in files.items() if path.startswith(f"runs/{old}/")}
+    edit(files, "runs/copy/result.json", lambda body: body.update(tps=99.0))
+    known = ledger_of(files)
+    found = held_against(known, items(renamed(files, {"copy": "x2", old: "x1"})))
+    assert (found.new, found.differing) == ([], ())
 
 
 def test_a_round_of_a_log_whose_runs_are_known_by_their_receipts_is_held_against_the_one_that_is_known() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
@@ -31,8 +32,8 @@ original bytes as artifacts; so does each round that published nothing and each 
 Nothing is corrected or left out because of what the audit finds. What the ledger already holds is not added again; if
 the log holds other evidence for it now, another receipt of a known run included, that is said, nothing at all is added,
 and the exit code is 1. Originals that are gone from blobs/ are stored again. A folder that only repeats what another
-holds is imported once. What stands in the log's directory and is no part of it, such as a link, is left out: that is
-said, and the exit code is 4.
+holds is imported once, and a run whose folder has another name now is known by its receipt or by its files. What stands
+in the log's directory and is no part of it, such as a link, is left out: that is said, and the exit code is 4.
 
 The key must be enrolled with the role `log`.
 """
@@ -84,8 +85,7 @@ def polaris(
     unread = [finding for finding in report.findings if finding.code is Code.FOREIGN_NOT_READ]
     for finding in unread:
         typer.echo(f"note: {finding.message}: it is left out [{finding.code.id}]", err=True)
-    for name, original in copies.items():
-        typer.echo(f"note: runs/{name} only repeats what runs/{original} holds: imported once", err=True)
+    _say_names(copies, made.renamed)
     errors = sum(row.count for row in report.kinds if row.code.info.severity.value == "error")
     with done(f"{made.added} entries were added, and {made.known} were there already"):
         if as_json:
@@ -97,6 +97,7 @@ def polaris(
                     "artifacts_restored": made.restored,
                     "differing": [finding.as_dict() for finding in made.differing],
                     "copies": copies,
+                    "renamed": made.renamed,
                     "not_read": [finding.as_dict() for finding in unread],
                     "errors": errors,
                 }
@@ -120,6 +121,14 @@ def polaris(
         raise typer.Exit(int(ExitCode.FALSE))
     if unread:
         raise typer.Exit(int(ExitCode.NOT_CHECKED))
+
+
+def _say_names(copies: dict[str, str], renamed: dict[str, str]) -> None:
+    """Folders that are no runs of their own, and those that have another name than what was imported of them."""
+    for name, original in copies.items():
+        typer.echo(f"note: runs/{name} only repeats what runs/{original} holds: imported once", err=True)
+    for name, known_as in renamed.items():
+        typer.echo(f"note: runs/{name} is known: it was imported as {known_as}", err=True)
 
 
 def _unreadable_listings(log: RunLog) -> Iterator[Finding]:
@@ -158,6 +167,7 @@ class Imported:
         artifacts: artifacts that were not stored before.
         restored: artifacts of known items that were gone, and are stored again.
         differing: what the log says otherwise now than when it was imported; then nothing was added.
+        renamed: names of runs that were imported under other names, with these.
     """
 
     added: int
@@ -165,6 +175,7 @@ class Imported:
     artifacts: int
     restored: int = 0
     differing: tuple[Finding, ...] = ()
+    renamed: dict[str, str] = field(default_factory=dict)
 
 
 def add_items(ledger: Ledger, writer: Writer, items: list[ImportItem]) -> Imported:
@@ -177,25 +188,37 @@ def add_items(ledger: Ledger, writer: Writer, items: list[ImportItem]) -> Import
         StoreError: the storage refused, or what stands in the place of a known item's artifact is something else; no
             entry was acknowledged.
     """
-    from k3_ledger.cli.admission import size_faults
     from k3_ledger.ledger.writer.append import Draft
-    from k3_ledger.ledger.writer.batch import refusal
 
     with writer.exclusive():
-        first = held_against(known_imports(writer), items)
+        first = _admitted(ledger, writer, items)
         if first.differing:
             return Imported(0, first.known, 0, differing=first.differing)
-        for finding in size_faults(ledger, _named(first.new)):
-            raise refusal(finding)
         writer.rehearse([Draft("import", item.body) for item in first.new])
     fresh = {id(item) for item in first.new}
     restored = _store(ledger, [item for item in items if id(item) not in fresh])
     artifacts = _store(ledger, first.new)
     with writer.exclusive():
-        second = held_against(known_imports(writer), items)  # another writer may have been here since
+        second = _admitted(ledger, writer, items)  # another writer may have been here since
         if not second.differing:
             writer.append_many([Draft("import", item.body) for item in second.new])
-    return Imported(0 if second.differing else len(second.new), second.known, artifacts, restored, second.differing)
+    added = 0 if second.differing else len(second.new)
+    return Imported(added, second.known, artifacts, restored, second.differing, second.renamed)
+
+
+def _admitted(ledger: Ledger, writer: Writer, items: list[ImportItem]) -> _Held:
+    """What is new, as the log is now: to be asked, and appended, under one lock.
+
+    Raises:
+        LedgerError: an entry that counts gives an artifact of a new item another size.
+    """
+    from k3_ledger.cli.admission import size_faults
+    from k3_ledger.ledger.writer.batch import refusal
+
+    held = held_against(known_imports(writer), items)
+    for finding in size_faults(ledger, _named(held.new)) if not held.differing else ():
+        raise refusal(finding)
+    return held
 
 
 def _named(items: list[ImportItem]) -> Iterator[tuple[Position, str, int]]:
@@ -219,24 +242,22 @@ def _store(ledger: Ledger, items: list[ImportItem]) -> int:
 
 
 class _Held(NamedTuple):
+    """Items that are new, how many are not, what the log says otherwise now of these, and the old names of the rest."""
+
     new: list[ImportItem]
     known: int
     differing: tuple[Finding, ...]
+    renamed: dict[str, str]
 
 
 def held_against(known: Known, items: list[ImportItem]) -> _Held:
     """Which items are new, how many are not, and which of these the log says otherwise now."""
-    from k3_ledger.verify.polaris import compare_imported, import_seal
+    from k3_ledger.verify.polaris import compare_imported
 
-    new, differing = [], []
-    names = {item.name for item in items}
-    moved: dict[tuple[str, ...] | None, list[tuple[int, dict[str, Any]]]] = {}
-    for name, held_now in known.items():
-        for entry in held_now if name not in names else ():  # else it is the item of that name that it is held against
-            moved.setdefault(import_seal(entry[1]), []).append(entry)
-    moved.pop(None, None)
+    new, differing, renamed = [], [], {}
+    moved = _moved(known, items)
     held = {(item.name, item.body["original_sha256"]) for item in items}
-    entries_of = [known.get(item.name) or moved.get(import_seal(item.body), []) for item in items]
+    entries_of = [known.get(item.name) or moved.get(item.name, []) for item in items]
     other_log = not any(entries for item, entries in zip(items, entries_of, strict=True) if not item.is_round)
     for item, entries in zip(items, entries_of, strict=True):
         alike = [entry for entry in entries if entry[1]["original_sha256"] == item.body["original_sha256"]]
@@ -245,9 +266,41 @@ def held_against(known: Known, items: list[ImportItem]) -> _Held:
             new.append(item)  # of the same commit, measured by somebody else
         elif alike or not all((item.name, body["original_sha256"]) in held for _, body in entries):
             differing += found[-1:] if None not in found else []
+            if item.name in moved:
+                renamed[item.body["foreign_id"]] = entries[-1][1]["foreign_id"]
         else:  # nothing of that name is known, or all that is stands in the log beside it
             new.append(item)
-    return _Held(new, len(items) - len(new), tuple(finding for finding in differing if finding is not None))
+    return _Held(new, len(items) - len(new), tuple(one for one in differing if one is not None), renamed)
+
+
+def _moved(known: Known, items: list[ImportItem]) -> Known:
+    """Entries of runs that have other names now, by the names that the log has for them.
+
+    A receipt tells that, or, where the log or the entry has none, a file that is of one run in both. An entry whose
+    name the log still has is of that run.
+    """
+    from k3_ledger.verify.polaris import import_marks
+
+    names = {item.name for item in items}
+    by_seal: dict[tuple[str, ...] | None, list[tuple[int, dict[str, Any]]]] = {}
+    by_file: dict[str, set[tuple[str, str]]] = {}
+    for name, entries in known.items():
+        for entry in entries if name not in names else ():
+            seal, files = import_marks(entry[1])
+            by_seal.setdefault(seal, []).append(entry)
+            for digest in files:
+                by_file.setdefault(digest, set()).add(name)
+    unsealed = {id(body) for _, body in by_seal.pop(None, [])}
+    marks_of = {item.name: import_marks(item.body) for item in items if item.name not in known}
+    shared = Counter(digest for marks in marks_of.values() for digest in marks.files)
+    moved: Known = {}
+    for item, (seal, files) in marks_of.items():
+        moved[item] = by_seal.get(seal, [])
+        for digest in files:
+            names_of = by_file.get(digest, set())
+            if not moved[item] and shared[digest] == len(names_of) == 1:
+                moved[item] = [one for one in known[next(iter(names_of))] if seal is None or id(one[1]) in unsealed]
+    return {item: entries for item, entries in moved.items() if entries}
 
 
 def known_imports(writer: Writer) -> Known:

@@ -10,7 +10,7 @@ from k3_ledger.verify.polaris.audit import AuditOptions, AuditReport, audit
 from k3_ledger.verify.polaris.imported import compare_imported
 from k3_ledger.verify.polaris.parse import Files, RunLog, parse_log
 from k3_ledger.verify.polaris.render import render
-from k3_ledger.verify.polaris.to_import import ImportItem, import_key, import_name, import_seal, list_copies, to_import
+from k3_ledger.verify.polaris.to_import import ImportItem, import_key, import_marks, import_name, list_copies, to_import
 
 __all__ = [
     "AuditOptions",
@@ -21,8 +21,8 @@ __all__ = [
     "audit",
     "compare_imported",
     "import_key",
+    "import_marks",
     "import_name",
-    "import_seal",
     "list_copies",
     "parse_log",
     "render",

@@ -16,12 +16,13 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from k3_ledger.schemas.findings import Code
 from k3_ledger.verify.polaris.facts import LOG_FIGURES
 from k3_ledger.verify.polaris.foreign_json import Compound, show
 from k3_ledger.verify.polaris.hashes import Record
+from k3_ledger.verify.polaris.parse import LOG_NAMES
 from k3_ledger.verify.polaris.spelling import sha256_hex
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ OMITTED: Final = "import.fields_omitted"
 """Field that counts the fields that did not fit."""
 ROUNDS: Final = "rounds/"
 """What the foreign id of a round begins with."""
+RUNS: Final = "runs/"
+"""What the name of an artifact out of a run's folder begins with."""
 PROOF: Final = "advance.proof"
 """Field in which an advance of the frontier names its proof."""
 ARTIFACTS_OMITTED: Final = "import.artifacts_omitted"
@@ -78,6 +81,8 @@ SOURCES: Final = (
 COPIES: Final = {"sealed": "result", "logged": "result", "index": "ledger"}
 """Records of which only those fields are copied that the other record lacks or spells otherwise."""
 
+_SEAL: Final = ("receipt.receipt_id", "receipt.tdx.nonce", "receipt.tdx.files_sha256")
+_OWN_FILES: Final = ("result.json", "attestation.json")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+:@/-]{0,199}")
 _FILE_NAME = re.compile(r"(?=.{1,200}\Z)[A-Za-z0-9_][A-Za-z0-9._+@-]*(?:/[A-Za-z0-9_][A-Za-z0-9._+@-]*)*")
 _OTHERS = re.compile(r"[^A-Za-z0-9._+@-]")
@@ -125,14 +130,32 @@ def import_name(body: dict[str, Any]) -> tuple[str, str]:
     return body["format"], body["foreign_id"] if proof is None else f"{PROOF} {proof}"
 
 
-def import_seal(body: dict[str, Any]) -> tuple[str, ...] | None:
-    """What a body's receipt calls itself and was sealed over, whatever the run's folder is called; None without one.
+class Marks(NamedTuple):
+    """What a run is known by whatever its folder is called.
 
-    An id alone names an output: two honest receipts can share it, and not the nonce and what was submitted as well.
+    Attributes:
+        seal: what its receipt calls itself and was sealed over; None without a receipt. An id alone names an output:
+            two honest receipts can share it, and not the nonce and what was submitted as well.
+        files: digests of its own files, the result's first. A log text that is of a round is no run's own.
     """
+
+    seal: tuple[str, ...] | None
+    files: tuple[str, ...]
+
+
+def import_marks(body: dict[str, Any]) -> Marks:
+    """What the run of any import body is known by."""
     stated = {field["name"]: field["value"] for field in body["fields"]}
-    names = ("receipt.receipt_id", "receipt.tdx.nonce", "receipt.tdx.files_sha256")
-    return tuple(stated.get(name, "") for name in names) if stated.get(names[0]) else None
+    digests = {_file_of(artifact["name"]): artifact["sha256"] for artifact in body["artifacts"]}
+    of_a_round = any(name.startswith("log.") for name in stated)
+    own = _OWN_FILES if of_a_round else (*_OWN_FILES, *LOG_NAMES)
+    seal = tuple(stated.get(name, "") for name in _SEAL) if stated.get(_SEAL[0]) else None
+    return Marks(seal, tuple(digests[name] for name in own if name in digests))
+
+
+def _file_of(name: str) -> str:
+    """Name of a file in the folder of a run; of any other artifact a text that is none."""
+    return name.rpartition("/")[2] if name.startswith(RUNS) else ""
 
 
 def to_import(log: RunLog, files: Files, report: AuditReport) -> Iterator[ImportItem]:
