@@ -302,17 +302,34 @@ def test_a_boolean_that_is_none_is_refused_where_it_stands() -> None:
     assert caught.value.code is Code.GGUF_VALUE
 
 
-@pytest.mark.parametrize(("name", "limit"), [("MAX_HEADER_BYTES", 150), ("MAX_TENSORS", 1)])
+@pytest.mark.parametrize(("name", "limit"), [("MAX_HEADER_BYTES", 250), ("MAX_TENSORS", 1), ("MAX_TEXTS", 4)])
 def test_parts_share_what_one_model_may_have(
     name: str, limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each of 4096 parts under the bound is no bound."""
-    path = _split(tmp_path, {}, {})
+    """Each of 4096 parts under the bound is no bound. A text array counts in every part that has it, also the same."""
+    path = _split(tmp_path, {"a.same": ("x", ""), "a.first": ("y",)}, {"a.same": ("x", "")})
     assert len(open_model_file(path).tensors) == 2
     monkeypatch.setattr(files, name, limit)
     with pytest.raises(ModelError, match="the parts up to here") as caught:
         open_model_file(path)
     assert (caught.value.code, caught.value.finding.position.source) == (Code.GGUF_SHARDS, "m-00002-of-00002.gguf")
+
+
+def test_parts_have_as_many_texts_together_as_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the text: as many as may be are taken, whichever parts they are in, and one more is told with their number."""
+    for both in (0, 1, 2):
+        folder = tmp_path / str(both)
+        folder.mkdir()
+        same: dict[str, Value] = {"a.same": ("é",) * both}
+        path = _split(folder, same | {"a.first": ("",) * (5 - 2 * both)}, same)
+        monkeypatch.setattr(files, "MAX_TEXTS", 5)
+        open_model_file(path)
+        monkeypatch.setattr(files, "MAX_TEXTS", 4)
+        with pytest.raises(ModelError, match="the parts up to here") as caught:
+            open_model_file(path)
+        assert "5 texts" in str(caught.value.finding.found)
+        where = "m-00002-of-00002.gguf" if both else "m-00001-of-00002.gguf"
+        assert caught.value.finding.position.source == where
 
 
 @pytest.mark.parametrize("name", REFUSED)

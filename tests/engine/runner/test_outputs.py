@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import tracemalloc
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pytest
 
+from k3_ledger.engine.parity.compare import log_softmax
 from k3_ledger.engine.parity.rows import Rows, Way, ids_digest
 from k3_ledger.engine.runner import again
 from k3_ledger.engine.runner.again import LUCK, contradiction, odds
 from k3_ledger.engine.runner.bounds import COARSE, Tolerance
 from k3_ledger.engine.runner.observations import KINDS, Prefilled, Timed, Walk
-from k3_ledger.engine.runner.outputs import Looked, check_outputs
+from k3_ledger.engine.runner.outputs import Judge, Known, Looked, check_outputs
 from k3_ledger.engine.runner.places import allowed
 from k3_ledger.engine.runner.specification import Specification
 from k3_ledger.schemas.errors import RunError
@@ -137,6 +139,50 @@ def test_prefill_or_decode_alone_is_enough_to_be_off() -> None:
     for those in (FIRST, LAST):
         off = timed_by(only(those))
         assert said(check_outputs(off, right(), engine=right())) == {Code.RUN_OUTPUT}
+
+
+@dataclass
+class Wide:
+    """A reference with as many tokens as K3 has, drawn anew for every row."""
+
+    vocabulary: int = 163_840
+    name: str = "wide"
+    version: str = "1"
+    independent: bool = True
+
+    def rows(self, ids: Sequence[int], count: int, path: Way) -> Rows:
+        assert (count, path) == (1, "prefill")
+        values = np.random.default_rng(len(ids)).standard_normal((1, self.vocabulary)) * 3
+        return Rows(ids_digest([ids]), "raw", values)
+
+
+def test_of_a_row_what_is_kept_is_what_anything_hangs_on() -> None:
+    """A whole row of K3's vocabulary is 1.3 MB, and there are 770 in a run: before, all of them were kept."""
+    walk = timed_by(rounds=1)[0][0]
+    places: list[Place] = [("decode", at) for at in range(LENGTH)]
+    judge = Judge(Wide(), None, COARSE, COARSE)
+    judge.off(0, FIRST, walk, (7, -1.0))  # what is done once
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for place in places:
+        judge.off(0, place, walk, (7, -1.0))
+    kept = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert kept / len(places) < 20_000 < Wide.vocabulary * 8 / 50
+
+
+@pytest.mark.parametrize("near", [0.0, 0.02, 0.5, 6.0, math.inf])
+def test_what_is_kept_decides_as_the_whole_row_does(near: float) -> None:
+    """Exactly, for every token and at the bound itself; and the token that was asked about is off by a number."""
+    row = log_softmax(np.random.default_rng(3).standard_normal((1, 200)).round(2))[0]
+    for asked in (0, 17, int(row.argmax()), -1, 200):
+        kept = Known.of(row, near, asked)
+        for token in range(200):
+            whole = float(max(row.max() - row[token], abs(row[token] + 2.0)))
+            off = kept.off((token, -2.0))
+            assert off == whole or (off == math.inf and row.max() - row[token] > near and token != asked)
+        assert kept.off((200, -2.0)) == math.inf
+        assert kept.vocabulary == 200
 
 
 # ------------------------------------------------------------------------------------------- what ties a speed

@@ -101,19 +101,29 @@ class Brief(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a row: all of it, or its most probable tokens."""
+    """What is kept of a row: its most probable tokens, and the log-probability of each."""
 
-    best: float
-    logprobs: Row | dict[int, float]
+    tokens: np.ndarray[tuple[int], np.dtype[np.intp]]
+    logprobs: Row
     vocabulary: int
 
+    @classmethod
+    def of(cls, row: Row, near: float, asked: int) -> Known:
+        """Of a whole row, the tokens within so many nats of the best, and the one that is asked about."""
+        kept = row.max() - row <= near
+        if 0 <= asked < len(row):
+            kept[asked] = True
+        tokens = np.flatnonzero(kept)
+        return cls(tokens, row[tokens], len(row))
+
     def off(self, answer: Answer) -> float:
-        """By how many nats: its token from the best one, or its log-probability; endless where that is not known."""
+        """By how many nats: its token from the best one, or its log-probability; endless where that is not kept."""
         token, said = answer
-        if isinstance(self.logprobs, dict) and token not in self.logprobs:
+        found = np.flatnonzero(self.tokens == token)
+        if not len(found):
             return math.inf
-        logprob = self.logprobs[token]
-        return float(max(self.best - logprob, abs(logprob - said)))
+        logprob = self.logprobs[found[0]]
+        return float(max(self.logprobs.max() - logprob, abs(logprob - said)))
 
 
 class Judge:
@@ -121,26 +131,34 @@ class Judge:
 
     A reference that keeps what it computed is asked a second time, from nothing, before an answer is off; then the
     specification, whose rounding is another, where it can be.
+
+    Args:
+        reference: the engine taken as right.
+        specified: the specification, where there is one.
+        bound: nats beyond which an answer is asked about a second time.
+        near: nats beyond which nothing hangs on how far off it is: of a row no token is kept that is further from the
+            best. A row of K3's vocabulary is more than a megabyte, and there are hundreds.
     """
 
-    def __init__(self, reference: LogitSource, specified: Specified | None, bound: float) -> None:
+    def __init__(self, reference: LogitSource, specified: Specified | None, bound: float, near: float) -> None:
         self.reference = reference
+        self._near = max(bound, near)
         self._again = reference.afresh() if isinstance(reference, Keeping) else None
         self._specified = specified
         self._bound = bound
         self._known: dict[tuple[int, Place], Known] = {}
         self._sure: set[tuple[int, Place]] = set()
 
-    def known(self, number: int, place: Place, walk: Walk) -> Known:
-        """What the reference gives there."""
+    def known(self, number: int, place: Place, walk: Walk, asked: int) -> Known:
+        """What the reference gives there, about one token in any case."""
         key = (number, place)
         if key not in self._known:
             brief = self.reference if self._again is not None and isinstance(self.reference, Brief) else None
             if brief is None:
-                self._known[key] = self._ask(self.reference, key, walk)
+                self._known[key] = self._ask(self.reference, key, walk, asked)
             else:
                 top = brief.top(walk.ids(place), TOP)
-                self._known[key] = Known(max(top.values()), top, brief.vocabulary)
+                self._known[key] = Known(np.array([*top]), np.array([*top.values()]), brief.vocabulary)
         return self._known[key]
 
     def off(self, number: int, place: Place, walk: Walk, answer: Answer, *, settled: float = 0.0) -> float:
@@ -154,23 +172,23 @@ class Judge:
             settled: nats up to which nothing hangs on it any more, the walk being off by as much: not asked twice.
         """
         key = (number, place)
-        off = self.known(number, place, walk).off(answer)
+        off = self.known(number, place, walk, answer[0]).off(answer)
         if off <= max(self._bound, settled):
             return off
         if self._again is not None and key not in self._sure:
             self._sure.add(key)
-            self._known[key] = self._ask(self._again, key, walk)
+            self._known[key] = self._ask(self._again, key, walk, answer[0])
             off = self._known[key].off(answer)
         if off > self._bound and self._specified is not None:
             for row in self._specified.rows(number, walk, place):
-                off = min(off, Known(float(row.max()), row, len(row)).off(answer))
+                off = min(off, Known.of(row, 0.0, answer[0]).off(answer))
         return off
 
-    def _ask(self, reference: LogitSource, key: tuple[int, Place], walk: Walk) -> Known:
+    def _ask(self, reference: LogitSource, key: tuple[int, Place], walk: Walk, asked: int) -> Known:
         values = reference.rows(list(walk.ids(key[1])), 1, "prefill").values
         check_finite(values, "reference", str(position(*key)))
         row: Row = log_softmax(values)[0]
-        return Known(float(row.max()), row, len(row))
+        return Known.of(row, self._near, asked)
 
 
 def check_outputs(
@@ -194,7 +212,7 @@ def check_outputs(
     """
     given = given or Tolerance()
     walks = [walk for one in rounds for walk in one]
-    judge = Judge(reference, specified, given.tied)
+    judge = Judge(reference, specified, given.tied, given.bound)
     chosen: Counter[int] = Counter()
     looked: Counter[Metric] = Counter()
     misses: dict[Metric, list[Finding]] = {"prefill": [], "decode": []}
@@ -208,7 +226,7 @@ def check_outputs(
             op, answer = place[0], walk.answer(place)
             chosen[answer[0]] += 1
             looked[op] += 1
-            vocabulary = judge.known(number, place, walk).vocabulary
+            vocabulary = judge.known(number, place, walk, answer[0]).vocabulary
             if not 0 <= answer[0] < vocabulary:
                 foreign.append(_foreign(reference.name, position(number, place), answer[0]))
                 continue
