@@ -1,9 +1,9 @@
 """A document with claims in it: its claims blocks, and the words that its readers see.
 
 What ties a claim to a document is a quote. It binds only what Markdown shows: no fence, no code block, nothing in raw
-HTML (a comment above all), no target of a link, nothing struck out. It begins and ends where words do, so that a part
-of another number is no quote of it; it stands in one place, so that it is clear which figure is meant; and it holds
-the number that is claimed and no other.
+HTML (a comment above all), no target of a link, nothing struck out; and it reaches over none of these, for they may
+show digits or part them. It begins and ends where words do, so that a part of another number is no quote of it; it
+stands in one place, so that it is clear which figure is meant; and it holds the number that is claimed and no other.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from markdown_it import MarkdownIt
 
@@ -25,13 +25,20 @@ if TYPE_CHECKING:
 
     from markdown_it.token import Token
 
-_FENCE: Final = re.compile(r"(`{3,}|~{3,})([^`]*)$")
+_FENCE: Final = re.compile(r"\s*(?:`{3,}|~{3,})([^`]*)$")
+_DEEPEST: Final = 19
+"""Level of a block that Markdown's parser drops the content of, without a word: 10 lists in one another."""
 _INFO: Final = ["toml", "claims"]
 _NEARLY: Final = ("claim", "claims")
 _BEFORE: Final = frozenset("([{\"'\u00ab\u2018\u201c")
 _AFTER: Final = re.compile(r"[.,;:!?)\]}\"'\u00bb\u2019\u201d\u2026]*(?:\s|$)")
 _NUMBER: Final = re.compile(r"(?<![\w.,])[-+±\u2010-\u2015\u2212]?[.,]?\d(?:[\w.,]|(?<=[eE])[-+]\d)*")
 """Digits and whatever makes another number of them: a sign, a point, an exponent, a letter such as k for thousands."""
+_UNSEEN: Final = "\ufffc"
+"""What stands in place of all that is not shown as words: a quote holds none of it, nor do digits meet across it."""
+_COMMENT: Final = re.compile(r"<!--(?!-?>)(?:(?!--!?>).)*-->", re.DOTALL)
+"""A comment that ends, for a browser too, where it ends for Markdown: it shows nothing, and joins what is beside it."""
+_BREAK: Final = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _TIMES: Final = re.compile(r"x?[.,]*$")
 _VOID: Final = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"})
 
@@ -54,9 +61,11 @@ def read_document_of_claims(text: str, source: str) -> Document:
     """Part a document into claims and words.
 
     Raises:
-        RescoreError: ``K3L-TOML-FIELD`` for a fence that is nearly one of claims: it would be passed over.
+        RescoreError: ``K3L-TOML-FIELD`` for what would be passed over: a fence that is nearly one of claims, one in raw
+            HTML, which is none for Markdown, and more lists and quotations in one another than are read.
     """
-    return Document(tuple(_blocks(text, source)), tuple(_places(text)))
+    tokens = _parser().parse(text)
+    return Document(tuple(_blocks(tokens, source)), tuple(_places(tokens)))
 
 
 def complain(quote: str, numbers: Collection[str], document: Document) -> tuple[str, str] | None:
@@ -68,6 +77,8 @@ def complain(quote: str, numbers: Collection[str], document: Document) -> tuple[
         document: around the claim.
     """
     words = " ".join(_shown(_parser().parseInline(quote), _Html()))
+    if _UNSEEN in words:
+        return "quote holds more than words: an image, raw HTML or what is struck out", "words that readers see"
     found = [_TIMES.sub("", match[0]) for match in _NUMBER.finditer(words)]
     if not any(number in numbers for number in found):
         return "quote carries no number of the claim", " or ".join(numbers) or "a claim with a number"
@@ -93,12 +104,21 @@ def _bound(words: str, place: str) -> Iterator[int]:
         while start and place[start - 1] in _BEFORE:
             start -= 1
         apart = (not start or place[start - 1].isspace()) and _AFTER.match(place, end)
-        joined = (words[0].isdigit() and re.fullmatch(r"\d\s", place[max(at - 2, 0) : at])) or (
-            words[-1].isdigit() and re.match(r"\s\d", place[end : end + 2])
-        )  # digits in groups: 1 500
-        if apart and not joined:
+        if apart and not _grouped(words, place, at):
             yield at
         at = place.find(words, at + 1)
+
+
+def _grouped(words: str, place: str, at: int) -> bool:
+    """Whether digits stand beside words that begin or end with one, as in 1 500; what is not shown parts no groups."""
+    before, after = at, at + len(words)
+    while before and (place[before - 1].isspace() or place[before - 1] == _UNSEEN):
+        before -= 1
+    while after < len(place) and (place[after].isspace() or place[after] == _UNSEEN):
+        after += 1
+    return (words[0].isdigit() and before < at and place[before - 1 : before].isdecimal()) or (
+        words[-1].isdigit() and after > at + len(words) and place[after : after + 1].isdecimal()
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- words
@@ -132,9 +152,9 @@ class _Html(HTMLParser):
             del self.open[len(self.open) - 1 - self.open[::-1].index(tag) :]
 
 
-def _places(text: str) -> Iterator[str]:
+def _places(tokens: Sequence[Token]) -> Iterator[str]:
     html, row = _Html(), None
-    for token in _parser().parse(text):
+    for token in tokens:
         if token.type == "html_block":
             html.feed(token.content)
         elif token.type == "tr_open":
@@ -149,38 +169,61 @@ def _places(text: str) -> Iterator[str]:
 
 
 def _shown(tokens: Sequence[Token], html: _Html) -> list[str]:
-    """Words that are shown of inline content."""
+    """Words that are shown of inline content, with a mark in place of whatever is not shown as words."""
     parts, struck = list[str](), 0
     for token in [child for each in tokens for child in each.children or ()]:
+        struck += token.nesting if token.type in {"s_open", "s_close"} else 0
         if token.type == "html_inline":
             html.feed(token.content)
-            parts.append(" " if token.content.lower().startswith("<br") else "")
-        elif token.type in {"s_open", "s_close"}:
-            struck += 1 if token.type == "s_open" else -1
+            parts.append(_tag(token.content))
         elif token.type in {"softbreak", "hardbreak"}:
             parts.append(" ")
-        elif token.type in {"text", "code_inline"} and not html.hides and not struck:
-            parts.append(token.content)
+        elif token.type in {"text", "code_inline"} and not struck:
+            parts.append(_within_html(token.content) if html.hides else token.content)
+        elif not token.nesting:
+            parts.append(_UNSEEN)
     return "".join(parts).split()
+
+
+def _tag(html: str) -> str:
+    """What raw HTML within a line puts between what stands on its sides."""
+    if _COMMENT.fullmatch(html):
+        return ""
+    return " " if _BREAK.fullmatch(html) else _UNSEEN
+
+
+def _within_html(text: str) -> str:
+    """What stands in place of words inside of an element: if they are shown, their digits group with those beside."""
+    return f"{_UNSEEN}{''.join(sign if sign.isdecimal() else _UNSEEN for sign in text)}{_UNSEEN}"
 
 
 # ------------------------------------------------------------------------------------------------------- blocks
 
 
-def _blocks(text: str, source: str) -> Iterator[tuple[int, str]]:
-    """Claims blocks, by CommonMark's fences: one inside another is text, and one never closed ends with all else."""
-    fence, first, rows = "", 0, list[str]()
-    for number, line in enumerate([*text.split("\n"), None], start=1):
-        stripped = "" if line is None else line.strip()
-        if fence and (line is None or (len(stripped) >= len(fence) and not stripped.strip(fence[0]))):
-            if first:
-                yield first, "\n".join(rows) + "\n"
-            fence = ""
-        elif fence and line is not None:
-            rows.append(line)
-        elif opening := _FENCE.match(stripped):
-            fence, rows = opening[1], []
-            first = number + 1 if _fences_claims(opening[2], Position(source=source, line=number)) else 0
+def _blocks(tokens: Sequence[Token], source: str) -> Iterator[tuple[int, str]]:
+    """Claims blocks: the fences that Markdown finds, be they in a quotation or a list; one inside another is text."""
+    for token in tokens:
+        if token.map is None:
+            continue
+        line = token.map[0] + 1
+        if token.nesting and token.level >= _DEEPEST:
+            _pass_over("this is in more lists and quotations than are read", Position(source=source, line=line))
+        if token.type == "fence" and _fences_claims(token.info, Position(source=source, line=line)):
+            yield line + 1, token.content
+        for at, row in enumerate(token.content.split("\n") if token.type == "html_block" else ()):
+            position = Position(source=source, line=line + at)
+            if (fence := _FENCE.match(row)) and _fences_claims(fence[1], position):
+                _pass_over("this fence is within raw HTML", position, fence[1])
+
+
+def _pass_over(what: str, position: Position, found: str | None = None) -> NoReturn:
+    raise RescoreError(
+        Code.TOML_FIELD,
+        f"{what}, and would be passed over",
+        position=position,
+        expected="```" + " ".join(_INFO),
+        found=found and found.strip()[:60],
+    )
 
 
 def _fences_claims(info: str, position: Position) -> bool:
@@ -191,11 +234,5 @@ def _fences_claims(info: str, position: Position) -> bool:
     named = [word for word in re.split(r"[^a-z]+", info.lower()) if word]
     claims = [word for word in named if word.removeprefix("toml") in _NEARLY or looks_misspelt(word, _NEARLY)]
     if claims and (len(named) == 1 or "toml" in named):
-        raise RescoreError(
-            Code.TOML_FIELD,
-            "this fence is nearly one of claims, and would be passed over",
-            position=position,
-            expected="```" + " ".join(_INFO),
-            found=info.strip()[:60],
-        )
+        _pass_over("this fence is nearly one of claims", position, info)
     return False

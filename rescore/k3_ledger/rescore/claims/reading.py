@@ -134,7 +134,7 @@ def read_claims(data: bytes, *, source: str, tolerance_limit: Fraction = TOLERAN
     tables: list[Table] = []
     around = None
     if source.endswith(".md"):
-        around = read_document_of_claims(data.decode("utf-8", "replace"), source)
+        around = read_document_of_claims(data.decode("utf-8-sig", "replace"), source)
         for first_line, block in around.blocks:
             tables += read_tables(block.encode(), "claim", source=source, first_line=first_line)
     else:
