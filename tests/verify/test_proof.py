@@ -20,7 +20,7 @@ from k3_ledger.verify.log import check_log
 from k3_ledger.verify.policy import TrustPolicy, parse_policy
 from k3_ledger.verify.proof import check_proof, verify_proof
 from k3_ledger.verify.prove import prove_entry, superseding
-from k3_ledger.verify.report import VerificationError
+from k3_ledger.verify.report import Tally, VerificationError
 from k3_ledger.verify.settle import required
 from k3_ledger.verify.source import MemorySource
 from tests import static_host
@@ -155,7 +155,7 @@ def test_every_entry_of_the_published_ledger_can_be_proved_under_the_policy_that
 
 
 def test_a_demand_that_a_whole_ledger_does_not_meet_speaks_of_no_proof() -> None:
-    finding = required("artifacts", 0, 2)
+    finding = required("artifacts", Tally(not_checked=2))
     assert (finding.message.endswith("which was not fully checked"), finding.hint) == (True, None)
 
 

@@ -131,8 +131,9 @@ class _Maker:
             self.small |= {name: data for name, data in kept if size_of(name) <= self.head.size}
         else:
             self.small |= self._older(note, kept)
+        held = {self.head.size, *map(size_of, self.small.keys() - {"checkpoint"})}
         for name, data in source.timestamps():
-            if size_of(name) <= self.head.size:
+            if size_of(name) in held if wanted is not None else size_of(name) <= self.head.size:
                 self.small[name] = data
         if wanted is not None:
             for index in wanted:
@@ -143,7 +144,7 @@ class _Maker:
     def _older(self, newest: bytes, kept: list[tuple[str, bytes]]) -> dict[str, bytes]:
         """A consistency file for each older head, by name: without the record, nothing else shows that it is the log's.
 
-        A head that a revocation took back vouches for nothing, and has none.
+        A head that a revocation took back vouches for nothing, and has none; its timestamps are not packed either.
         """
         from k3_ledger.ledger.core.consistency import format_consistency
         from k3_ledger.ledger.core.pack import consistency_name

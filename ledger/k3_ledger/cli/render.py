@@ -83,7 +83,9 @@ def _lines(report: Report, ends: ExitCode) -> Iterator[tuple[str, Outcome | Seve
             counts += f", {step.failed} failed"
         if step.not_checked:
             counts += f", {step.not_checked} not checked"
-        if not step.checked and not step.not_checked and not step.failed:
+        if step.disowned:
+            counts += f", {step.disowned} disowned"
+        if not (step.checked or step.not_checked or step.failed or step.disowned):
             counts = "nothing to check"
         detail = f"; {step.detail}" if step.detail else ""
         yield f"{step.number:>2} {step.name:<13}{_MARK[step.outcome]:<13}{counts}{detail}", step.outcome

@@ -32,6 +32,7 @@ from k3_ledger.schemas.envelope import JUDGED_KINDS
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.verify.report import FindingLog, Tally
+from k3_ledger.verify.settle import required
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -64,7 +65,7 @@ def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Re
     Raises:
         VerificationError: its bytes changed since it was verified.
     """
-    tallies = {name: Tally() for name in sorted(JUDGED)}
+    tallies = {step.name: Tally(disowned=step.disowned) for step in log.report.steps if step.name in JUDGED}
     findings = FindingLog(vouched=log.vouched)
     lost = _taken_back(log)
     try:
@@ -95,7 +96,7 @@ def settle_judgements(log: VerifiedLog, policy: TrustPolicy | None = None) -> Re
                 tally.failed += 1
             else:
                 tally.not_checked += 1
-        tally.detail = tally.detail or _counted(name, tally.checked, tally.not_checked)
+        tally.detail = tally.detail or _counted(name, tally)
     # Gathering compared each rule with its digest, and found that each winner claims more than nothing.
     for name, read, what in (
         ("verdicts", material.rules, "rules"),
@@ -166,25 +167,17 @@ _NOT_JUDGED = "an entry of these kinds cannot be read, so none was judged"
 _WORDS = {"verdicts": "derived again", "pins": "traced to the entry they were measured in"}
 
 
-def _counted(name: str, checked: int, not_checked: int) -> str:
+def _counted(name: str, tally: Tally) -> str:
     """What became of the entries of a step, in words; there are none only where there are none."""
-    done = [f"{checked} {_WORDS[name]}"] if checked else []
-    left = [f"{not_checked} not {_WORDS[name]}"] if not_checked else []
-    return ", ".join(done + left) or f"no {name.removesuffix('s')} entries"
+    done = [f"{tally.checked} {_WORDS[name]}"] if tally.checked else []
+    left = [f"{tally.not_checked} not {_WORDS[name]}"] if tally.not_checked else []
+    return ", ".join(done + left) or f"no {name.removesuffix('s')} entries{tally.that_count}"
 
 
 def _demand(policy: TrustPolicy, tallies: dict[str, Tally], findings: FindingLog) -> None:
     for name in sorted(policy.require & JUDGED):
         if not tallies[name].passed:
-            tally = tallies[name]
-            findings.add(
-                Finding(
-                    Code.REQUIRED_NOT_CHECKED,
-                    f"the trust policy requires the step {name!r}, which was not fully checked",
-                    expected="every item checked",
-                    found=f"{tally.checked} checked, {tally.not_checked} not checked",
-                )
-            )
+            findings.add(required(name, tallies[name]))
 
 
 # -------------------------------------------------------------------------------------------------- step 11: verdicts

@@ -86,6 +86,7 @@ def check_artifacts(scan: Scan, source: LogSource | None) -> None:
                     f"{found[0]}, {found[1]} bytes",
                 )
             )
+    tally.disowned += len(scan.named) - count
     if not count:
         tally.detail = "no entry that verified names an artifact" if not len(scan.named) else _ONLY_DISOWNED
     elif source is None:

@@ -121,9 +121,8 @@ class Bodies:
         if disowned:
             uses = scan.keyring.uses.items()
             kinds = (positions for (_, kind), positions in uses if kind in SELF_CHECKED)
-            left_out = sum(position in disowned for positions in kinds for position in positions)
-            tally.checked -= left_out
-            notes += [f"{left_out} disowned by a revocation: they count for nothing"] if left_out else []
+            listed = [position for positions in kinds for position in positions]
+            tally.checked -= len(listed) - len(scan.standing("receipts", listed))
         found: list[Finding] = []
         waiting = 0
         more: dict[tuple[Code, bool], int] = {}

@@ -190,7 +190,6 @@ def _compare(scan: Scan, heads: Heads) -> tuple[list[SignedHead], int, int]:
     for head in heads.heads:
         tally = scan.tallies[head.step]
         if _is_passed_over(scan, head, heads):
-            tally.not_checked += 1
             if head.step == "checkpoint" and head.checkpoint in seen:
                 signed = max(signed, head.checkpoint.size)
             continue
@@ -237,29 +236,44 @@ def _report_behind(scan: Scan, signed: int, remembered: int) -> None:
 
 
 def _is_passed_over(scan: Scan, head: SignedHead, heads: Heads) -> bool:
-    """Whether a head vouches for nothing and accuses nobody: a kept one was taken back, or whose it is cannot be told.
-
-    The latter is so of a remembered head where the entry that says whose log this is was damaged, or one that may have
-    enrolled its signer, and where it is damage that the log differs by. Where not one entry is left, such a head is
-    held against that: there is no honest log without entries.
+    """Whether a head vouches for nothing and accuses nobody: then it is counted here. A kept one was taken back, or
+    whose a remembered one is cannot be told.
     """
-    if head.step == "memory" and scan.genesis is None:
+    if head.step == "checkpoint":
+        return not head.newest and _is_disowned(scan, head)
+    left_open = _is_left_open(scan, head, heads)
+    scan.tallies["memory"].not_checked += left_open
+    return left_open
+
+
+def _is_left_open(scan: Scan, head: SignedHead, heads: Heads) -> bool:
+    """Whether it cannot be told whose a remembered head is.
+
+    That is so where the entry that says whose log this is was damaged, or one that may have enrolled its signer, and
+    where it is damage that the log differs by. Where not one entry is left, such a head is held against that: there is
+    no honest log without entries.
+    """
+    if scan.genesis is None:
         return scan.lines > 0
-    if head.step == "memory":
-        found = list(head_faults(scan, head))
-        if is_open(scan, head, found):
-            return True
-        damaged = not found and _is_damaged_below(scan, head, heads)
-        if damaged:
-            size = head.checkpoint.size
-            scan.tallies[
-                "memory"
-            ].detail = f"a line is damaged, so whether this extends a head of {size} cannot be told"
-        return damaged
-    lost = None if head.newest else taken_back(scan, head)
-    if lost is not None:
-        scan.findings.add(lost)
-    return lost is not None
+    found = list(head_faults(scan, head))
+    if is_open(scan, head, found):
+        return True
+    damaged = not found and _is_damaged_below(scan, head, heads)
+    if damaged:
+        size = head.checkpoint.size
+        scan.tallies["memory"].detail = f"a line is damaged, so whether this extends a head of {size} cannot be told"
+    return damaged
+
+
+def _is_disowned(scan: Scan, head: SignedHead) -> bool:
+    """Whether a kept head was taken back: then it is counted as that, vouches for nothing and accuses nobody."""
+    lost = taken_back(scan, head)
+    if lost is None:
+        return False
+    scan.tallies["checkpoint"].disowned += 1
+    scan.disowned_heads.append(head)
+    scan.findings.add(lost)
+    return True
 
 
 def may_be_taken_back(scan: Scan, head: SignedHead, heads: Heads) -> bool:

@@ -27,6 +27,7 @@ from k3_ledger.verify.artifacts import check_artifacts
 from k3_ledger.verify.chunks import Chunk
 from k3_ledger.verify.head_faults import head_faults
 from k3_ledger.verify.heads import Heads, check_heads, may_be_taken_back, read_heads, wanted_sizes
+from k3_ledger.verify.references import count_references
 from k3_ledger.verify.report import FindingLog, Head
 from k3_ledger.verify.scan import Joiner, Scan
 from k3_ledger.verify.settle import check_attested, check_demands, check_keys, count_unchecked, make_report
@@ -80,9 +81,7 @@ def check_partial(source: TileSource, policy: TrustPolicy | None, options: Optio
         check_heads(scan, settled, judged, options.clock)
         count_witness_entries(scan)
         check_artifacts(scan, source if options.artifacts else None)
-        disowned = scan.keyring.disowned()
-        waiting = sum(at not in disowned for uses in scan.references.values() for at, _, _ in uses)
-        scan.tallies["receipts"].not_checked += waiting
+        scan.tallies["receipts"].not_checked += count_references(scan)
         count_unchecked(scan)
         check_attested(scan, source, policy)
         check_timestamps(scan, source, policy, options.read_token)

@@ -395,7 +395,8 @@ def _check_subject(scan: Scan, name: str, index: int, read: tuple[Any, bytes, by
         scan.tallies["keys"].failed += 1
         place = Position(source=name, index=index)
         scan.findings.add(Finding(Code.PROOF_DISOWNED, "a later revocation took this entry back", place))
-    scan.imported += entry.kind == "import" and entry.body.attestation != "none"
+    if entry.kind == "import" and entry.body.attestation != "none":
+        scan.imported.append(index)
     if entry.kind == "run" and is_attested(entry.body):
         scan.attested.append(read_attested(index, data))
     if entry.kind not in RECEIPTS | {"import"}:

@@ -34,7 +34,7 @@ def check_references(scan: Scan, source: LogSource) -> None:
         return
     tally = scan.tallies["receipts"]
     disowned = scan.keyring.disowned()
-    tally.checked += sum(position not in disowned for uses in waiting.values() for position, _, _ in uses)
+    tally.checked += count_references(scan)
     found: dict[str, tuple[int, str]] = {}
     for first_line, data in _chunks(scan, source):
         for position, raw in enumerate(data.split(b"\n")[:-1], start=first_line):
@@ -70,6 +70,11 @@ def check_references(scan: Scan, source: LogSource) -> None:
                 tally.failed += 1
                 message = f"a {by} names an entry that it cannot be about"
                 scan.findings.add(Finding(Code.REFERENCE_KIND, message, place, found=f"entry {at} of kind {named}"))
+
+
+def count_references(scan: Scan) -> int:
+    """How often entries that count name another one; what others name is counted as disowned."""
+    return len(scan.standing("receipts", [position for uses in scan.references.values() for position, _, _ in uses]))
 
 
 def _chunks(scan: Scan, source: LogSource) -> Iterator[tuple[int, bytes]]:

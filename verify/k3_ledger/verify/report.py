@@ -1,6 +1,8 @@
 """What a verification says: numbered steps with their outcomes, findings, and the exit code that follows.
 
-A step that had nothing to look at, or could not look, is ``not-checked``: this module has no way to call it ok.
+A step that had nothing to look at, or could not look, is ``not-checked``: this module has no way to call it ok. What a
+revocation took back was looked at, and the chain decided that it counts for nothing: it is counted apart, and neither
+makes a step pass nor keeps it from passing (docs/adr/0072-disowned.md).
 """
 
 from __future__ import annotations
@@ -73,6 +75,7 @@ class StepResult:
         failed: how many of them were wrong.
         not_checked: how many items the step is about but could not look at.
         detail: one lower-case sentence for the reader.
+        disowned: how many further items a revocation took back: they count for nothing.
     """
 
     number: int
@@ -82,6 +85,7 @@ class StepResult:
     failed: int
     not_checked: int
     detail: str
+    disowned: int = 0
 
     def as_dict(self) -> dict[str, object]:
         """JSON form."""
@@ -92,6 +96,7 @@ class StepResult:
             "checked": self.checked,
             "failed": self.failed,
             "not_checked": self.not_checked,
+            "disowned": self.disowned,
             "detail": self.detail,
         }
 
@@ -104,16 +109,23 @@ class Tally:
     failed: int = 0
     not_checked: int = 0
     detail: str = ""
+    disowned: int = 0
 
     @property
     def passed(self) -> bool:
-        """Something was checked, everything was, and nothing failed."""
+        """Something was checked that counts, everything was, and nothing failed."""
         return self.checked > 0 and not self.failed and not self.not_checked
+
+    @property
+    def that_count(self) -> str:
+        """What a sentence says that there is none of: all there was may have been taken back."""
+        return " that count" if self.disowned else ""
 
     def result(self, name: str) -> StepResult:
         """Freeze into a :class:`StepResult`."""
         outcome = Outcome.FAIL if self.failed else Outcome.PASS if self.passed else Outcome.NOT_CHECKED
-        return StepResult(STEP_NUMBER[name], name, outcome, self.checked, self.failed, self.not_checked, self.detail)
+        counts = self.checked, self.failed, self.not_checked
+        return StepResult(STEP_NUMBER[name], name, outcome, *counts, self.detail, self.disowned)
 
 
 class FindingLog:

@@ -5,6 +5,7 @@ What a worker cannot know is settled here: the link across a chunk border, which
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import chain
@@ -90,12 +91,13 @@ class Scan:
         references: by target identity, (position, kind, body field) of the entries that name it.
         head: what state the verdict is about, set when the log or proof was read.
         attested: what step 13 needs of receipts that say they are attested.
-        imported: foreign receipts that say so.
+        imported: positions of foreign receipts that say so.
         tail: what stands after the last LF.
         bounds: by when entries existed according to witnesses, largest tree first.
         newest_size: size of the newest head, where it is a good one.
         newest_cosigned: cosignatures by trusted witnesses on that head.
         good_heads: the log's own heads that held: signed by a log key, and with the root of these entries.
+        disowned_heads: kept ones that a revocation took back.
         stamps: by when entries existed according to timestamp authorities, largest tree first.
         artifact_stamps: by when artifacts existed according to them, in log order, the first of them.
         missing: entries that could not be had, on a mirror that lacks some.
@@ -133,12 +135,13 @@ class Scan:
     references: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
     head: Head | None = None
     attested: list[Attested] = field(default_factory=list)
-    imported: int = 0
+    imported: array[int] = field(default_factory=lambda: array("Q"))
     tail: Tail | None = None
     bounds: tuple[TimeBound, ...] = ()
     newest_size: int | None = None
     newest_cosigned: tuple[Cosigned, ...] = ()
     good_heads: tuple[SignedHead, ...] = ()
+    disowned_heads: list[SignedHead] = field(default_factory=list)
     stamps: tuple[TimeBound, ...] = ()
     artifact_stamps: tuple[ArtifactBound, ...] = ()
     missing: int = 0
@@ -171,6 +174,13 @@ class Scan:
         all_found = list(found)
         kept = [one for one in all_found if one.code not in RESTS_ON_KEYS or not self.is_unsettled(position)]
         self.tallies["keys"].not_checked += len(kept) < len(all_found)
+        return kept
+
+    def standing(self, step: str, positions: Iterable[int]) -> list[int]:
+        """Those of the positions whose entries count; the others are counted as disowned in that step."""
+        disowned, listed = self.keyring.disowned(), list(positions)
+        kept = [position for position in listed if position not in disowned]
+        self.tallies[step].disowned += len(listed) - len(kept)
         return kept
 
     def place(self, index: int, field: str | None = None) -> Position:

@@ -18,6 +18,7 @@ from k3_ledger.verify.report import Report
 if TYPE_CHECKING:
     from k3_ledger.verify.attested import Attested
     from k3_ledger.verify.policy import TrustPolicy
+    from k3_ledger.verify.report import StepResult, Tally
     from k3_ledger.verify.scan import Scan
     from k3_ledger.verify.source import LogSource
 
@@ -43,11 +44,9 @@ def check_keys(scan: Scan, policy: TrustPolicy | None) -> None:
         tally.failed += (more + 1) if finding.code.info.exit else 0
         place = scan.place(finding.position.index or 0, finding.position.field)
         scan.findings.add_counted(replace(finding, position=place), more)
-    disowned = len(scan.keyring.disowned())
-    tally.checked -= disowned
-    tally.checked += scan.keyring.endorsements
-    tally.not_checked += disowned
-    notes = [f"{disowned} disowned by a revocation: they count for nothing"] if disowned else []
+    tally.disowned = len(scan.keyring.disowned())
+    tally.checked += scan.keyring.endorsements - tally.disowned
+    notes = []
     if scan.keyring.endorsements:
         notes.append(f"{scan.keyring.endorsements} endorsements")
     if scan.keyring.threshold > 1:
@@ -124,21 +123,23 @@ def _check_origin(scan: Scan, policy: TrustPolicy) -> None:
 
 
 def count_unchecked(scan: Scan, *, whole: bool = True) -> None:
-    """Steps 11 and 12 as far as this room goes: how many items wait for another room.
+    """Steps 11 and 12 as far as this room goes: how many items that count wait for another room.
 
     Args:
         scan: what was found.
         whole: False for a proof file: that it holds none of them says nothing of the log.
     """
-    by_kind: dict[str, int] = {}
+    by_kind: dict[str, list[int]] = {}
     for (_, kind), positions in scan.keyring.uses.items():
-        by_kind[kind] = by_kind.get(kind, 0) + len(positions)
+        by_kind.setdefault(kind, []).extend(positions)
     for step, kinds in JUDGED_KINDS.items():
-        counts = {kind: by_kind[kind] for kind in kinds if kind in by_kind}
-        scan.tallies[step].not_checked += sum(counts.values())
+        standing = {kind: len(scan.standing(step, by_kind[kind])) for kind in kinds if kind in by_kind}
+        counts = {kind: count for kind, count in standing.items() if count}
+        tally = scan.tallies[step]
+        tally.not_checked += sum(counts.values())
         said = " and ".join(f"{count} {kind} entries" for kind, count in counts.items())
-        none = f"no {kinds[0]} entries" if whole else ""
-        scan.tallies[step].detail = f"{said}, {_OWNERS[step]}" if said else none
+        none = f"no {kinds[0]} entries{tally.that_count}" if whole else ""
+        tally.detail = f"{said}, {_OWNERS[step]}" if said else none
 
 
 def check_attested(scan: Scan, source: LogSource, policy: TrustPolicy | None) -> None:
@@ -146,8 +147,9 @@ def check_attested(scan: Scan, source: LogSource, policy: TrustPolicy | None) ->
     one that nobody's could let pass fails.
     """
     tally = scan.tallies["attestations"]
-    disowned = scan.keyring.disowned()
-    attested = [receipt for receipt in scan.attested if receipt.position not in disowned]
+    standing = set(scan.standing("attestations", [receipt.position for receipt in scan.attested]))
+    attested = [receipt for receipt in scan.attested if receipt.position in standing]
+    imported = len(scan.standing("attestations", scan.imported))
     demands = None if policy is None else policy.attestation
     notes = []
     if demands is not None and demands.kinds is not None:
@@ -164,14 +166,14 @@ def check_attested(scan: Scan, source: LogSource, policy: TrustPolicy | None) ->
 
         said = check_imported(scan, source, demands)
         notes += [said] if said is not None else []
-    elif scan.imported:
-        tally.not_checked += scan.imported
+    elif imported:
+        tally.not_checked += imported
         why = "no trust directory says whose certificates count" if at_hand else "the log is not here in full"
         notes.append(
-            f"{scan.imported} imported receipts with foreign attestations: {why}; `k3-ledger audit polaris` checks the "
+            f"{imported} imported receipts with foreign attestations: {why}; `k3-ledger audit polaris` checks the "
             "log that they come from"
         )
-    tally.detail = "; ".join(notes) or "no enclave quotes"
+    tally.detail = "; ".join(notes) or f"no enclave quotes{tally.that_count}"
 
 
 def _check_kinds(scan: Scan, attested: list[Attested], kinds: frozenset[str]) -> None:
@@ -207,10 +209,10 @@ def check_demands(scan: Scan, policy: TrustPolicy | None, *, whole: bool = True)
     for name in policy.require:
         tally = scan.tallies[name]
         if not tally.passed and not tally.failed:  # a failure was reported, and weighs more
-            scan.findings.add(required(name, tally.checked, tally.not_checked, whole=whole))
+            scan.findings.add(required(name, tally, whole=whole))
 
 
-def required(name: str, checked: int, not_checked: int, *, whole: bool = True) -> Finding:
+def required(name: str, step: Tally | StepResult, *, whole: bool = True) -> Finding:
     """The policy requires a step that was not fully checked."""
     why = "was not fully checked" if whole else "this proof file cannot show in full"
     cure = f"verify the ledger, a mirror or a bundle of it, or take {name!r} out of what the policy requires of a proof"
@@ -218,7 +220,8 @@ def required(name: str, checked: int, not_checked: int, *, whole: bool = True) -
         Code.REQUIRED_NOT_CHECKED,
         f"the trust policy requires the step {name!r}, which {why}",
         expected="every item checked",
-        found=f"{checked} checked, {not_checked} not checked",
+        found=f"{step.checked} checked, {step.not_checked} not checked"
+        + (f", {step.disowned} disowned" if step.disowned else ""),
         hint=None if whole else cure,
     )
 

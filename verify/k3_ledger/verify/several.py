@@ -38,7 +38,7 @@ def join_reports(subject: str, reports: Sequence[Report], policy: TrustPolicy | 
     findings = [finding for report in reports for finding in report.findings]
     for step in steps:
         if policy is not None and step.name in policy.require and step.outcome is Outcome.NOT_CHECKED:
-            findings.append(required(step.name, step.checked, step.not_checked))
+            findings.append(required(step.name, step))
             counts[findings[-1].code] = counts.get(findings[-1].code, 0) + 1
     return replace(
         reports[0],
@@ -69,6 +69,7 @@ def _join(steps: Sequence[StepResult]) -> StepResult:
         checked=sum(step.checked for step in steps),
         failed=sum(step.failed for step in steps),
         not_checked=sum(step.not_checked for step in steps),
+        disowned=sum(step.disowned for step in steps),
         detail=next(iter(details), "") if len(details) < 2 else f"{next(iter(details))}, and alike",
     )
     return tally.result(steps[0].name)

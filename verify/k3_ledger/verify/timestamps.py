@@ -9,7 +9,8 @@ A receipt, or any entry with artifacts, may carry a token as an artifact of the 
 the digest is that of another artifact of the same entry, and bounds when that artifact existed.
 
 No token, no root to check it with, an authority that nobody named: not checked. A token by a named authority that does
-not hold is an error. This room parses no certificates: :data:`TokenReader` is handed in.
+not hold is an error. One of a head that a revocation took back, or in such an entry, bounds nothing and is counted as
+disowned. This room parses no certificates: :data:`TokenReader` is handed in.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from k3_ledger.verify.witnesses import TimeBound
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
 
+    from k3_ledger.verify.heads import SignedHead
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.scan import Scan
     from k3_ledger.verify.source import LogSource
@@ -149,10 +151,11 @@ def check_timestamps(
         )
         return
     checker = _Checker(scan, read, policy.timestamp_roots)
-    heads = {sha256(parse_note(head.raw).text.encode()).digest(): head.checkpoint.size for head in scan.good_heads}
+    heads = {_digest(head): head.checkpoint.size for head in scan.good_heads}
+    lost = {_digest(head) for head in scan.disowned_heads} - heads.keys()
     bounds: dict[int, TimeBound] = {}
     for name, data in tokens:
-        token = checker.check(data, Position(source=name), heads, "none of the log's signed heads that are here")
+        token = checker.check(data, Position(source=name), heads, "none of the log's signed heads that are here", lost)
         if token is None:
             continue
         bound = TimeBound(heads[token.digest], token.latest, (token.authority,))
@@ -163,7 +166,7 @@ def check_timestamps(
         found = _artifact_bounds(source, scan, checker, _log_lines(source) if lines is None else lines)
         scan.artifact_stamps = tuple(islice(found, BOUNDS_KEPT))
         deque(found, maxlen=0)  # the rest is checked and counted as well
-    if not (tally.checked or tally.not_checked):
+    if not (tally.checked or tally.not_checked or tally.disowned):
         tally.detail = "no timestamps"
     elif scan.stamps:
         tally.detail = scan.stamps[0].sentence
@@ -179,7 +182,9 @@ class _Checker:
     read: TokenReader
     roots: Sequence[bytes]
 
-    def check(self, data: bytes, place: Position, wanted: Container[bytes], otherwise: str) -> Token | None:
+    def check(
+        self, data: bytes, place: Position, wanted: Container[bytes], otherwise: str, disowned: Container[bytes] = ()
+    ) -> Token | None:
         """A token that holds and is of one of the ``wanted`` digests, or None when it is counted as something else."""
         tally = self.scan.tallies["timestamps"]
         try:
@@ -192,6 +197,9 @@ class _Checker:
             found = error.finding
             self.scan.findings.add(Finding(error.code, found.message, place, found.expected, found.found))
             return None
+        if token.digest in disowned:
+            tally.disowned += 1
+            return None
         if token.digest not in wanted:
             tally.not_checked += 1
             message = f"the timestamp is of {otherwise}"
@@ -199,6 +207,11 @@ class _Checker:
             return None
         tally.checked += 1
         return token
+
+
+def _digest(head: SignedHead) -> bytes:
+    """What a token of a head is of."""
+    return sha256(parse_note(head.raw).text.encode()).digest()
 
 
 def _log_lines(source: LogSource) -> Iterator[tuple[int, bytes]]:
@@ -214,9 +227,12 @@ def _artifact_bounds(
     """Bounds from tokens among the artifacts. Tokens that are missing or changed are step 9's to report."""
     disowned = scan.keyring.disowned()
     for position, line in lines:
-        if _MARK not in line or position in disowned:
+        if _MARK not in line:
             continue
         artifacts = getattr(decode(parse_line(line).entry).body, "artifacts", ())
+        if position in disowned:
+            checker.scan.tallies["timestamps"].disowned += sum(one.media_type == REPLY_TYPE for one in artifacts)
+            continue
         names = {bytes.fromhex(one.sha256): one.name for one in artifacts if one.media_type != REPLY_TYPE}
         for one in artifacts:
             data = read_artifact(source, one.sha256, MAX_TOKEN) if one.media_type == REPLY_TYPE else None

@@ -5,8 +5,9 @@ is the log's word, and vouches for nothing: no quorum counts it, and no time fol
 then it is an error: the line is no cosignature line of that name, or not the witness's signature over that checkpoint.
 That the checkpoint was there before the entry needs no check: no tree holds an entry that holds a digest of the tree.
 
-The checkpoint has to be among the log's good heads that are here, and the witness's key in the reader's policy, or
-enrolled in the log in the role `witness`. Where either is missing the entry is not checked, and the report says which.
+The checkpoint has to be among the log's good heads that are here, or the kept ones that a revocation took back since:
+what it took from them makes no entry less true. The witness's key has to be in the reader's policy, or enrolled in the
+log in the role `witness`. Where either is missing the entry is not checked, and the report says which.
 
 Only the policy makes a witness of a key. So where just the log knows the key, the entry can be found false, and where
 it is not it adds nothing to what the step checked: a policy that requires the step is not met by the log's own word.
@@ -55,10 +56,11 @@ def check_witness_entries(scan: Scan, source: LogSource, policy: TrustPolicy | N
     if not positions:
         return
     if Code.LINE_TOO_LONG in scan.findings.counts:  # of such a log the pass did not see every byte
-        count_witness_entries(scan)
+        scan.tallies["witnesses"].not_checked += len(positions)
         return
     tally = scan.tallies["witnesses"]
-    heads = {sha256(parse_note(head.raw).text.encode()).hexdigest(): head for head in scan.good_heads}
+    known = (*scan.disowned_heads, *scan.good_heads)
+    heads = {sha256(parse_note(head.raw).text.encode()).hexdigest(): head for head in known}
     own = 0
     for position, body in _bodies(scan, source, positions):
         place = scan.place(position, "body.cosignature")
@@ -76,8 +78,8 @@ def check_witness_entries(scan: Scan, source: LogSource, policy: TrustPolicy | N
 
 def _positions(scan: Scan) -> set[int]:
     """Where such entries stand that count and whose signature verified."""
-    found = {at for (_, kind), uses in scan.keyring.uses.items() if kind == KIND for at in uses}
-    return found - scan.keyring.disowned() if found else found
+    found = [at for (_, kind), uses in scan.keyring.uses.items() if kind == KIND for at in uses]
+    return set(scan.standing("witnesses", found)) if found else set()
 
 
 def _bodies(scan: Scan, source: LogSource, positions: set[int]) -> Iterator[tuple[int, Any]]:

@@ -82,7 +82,7 @@ class ChunkResult:
         faulty: (position, signer, faults) of entries whose body is wrong by itself.
         references: (position, kind, body field, target) of entries that name an earlier entry.
         attested: what later steps need of receipts that say they are attested.
-        imported: how many foreign receipts say so.
+        imported: positions of foreign receipts that say so.
         read: what a companion's reader made of the entries.
         broken: position of the first line that could not be read or whose signature is not good.
         unsettled: position of the first of them that may have been a genesis entry or a root action.
@@ -105,7 +105,7 @@ class ChunkResult:
     faulty: list[tuple[int, str, list[Fault]]] = field(default_factory=list)
     references: list[tuple[int, str, str, str]] = field(default_factory=list)
     attested: list[Attested] = field(default_factory=list)
-    imported: int = 0
+    imported: array[int] = field(default_factory=lambda: array("Q"))
     read: Any = None
     broken: int | None = None
     unsettled: int | None = None
@@ -308,7 +308,8 @@ class _Worker:
         """Keep what later steps need: the same, and entries that must exist."""
         kind, body = entry.kind, entry.body
         if kind == "import":
-            self.result.imported += body.attestation != "none"
+            if body.attestation != "none":
+                self.result.imported.append(position)
             self.receipts[0] += 1
         self._note(list(check_body(kind, data, body)), entry, position)
         for where in REFERENCES.get(kind, ()):

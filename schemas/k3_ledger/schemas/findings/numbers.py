@@ -141,7 +141,7 @@ ROWS: Final = {
         Area.VERDICTS, W, "judgement on an entry that was taken back",
         "A verdict or a pin rests on an entry that a later revocation took back, or follows from what stood there "
         "before it. Who judged did nothing wrong; it was not derived from what is left.",
-        "measure and judge again; until then rely on no figure that rests on the entry",
+        "measure and judge again, and supersede the judgement; until then rely on no figure that rests on the entry",
     ),
     "VERDICT_UNKNOWN_RULE": CodeInfo(
         Area.VERDICTS, W, "verdict by an unknown rule",
