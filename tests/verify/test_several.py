@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from k3_ledger.ledger.core.proof import format_proof
 from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.outcomes import Outcome
 from k3_ledger.verify.policy import TrustPolicy
 from k3_ledger.verify.proof import check_proof
 from k3_ledger.verify.prove import prove_entry
@@ -41,6 +43,16 @@ def test_counts_and_findings_add_up() -> None:
         "no entry that verified names an artifact, and alike",
     )
     assert joined.steps[0].detail == ""
+
+
+def test_what_was_taken_back_adds_up_and_keeps_no_step_from_passing() -> None:
+    lost = [
+        replace(one, steps=tuple(replace(step, disowned=step.name == "keys") for step in one.steps))
+        for one in reports(small_ledger(2), 4, 5)
+    ]
+    joined = join_reports("two", lost, TrustPolicy(ROOT.public, require=frozenset({"keys"})))
+    assert joined.exit_code == 0
+    assert [(step.outcome, step.disowned) for step in joined.steps if step.disowned] == [(Outcome.PASS, 2)]
 
 
 def test_no_report_is_no_verdict() -> None:
