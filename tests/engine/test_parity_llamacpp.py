@@ -6,7 +6,6 @@ variant has to miss it 20-fold.
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -152,16 +151,74 @@ def test_its_top_is_the_top_of_its_row_and_costs_the_tokens_that_are_new(
     assert engine.top(many[:9], 1000).keys() == set(range(512))
 
 
-@pytest.mark.parametrize(("size", "threads"), [(1 << 40, 1), (0, len(os.sched_getaffinity(0)))])
-def test_a_small_model_gets_one_thread(
-    synthetic: Callable[..., Path], weights: Callable[..., Weights], monkeypatch: Any, size: int, threads: int
+class Paced:
+    """llama.cpp whose step takes so many seconds with so many threads, by a clock of its own."""
+
+    def __init__(self, seconds: dict[int, float]) -> None:
+        self.seconds = seconds
+        self.now = 0.0
+        self.asked: list[dict[str, Any]] = []
+        self.open = 0
+
+    def __call__(self, *_: object, **how: Any) -> Any:
+        self.asked.append(how)
+        self.open += 1
+        assert self.open == 1, "one model is loaded at a time"
+        return self
+
+    def top(self, ids: list[int], _: int) -> None:
+        first = 100 * self.seconds[1] if len(ids) == 1 else 0  # what is done once says nothing
+        self.now += self.seconds[self.asked[-1]["threads"]] + first
+
+    def close(self) -> None:
+        self.open -= 1
+
+
+@pytest.mark.parametrize(
+    ("size", "cores", "context", "seconds", "tried", "threads"),
+    [
+        (1 << 40, 8, 64, {1: 1.0}, [], 1),
+        (0, 1, 64, {1: 1.0}, [], 1),
+        (0, 2, 64, {1: 0.75, 2: 2.0}, [2, 1], 1),
+        (0, 2, 64, {1: 0.75, 2: 0.4}, [2, 1], 2),
+        (0, 2, 64, {1: 1.0, 2: 1.0}, [2, 1], 2),
+        (0, 16, 64, {1: 9.0, 4: 3.0, 8: 1.0, 16: 2.0}, [16, 8, 4], 8),
+        (0, 16, 3, {1: 9.0, 4: 3.0, 8: 1.0, 16: 2.0}, [], 16),
+    ],
+    ids=["small", "one core", "busy cores", "free cores", "no difference", "many cores", "no room to try"],
+)
+def test_llama_cpp_gets_as_many_threads_as_are_fastest_now(
+    *,
+    synthetic: Callable[..., Path],
+    weights: Callable[..., Weights],
+    monkeypatch: Any,
+    size: int,
+    cores: int,
+    context: int,
+    seconds: dict[int, float],
+    tried: list[int],
+    threads: int,
 ) -> None:
-    """Sharing its steps out takes longer than they do."""
-    asked: list[dict[str, Any]] = []
-    monkeypatch.setattr(grading, "LlamaCppApart", lambda *_, **how: asked.append(how))
+    """A small model gets one: sharing its steps out takes longer than they do."""
+    made = Paced(seconds)
+    monkeypatch.setattr(grading, "LlamaCppApart", made)
     monkeypatch.setattr(grading, "SMALL_BYTES", size)
-    grading.reference_for(weights("tiny"), synthetic("tiny"), 8, own=False)
-    assert asked[0]["threads"] == threads
+    monkeypatch.setattr(grading.os, "sched_getaffinity", lambda _: set(range(cores)))
+    monkeypatch.setattr(grading.time, "monotonic", lambda: made.now)
+    grading.reference_for(weights("tiny"), synthetic("tiny"), context, own=False)
+    assert [how["threads"] for how in made.asked] == [*tried, threads]
+    assert made.open == 1
+    assert all(how["context"] == context for how in made.asked)
+
+
+def test_what_is_tried_is_llama_cpp_itself(
+    synthetic: Callable[..., Path], weights: Callable[..., Weights], monkeypatch: Any
+) -> None:
+    pytest.importorskip("xllamacpp")
+    monkeypatch.setattr(grading, "SMALL_BYTES", 0)
+    monkeypatch.setattr(grading.os, "sched_getaffinity", lambda _: {0, 1})
+    reference = grading.reference_for(weights("tiny"), synthetic("tiny"), grading.TRIED_TOKENS, own=False)
+    assert reference.rows([5, 6, 7, 8], 1, "prefill").values.shape == (1, 512)
 
 
 def test_the_specification_goes_on_from_what_it_computed(weights: Callable[..., Weights], monkeypatch: Any) -> None:
