@@ -236,15 +236,15 @@ def test_a_pin_predates_work_merged_on_any_metric_of_the_same_node() -> None:
     old = pin("40.35", time=moment("08-04T07:09"), source=None)
     report = reconcile_lock([old], [measured("40.35", None)], merges=[*merges, elsewhere])
     assert Code.PIN_PREDATES in codes(report)
-    assert only(report).predates == 2
+    assert only(report).merged == 2
     young = pin("40.35", time=moment("08-04T20:00"), source=None)
-    assert only(reconcile_lock([young], [measured("40.35", None)], merges=merges)).predates == 0
+    assert only(reconcile_lock([young], [measured("40.35", None)], merges=merges)).merged == 0
 
 
 def test_the_time_of_the_source_counts_rather_than_the_pins_own_word() -> None:
     claims_young = pin("40.35", time=moment("08-06T00:00"))
     source = measured("40.35", time=moment("08-04T07:09"))
-    assert only(reconcile_lock([claims_young], [source], merges=[merge("45", at="08-05T00:00")])).predates == 1
+    assert only(reconcile_lock([claims_young], [source], merges=[merge("45", at="08-05T00:00")])).merged == 1
 
 
 def test_a_slot_nobody_measured_is_said_not_passed_over() -> None:
@@ -285,7 +285,7 @@ def reference(value: str, **fields: object) -> PinRecord:
 def test_a_reference_is_not_held_against_our_own_measurements(value: str) -> None:
     report = reconcile_lock([reference("18.4435", source=None)], [measured(value)], merges=[merge("60")])
     assert codes(report) == [Code.PIN_UNSOURCED, Code.PIN_UNMEASURED]
-    assert (only(report).drift.decision, only(report).proposal, only(report).predates) == ("no-measurement", None, 0)
+    assert (only(report).drift.decision, only(report).proposal, only(report).merged) == ("no-measurement", None, 0)
 
 
 @pytest.mark.parametrize("role", ["frontier", "guard"])
@@ -349,7 +349,7 @@ def test_a_pin_is_no_younger_than_the_receipt_it_names() -> None:
 def test_what_is_merged_here_makes_no_reference_older() -> None:
     old = reference("18.44", time=moment("08-04T07:09"))
     row = only(reconcile_lock([old], [other("18.44", time=moment("08-04T07:09"))], merges=[merge("45")]))
-    assert (row.predates, row.findings) == (0, ())
+    assert (row.merged, row.findings) == (0, ())
 
 
 @pytest.mark.parametrize(("measured", "explained"), [("121", True), ("121.000001", False)])

@@ -168,7 +168,7 @@ def test_only_a_winner_that_stands_explains_anything(state: str) -> None:
         take_back(builder, winner)
     row = reconciled(builder).rows[0]
     assert (row.drift.decision, row.explained) == ("stale", state == "standing")
-    assert row.predates == 1
+    assert row.merged == 1
 
 
 def test_a_pin_from_an_entry_that_no_longer_stood_is_found_by_verify() -> None:
@@ -231,8 +231,8 @@ def test_what_is_recorded_twice_was_merged_once() -> None:
 def test_predates_counts_what_landed_once() -> None:
     old = [early("40"), measured("41", "f" * 32)]
     twice = [merge("41"), replace(merge("41"), index=9), replace(merge("450"), track=PREFILL_32K)]
-    assert only(reconcile_lock([pin("40")], old, merges=twice)).predates == 1
-    assert only(reconcile_lock([pin("40")], old, merges=[*twice, merge("41", pull_request=128)])).predates == 2
+    assert only(reconcile_lock([pin("40")], old, merges=twice)).merged == 1
+    assert only(reconcile_lock([pin("40")], old, merges=[*twice, merge("41", pull_request=128)])).merged == 2
 
 
 def test_predates_of_a_merge_entry_is_decided_by_position() -> None:
@@ -240,7 +240,7 @@ def test_predates_of_a_merge_entry_is_decided_by_position() -> None:
     for time in ("2025-01-01T00:00:00Z", "2999-01-01T00:00:00Z"):
         book = Builder(list(builder.lines))
         book.add("merge", MERGE, JUDGE, time=time)
-        assert reconciled(book).rows[0].predates == 1
+        assert reconciled(book).rows[0].merged == 1
 
 
 @pytest.mark.parametrize("claimed", ["0", "-5"])
@@ -312,7 +312,7 @@ def test_merges_of_a_file_take_no_number_from_a_receipt_that_does_not_count(
     take_back(builder, names["candidate"])
     builder.write(tmp_path)
     gone = command("reconcile", ".", "--merges", "merges.toml", "--json").json["pins"][0]
-    assert (gone["explained"], gone["winner"], gone["predates"]) == (False, None, 1)
+    assert (gone["explained"], gone["winner"], gone["predates"]) == (False, None, {"accepted": 0, "merged": 1})
 
 
 def test_the_position_of_a_measurement_in_a_ledger_is_its_entrys() -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
 
 from k3_ledger.rescore.claims.document import complain, read_document_of_claims
 from k3_ledger.rescore.claims.reading import read_claims
@@ -19,8 +20,9 @@ QUOTE = "1.5 times as fast"
 def to_html(text: str, *, raw: bool = True) -> str:
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     if not raw:
+        assert isinstance(parser.renderer, RendererHTML)
         parser.renderer.rules |= dict.fromkeys(("html_block", "html_inline"), lambda *_: "")
-    return parser.render(text)
+    return str(parser.render(text))
 
 
 class Reader(HTMLParser):

@@ -135,7 +135,7 @@ def _print(report: LockReport, written: Sequence[PinRecord]) -> None:
         print_table(
             ("slot", "pin", "measured", "drift %", "unexplained %", "decision", "predates"),
             [_cells(row) for row in report.rows],
-            right=(1, 2, 3, 4, 6),
+            right=(1, 2, 3, 4),
         )
     else:
         say("no pins")
@@ -169,8 +169,14 @@ def _cells(row: Row) -> tuple[str, ...]:
         "-" if row.drift.drift is None else format_percent(row.drift.drift),
         "-" if row.drift.unexplained is None else format_percent(row.drift.unexplained),
         decision,
-        str(row.predates),
+        _since(row) or "0",
     )
+
+
+def _since(row: Row) -> str:
+    """What a pin is older than; empty where nothing that is known of is younger."""
+    counts = (("accepted", row.accepted), ("merged", row.merged))
+    return ", ".join(f"{count} {what}" for what, count in counts if count)
 
 
 def _value(value: Fraction) -> str:
@@ -195,7 +201,7 @@ def _document(report: LockReport, written: Sequence[PinRecord]) -> dict[str, Any
                 "decision": row.drift.decision,
                 "explained": row.explained,
                 "winner": None if row.drift.winner is None else row.drift.winner.label,
-                "predates": row.predates,
+                "predates": {"accepted": row.accepted, "merged": row.merged},
                 "proposal": None if row.proposal is None else _value(row.proposal.value),
             }
             for row in report.rows

@@ -11,7 +11,7 @@ from k3_ledger.rescore.doubt import UNFILLED, doubt_clock, doubt_work, newest_ru
 from k3_ledger.rescore.rules.judging import count_claims
 from k3_ledger.rescore.rules.parameters import GRADING
 from k3_ledger.rescore.rules.registry import RULES
-from k3_ledger.rescore.rules.verdict import REJECT
+from k3_ledger.rescore.rules.verdict import NONE, REJECT
 from k3_ledger.rescore.standing import SHIPPED as PUBLISHED
 from k3_ledger.rescore.standing import Known, Standing, first_published, said_of
 
@@ -157,6 +157,11 @@ class Candidate:
             return None if self.differing else self.run.published
         found = self.decided
         return None if found is None else found.tier
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it was published with a tier, and its number counts; ``none`` is no tier."""
+        return self.published not in {None, NONE, REJECT} and not self.voided
 
     @property
     def refused_by(self) -> str | None:

@@ -9,7 +9,7 @@
    that its absolute part cannot hide the drift of a small pin.
 5. Otherwise the pin stands when the measurement is below it, and should rise to it when it is above.
 6. A pin without a source, with a value its source did not measure, with a commit or a time that is not its source's,
-   older than work merged since, or lower than one before it is a finding whatever its drift.
+   older than work accepted or merged since, or lower than one before it is a finding whatever its drift.
 7. A ``reference`` pin is held against receipts of role reference alone, and every other pin against all others: the
    other engine's value and this project's own never explain, raise or source one another.
 8. An alarm needs evidence newer than the pin: what was read before the pin's source was measured says nothing of it.
@@ -75,6 +75,7 @@ class Measurement:
         weights: digest of the weights that were measured; None when no receipt says.
         also: other names of its receipt: of imports of it that are counted nowhere else.
         counted: what counts of it, where that is less.
+        accepted: whether its run was published with a tier for it and counts.
     """
 
     track: Track
@@ -91,6 +92,7 @@ class Measurement:
     weights: str | None = None
     also: tuple[str, ...] = ()
     counted: Fraction | None = None
+    accepted: bool = False
 
     def is_of(self, source: str) -> bool:
         """Whether it stands in the receipt, or the entry, that a pin names as its source."""
@@ -169,7 +171,8 @@ class Row:
 
     Attributes:
         measured: the newest measurement; None when there is none.
-        predates: how many different merges on the same model and node are younger than the pin.
+        merged: how many different merges on the same model and node are younger than the pin.
+        accepted: how many receipts were accepted on its track, on the weights of its source, since that was measured.
         proposal: the pin as it should become; None when it stands.
     """
 
@@ -177,7 +180,8 @@ class Row:
     measured: Measurement | None
     drift: Drift
     explained: bool
-    predates: int
+    merged: int
+    accepted: int
     findings: tuple[Finding, ...]
     proposal: PinRecord | None
 
@@ -257,14 +261,17 @@ def _row(
     own, findings = _alike(pin, own, measured)
     newest = own[-1] if own else None
     findings = [*_provenance(pin, measured), *findings]
-    predates = _predates(pin, measured, merges)
-    if predates:
-        message = f"{pin.slot}: {predates} merged since it was measured"
+    merged, accepted = _merged(pin, measured, merges), _accepted(pin, measured)
+    if merged or accepted:
+        since = [f"{accepted} accepted receipt{'s' if accepted > 1 else ''}"] if accepted else []
+        since += [f"{merged} merged"] if merged else []
+        message = f"{pin.slot}: {', '.join(since)} since it was measured"
         findings.append(Finding(Code.PIN_PREDATES, message, pin.position))
     if newest is None:
         check_pin(pin.value, slot=pin.slot, position=pin.position)
         findings.append(Finding(Code.PIN_UNMEASURED, f"{pin.slot}: no measurement", pin.position))
-        return Row(pin, None, Drift("no-measurement", None, None, None), False, predates, tuple(findings), None)
+        drift = Drift("no-measurement", None, None, None)
+        return Row(pin, None, drift, False, merged, accepted, tuple(findings), None)
     drift = compare(
         pin.value,
         newest.value,
@@ -284,7 +291,7 @@ def _row(
         if rises
         else None
     )
-    return Row(pin, newest, drift, explained, predates, tuple(findings), proposal)
+    return Row(pin, newest, drift, explained, merged, accepted, tuple(findings), proposal)
 
 
 def _alike(
@@ -361,7 +368,27 @@ def _is_newer(newest: Measurement, pin: PinRecord, measured: list[Measurement]) 
     return since == Moment() or newest.moment.is_after(since)
 
 
-def _predates(pin: PinRecord, measured: list[Measurement], merges: Sequence[Merge]) -> int:
+def _accepted(pin: PinRecord, measured: list[Measurement]) -> int:
+    """How many receipts were accepted on the pin's track, on the weights of its source, since that was measured.
+
+    None of them changes the other engine.
+    """
+    if pin.role == "reference":
+        return 0
+    since, source = _since(pin, measured), _source(pin, measured)
+    return len(
+        {
+            item.entry or item.receipt
+            for item in measured
+            if item.accepted
+            and item.measures(pin)
+            and item.moment.is_after(since)
+            and (source is None or item.weights == source.weights)
+        }
+    )
+
+
+def _merged(pin: PinRecord, measured: list[Measurement], merges: Sequence[Merge]) -> int:
     """How many winners landed on the same model and node, on whatever metric, after the pin was measured.
 
     None of them changes the other engine. One that moved two slots landed once.

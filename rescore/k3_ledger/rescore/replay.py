@@ -79,6 +79,7 @@ def gather(log: VerifiedLog, *, at: int | None = None) -> Material:
                     imports.note(candidate, entry.index, body.format, fields, [one.sha256 for one in body.artifacts])
     imports.settle(gathering.material)
     _leave_out_refused(gathering.material)
+    _mark_accepted(gathering.material)
     return gathering.material
 
 
@@ -117,6 +118,16 @@ def _leave_out_refused(material: Material) -> None:
         ]
 
 
+def _mark_accepted(material: Material) -> None:
+    """Mark what was measured of runs that were accepted for it; of a run that names several metrics, of that one."""
+    accepted = {(one.identity, one.run.track) for one in material.candidates if one.accepted}
+    if accepted:
+        material.measurements = [
+            replace(item, accepted=True) if (item.entry or item.receipt, item.track) in accepted else item
+            for item in material.measurements
+        ]
+
+
 def gather_foreign(items: Iterable[ImportItem]) -> Material:
     """Gather from the items that an import of an audited foreign log would add."""
     material, imports = Material("foreign log, audited and not sealed"), Imports()
@@ -130,6 +141,7 @@ def gather_foreign(items: Iterable[ImportItem]) -> Material:
             originals = [artifact["sha256"] for artifact in item.body["artifacts"]]
             imports.note(candidate, place, item.body["format"], fields, originals)
     imports.settle(material)
+    _mark_accepted(material)
     return material
 
 

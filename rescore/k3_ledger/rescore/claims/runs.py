@@ -111,7 +111,7 @@ def _why_refused(candidate: Candidate) -> str:
 
 def _given(judged: list[Candidate]) -> Part:
     """Whether what was judged and never refused was given a tier that counts, on a metric at least of each receipt."""
-    accepted = [one for one in judged if one.published != NONE and not one.voided]
+    accepted = [one for one in judged if one.accepted]
     identities = {one.identity for one in accepted}
     nothing = [one for one in judged if one.identity not in identities]
     accepted.sort(key=lambda one: one.published == BASELINE)

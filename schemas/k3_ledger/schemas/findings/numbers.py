@@ -88,8 +88,8 @@ ROWS: Final = {
         "state what the receipt states, or nothing; a pin entry is superseded and appended anew",
     ),
     "PIN_PREDATES": CodeInfo(
-        Area.PINS, W, "pin older than merged work",
-        "The pin was measured before work that has been merged on the same model and node since.",
+        Area.PINS, W, "pin older than accepted work",
+        "The pin was measured before receipts that were accepted on its track, or work that was merged on its node.",
         "measure the frontier again",
     ),
     "PIN_UNMEASURED": CodeInfo(
