@@ -281,7 +281,10 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "verify.witnesses._report_unwitnessed": ((f"{VERIFY}.witnesses._report_unwitnessed", _none),),
     "verify.witnesses._independent": ((f"{VERIFY}.witnesses._independent", _same),),
     "verify.witness_entries._judge": ((f"{VERIFY}.witness_entries._judge", _vouched),),
-    "verify.polaris.quotes._is_quoted": ((f"{VERIFY}.polaris.quotes._is_quoted", _never),),
+    "verify.polaris.quotes._is_quoted": (
+        (f"{VERIFY}.polaris.quotes._is_quoted", _never),
+        (f"{VERIFY}.polaris.originals.check_originals", _none),  # which reads the same off the original
+    ),
     # proofs and trees
     "core.proof.check_inclusions": ((f"{VERIFY}.proof.check_inclusions", _none),),
     "core.proof.parse_proof": ((f"{VERIFY}.proof.parse_proof", _proof),),
@@ -301,6 +304,7 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     # quotes
     "verify.tee.check._Run._binding": ((f"{VERIFY}.tee.check._Run._binding", _none),),
     "verify.tee.check._Run._measurements": ((f"{VERIFY}.tee.check._Run._measurements", lambda *_: "none"),),
+    "verify.polaris.originals.check_originals": ((f"{VERIFY}.polaris.originals.check_originals", _none),),
     "verify.polaris.quotes._hides": ((f"{VERIFY}.polaris.quotes._hides", lambda *_: ""),),
     "verify.tee.receipts._check_quote": ((f"{VERIFY}.tee.receipts._check_quote", lambda *_: StepOutcome.NOT_CHECKED),),
     "verify.tee.check.faults_within": ((f"{VERIFY}.tee.receipts.faults_of_quote", _nothing),),

@@ -220,8 +220,8 @@ def keep_a_pin_on_a_run_that_was_taken_back(world: World) -> LogTrial:
 def import_under_the_name_of_a_native_run(world: World) -> LogTrial:
     """The foreign id is text: an import is known by its own identity, so the native run keeps its verdict."""
     world = world.copy()
-    original = b"{}"
-    found = artifact(original)
+    original = b'{"tps":999}'
+    found = artifact(original, f"runs/{world.identity('candidate')}/result.json")
     body = {
         "format": "polaris/1", "foreign_id": world.identity("candidate"), "original_sha256": found["sha256"],
         "attestation": "none", "fields": [{"name": "result.tps", "value": "999"}], "findings": [], "artifacts": [found],

@@ -99,7 +99,12 @@ class ImportTrial:
         """Verify them, under a policy that requires attestations."""
         built, blobs = ledger(Attested().quoted())
         digest = hashlib.sha256(self.original).hexdigest()
-        file = {"name": "receipt.json", "sha256": digest, "size": len(self.original), "media_type": "application/json"}
+        file = {
+            "name": "runs/x/receipt.json",
+            "sha256": digest,
+            "size": len(self.original),
+            "media_type": "application/json",
+        }
         body = {
             "format": "polaris/1", "foreign_id": "x", "original_sha256": digest, "attestation": "none",
             "fields": [], "findings": [], "artifacts": [file],

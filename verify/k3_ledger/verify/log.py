@@ -27,7 +27,14 @@ from k3_ledger.verify.heads import check_heads, check_heads_within, read_heads, 
 from k3_ledger.verify.references import check_references
 from k3_ledger.verify.report import FindingLog, Report, VerificationError
 from k3_ledger.verify.scan import ChunkMark, Scan, scan_log
-from k3_ledger.verify.settle import check_attested, check_demands, check_keys, count_unchecked, make_report
+from k3_ledger.verify.settle import (
+    check_attested,
+    check_demands,
+    check_imports,
+    check_keys,
+    count_unchecked,
+    make_report,
+)
 from k3_ledger.verify.source import RangeSource
 from k3_ledger.verify.tail import advise_on_tail, forgery, is_remainder
 from k3_ledger.verify.timestamps import check_timestamps
@@ -316,6 +323,7 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
         check_artifacts(scan, source if options.artifacts else None)
         # 10 references between entries.
         check_references(scan, source)
+        check_imports(scan, source if options.artifacts else None)
         # 11 verdicts, 12 pins are checked by another room: here they are counted, never passed.
         count_unchecked(scan)
         # 13 attestations, with the auditor's certificates.
@@ -344,6 +352,7 @@ def _check_beginning(scan: Scan, source: LogSource, heads: Heads, policy: TrustP
     scan.bodies.settle(scan)
     check_heads_within(scan, heads)
     check_artifacts(scan, source if options.artifacts else None)
+    check_imports(scan, None)
     count_unchecked(scan)
     # Which heads hold is open, so tokens bound nothing: they are looked at for what is wrong with themselves.
     scan.good_heads = tuple(head for head in heads.heads if head.step == "checkpoint")

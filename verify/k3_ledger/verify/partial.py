@@ -30,7 +30,14 @@ from k3_ledger.verify.heads import Heads, check_heads, may_be_taken_back, read_h
 from k3_ledger.verify.references import count_references
 from k3_ledger.verify.report import FindingLog, Head
 from k3_ledger.verify.scan import Joiner, Scan
-from k3_ledger.verify.settle import check_attested, check_demands, check_keys, count_unchecked, make_report
+from k3_ledger.verify.settle import (
+    check_attested,
+    check_demands,
+    check_imports,
+    check_keys,
+    count_unchecked,
+    make_report,
+)
 from k3_ledger.verify.timestamps import check_timestamps
 from k3_ledger.verify.witness_entries import count_witness_entries
 from k3_ledger.verify.work import LOG_NAME, check_chunk
@@ -82,6 +89,7 @@ def check_partial(source: TileSource, policy: TrustPolicy | None, options: Optio
         count_witness_entries(scan)
         check_artifacts(scan, source if options.artifacts else None)
         scan.tallies["receipts"].not_checked += count_references(scan)
+        check_imports(scan, None)
         count_unchecked(scan)
         check_attested(scan, source, policy)
         check_timestamps(scan, source, policy, options.read_token)

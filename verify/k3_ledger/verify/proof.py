@@ -26,14 +26,14 @@ from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.envelope import ROOT_ACTIONS
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
-from k3_ledger.schemas.outcomes import Position, Severity
+from k3_ledger.schemas.outcomes import Outcome, Position, Severity
 from k3_ledger.verify.artifacts import check_artifacts
 from k3_ledger.verify.attested import is_attested, read_attested
 from k3_ledger.verify.bodies import Naming
 from k3_ledger.verify.freshness import check_freshness
 from k3_ledger.verify.head_faults import foreign_head, settled_faults
 from k3_ledger.verify.heads import SignedHead, check_size, signed_head
-from k3_ledger.verify.receipts import check_body
+from k3_ledger.verify.receipts import check_body, check_import
 from k3_ledger.verify.report import FindingLog, Head, Report, VerificationError
 from k3_ledger.verify.scan import RESTS_ON_KEYS, Scan
 from k3_ledger.verify.settle import check_attested, check_demands, check_keys, count_unchecked, make_report
@@ -99,6 +99,7 @@ def check_proof(
     _check_subject(scan, name, proof.subject, entries[proof.subject])
     _check_surplus(scan, name, proof.subject, entries)
     _check_artifacts(scan, proof, entries, artifacts)
+    _check_import(scan, name, proof.subject, entries[proof.subject], artifacts)
     count_unchecked(scan, whole=False)
     try:
         check_attested(scan, artifacts or MemorySource(b""), policy)
@@ -423,3 +424,23 @@ def _check_artifacts(
         return
     scan.tallies["artifacts"].not_checked += len(artifacts)
     scan.tallies["artifacts"].detail = f"{len(artifacts)} artifacts, not carried by a proof file"
+
+
+def _check_import(
+    scan: Scan, name: str, index: int, read: tuple[Any, bytes, bytes] | None, source: LogSource | None
+) -> None:
+    """Step 10, where the subject is an import: held against its originals, if somebody brought them along."""
+    verified = any(index in positions for positions in scan.keyring.uses.values())
+    if read is None or not verified or read[0].kind != "import" or any(check_import(read[0].body)):
+        return
+    from k3_ledger.verify.polaris.originals import Originals, describe_open  # noqa: PLC0415 - few proofs are of one
+
+    outcome, finding = (Outcome.NOT_CHECKED, None) if source is None else Originals(source).check(read[0].body)
+    tally = scan.tallies["receipts"]
+    tally.failed += outcome is Outcome.FAIL
+    if finding is not None:
+        scan.findings.add(replace(finding, position=Position(name, index=index, field=finding.position.field)))
+    if outcome is Outcome.NOT_CHECKED:
+        tally.checked -= 1
+        tally.not_checked += 1
+        tally.detail = f"{describe_open(1)}; {tally.detail}"

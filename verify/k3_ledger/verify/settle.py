@@ -142,6 +142,34 @@ def count_unchecked(scan: Scan, *, whole: bool = True) -> None:
         tally.detail = f"{said}, {_OWNERS[step]}" if said else none
 
 
+def check_imports(scan: Scan, source: LogSource | None) -> None:
+    """Step 10: what imports copied out of their originals. Where these or the log are not at hand, it is not checked.
+
+    Args:
+        scan: what was found.
+        source: where log and artifacts come from; None where these are not to be read.
+    """
+    disowned = scan.keyring.disowned()
+    uses = (positions for (_, kind), positions in scan.keyring.uses.items() if kind == "import")
+    count = sum(position not in disowned for positions in uses for position in positions)
+    if not count:
+        return
+    from k3_ledger.verify.polaris.originals import check_originals, describe_open  # noqa: PLC0415 - few logs have any
+
+    if source is not None and _at_hand(scan):
+        check_originals(scan, source)
+        return
+    tally = scan.tallies["receipts"]
+    tally.checked -= count
+    tally.not_checked += count
+    tally.detail = "; ".join(filter(None, (tally.detail, describe_open(count))))
+
+
+def _at_hand(scan: Scan) -> bool:
+    """Whether the entries can be read again, each of them."""
+    return bool(scan.marks) and not scan.missing and Code.LINE_TOO_LONG not in scan.findings.counts
+
+
 def check_attested(scan: Scan, source: LogSource, policy: TrustPolicy | None) -> None:
     """Step 13. Evidence of attested receipts. Where the policy does not say whose certificates count none passes, and
     one that nobody's could let pass fails.
@@ -159,16 +187,15 @@ def check_attested(scan: Scan, source: LogSource, policy: TrustPolicy | None) ->
 
         counting = demands if demands is not None and demands.anchors else None
         notes.append(f"{len(attested)} receipts are attested; {check_attestations(scan, attested, source, counting)}")
-    at_hand = bool(scan.marks) and not scan.missing and Code.LINE_TOO_LONG not in scan.findings.counts
     imports = any(kind == "import" for _, kind in scan.keyring.uses)
-    if imports and at_hand and demands is not None and demands.anchors:
+    if imports and _at_hand(scan) and demands is not None and demands.anchors:
         from k3_ledger.verify.polaris.quotes import check_imported  # noqa: PLC0415 - X.509, where a quote is
 
         said = check_imported(scan, source, demands)
         notes += [said] if said is not None else []
     elif imported:
         tally.not_checked += imported
-        why = "no trust directory says whose certificates count" if at_hand else "the log is not here in full"
+        why = "no trust directory says whose certificates count" if _at_hand(scan) else "the log is not here in full"
         notes.append(
             f"{imported} imported receipts with foreign attestations: {why}; `k3-ledger audit polaris` checks the "
             "log that they come from"

@@ -226,6 +226,7 @@ class Code(enum.Enum):
     RECEIPT_BUNDLE = enum.auto()
     ARTIFACT_NAME_TAKEN = enum.auto()
     IMPORT_ORIGINAL = enum.auto()
+    IMPORT_FIELDS = enum.auto()
     IMPORT_DIFFERS = enum.auto()
     IMPORT_QUOTE_OPEN = enum.auto()
     IMPORT_QUOTE_ELSEWHERE = enum.auto()

@@ -80,7 +80,7 @@ def check_imported(scan: Scan, source: LogSource, demands: AttestationPolicy) ->
     origin = open_origin(demands)
     tally = scan.tallies["attestations"]
     seen = passed = 0
-    for position, body in _bodies(scan, source):
+    for position, body in read_imports(scan, source):
         found = _check(body, source, origin)
         if found is None:
             continue
@@ -98,8 +98,12 @@ def check_imported(scan: Scan, source: LogSource, demands: AttestationPolicy) ->
     return f"{seen} imported receipts with foreign attestations, {passed} of which hold; {origin.sentence}"
 
 
-def _bodies(scan: Scan, source: LogSource) -> Iterator[tuple[int, Any]]:
-    """Imports that count, in log order."""
+def read_imports(scan: Scan, source: LogSource) -> Iterator[tuple[int, Any]]:
+    """(position, body) of the imports that count, in log order.
+
+    Raises:
+        StoreError: the log could not be read again, or is no longer what was verified.
+    """
     found = {at for (_, kind), uses in scan.keyring.uses.items() if kind == "import" for at in uses}
     wanted = found - scan.keyring.disowned()
     for mark, data in read_again(source, scan.marks):

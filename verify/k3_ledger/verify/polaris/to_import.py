@@ -85,6 +85,7 @@ _SEAL: Final = ("receipt.receipt_id", "receipt.tdx.nonce", "receipt.tdx.files_sh
 _OWN_FILES: Final = ("result.json", "attestation.json")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+:@/-]{0,199}")
 _FILE_NAME = re.compile(r"(?=.{1,200}\Z)[A-Za-z0-9_][A-Za-z0-9._+@-]*(?:/[A-Za-z0-9_][A-Za-z0-9._+@-]*)*")
+_DIGESTED = re.compile(r"x[A-Za-z0-9._+@-]{0,120}@[0-9a-f]{16}")
 _OTHERS = re.compile(r"[^A-Za-z0-9._+@-]")
 
 
@@ -175,13 +176,28 @@ def to_import(log: RunLog, files: Files, report: AuditReport) -> Iterator[Import
         codes = [code.id for code in report.by_run[run.run_id]]
         if run.run_id in copies.values() and Code.FOREIGN_SAME_RECEIPT.id not in codes:
             codes.append(Code.FOREIGN_SAME_RECEIPT.id)
-        originals = [(path, files[path]) for path in _original_first(run.files)]
-        originals += [(row_name(row), row.raw) for row in (*run.ledger, *run.index)]
-        yield _item(run.run_id, _attestation(run), list(_run_fields(run)), codes, originals)
+        yield item_of_run(run, files, codes)
     for folder, text in log.rounds.items():
-        yield _item(f"{ROUNDS}{folder}", "none", list(_round_fields(text)), [], [(text.source, files[text.source])])
+        yield item_of_round(folder, text, files)
     for row in log.advances:
-        yield _item(row_name(row), "none", list(_record_fields("advance", row, ("",))), [], [(row_name(row), row.raw)])
+        yield item_of_advance(row)
+
+
+def item_of_run(run: Run, files: Files, codes: list[str]) -> ImportItem:
+    """A run, with codes of what was found of it."""
+    originals = [(path, files[path]) for path in _original_first(run.files)]
+    originals += [(row_name(row), row.raw) for row in (*run.ledger, *run.index)]
+    return _item(run.run_id, _attestation(run), list(_run_fields(run)), codes, originals)
+
+
+def item_of_round(folder: str, text: LogText, files: Files) -> ImportItem:
+    """A round that published nothing."""
+    return _item(f"{ROUNDS}{folder}", "none", list(_round_fields(text)), [], [(text.source, files[text.source])])
+
+
+def item_of_advance(row: Document) -> ImportItem:
+    """A line that records an advance of the frontier."""
+    return _item(row_name(row), "none", list(_record_fields("advance", row, ("",))), [], [(row_name(row), row.raw)])
 
 
 def list_copies(log: RunLog, files: Files) -> dict[str, str]:
@@ -280,6 +296,11 @@ def as_name(text: str) -> str:
 def as_file_name(text: str) -> str:
     """``text`` where it is a legal name of an artifact; otherwise one that ends in a digest of it."""
     return text if _FILE_NAME.fullmatch(text) else _digested(text)
+
+
+def is_digested(name: str) -> bool:
+    """Whether a name may be one that a digest stands for."""
+    return _DIGESTED.fullmatch(name) is not None
 
 
 def _digested(text: str) -> str:
