@@ -1,4 +1,4 @@
-"""The reader's own memory of a log: its last verified head, since when it has not moved, and evidence against it.
+"""The reader's own memory of a log: its last verified head, and since when it has not moved.
 
 A memory file is JSON with the signed note, a time of the reader's clock, the entries that show who made the note's
 signer a log key, and a digest of all that: the note alone is signed, so a bad disk could otherwise take the time or
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from k3_ledger.cli.files import alone, create_file, replace_file, unwritable
+from k3_ledger.cli.files import alone, replace_file, unwritable
 from k3_ledger.cli.given import MEMORY, given, refuse
 from k3_ledger.ledger.core.framing import parse_line
 from k3_ledger.ledger.core.note import MAX_NOTE
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from k3_ledger.verify.freshness import Clock
-    from k3_ledger.verify.report import Report
 
 SCHEMA: Final = "k3-ledger/memory/3"
 _MEMBERS: Final = {
@@ -49,17 +48,6 @@ _ALONE: Final = (
     "the head is remembered without the entries that enrol its signer, so another history under a stolen root key will "
     "be said to be of another log (exit 3), and no fork"
 )
-EVIDENCE_OF: Final = frozenset(
-    {
-        Code.ROLLBACK,
-        Code.FORK,
-        Code.CHECKPOINT_BEHIND,
-        Code.HEAD_FROZEN,
-        Code.CHECKPOINT_AHEAD,
-        Code.CHECKPOINT_ROOT,
-    }
-)
-"""Findings for which the notes are kept: those that one of them proves together with the other, or with the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,36 +208,6 @@ def forget(path: Path) -> None:
     typer.echo(
         f"note: a rollback before now goes unnoticed: what was remembered is forgotten, kept in {aside}", err=True
     )
-
-
-def keep_evidence(folder: Path, remembered: list[tuple[str, Memory]], shown: bytes | None, report: Report) -> None:
-    """Keep both notes and the report, where the report accuses the log of something that they are evidence of.
-
-    The entries that enrol the signer of a remembered note are kept with it, as ``remembered.jsonl``.
-    They stand in a folder of their own below ``folder``, named by a digest of the notes: evidence is never overwritten,
-    and the same evidence is kept once.
-
-    Raises:
-        StoreError: it cannot be written.
-    """
-    if not EVIDENCE_OF & set(report.counts):
-        return
-    files = [("shown.note", shown)] if shown is not None else []
-    for number, (_, held) in enumerate(remembered, start=1):
-        name = f"remembered{f'-{number}' if number > 1 else ''}"
-        files.append((f"{name}.note", held.note))
-        if held.enrolments:
-            files.append((f"{name}.jsonl", b"".join(line + b"\n" for line in held.enrolments)))
-    files.append(("report.json", json.dumps(report.as_dict(), indent=2).encode() + b"\n"))
-    digest = sha256(b"".join(sha256(data).digest() for _, data in files[:-1])).hexdigest()[:16]
-    place = folder / digest
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(place, error) from None
-    for name, data in files:
-        create_file(place / name, data)
-    typer.echo(f"note: evidence is kept in {place}: {', '.join(name for name, _ in files)}", err=True)
 
 
 def tree_size(note: bytes) -> int:

@@ -71,7 +71,7 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
         Path | None,
         typer.Option(
             help="Folder for the signed heads where a rollback, cut, fork or freeze is found.",
-            show_default="beside --memory, with .evidence at its end",
+            show_default="beside --memory or --expect-head, with .evidence at its end",
         ),
     ] = None,
     now: Annotated[
@@ -97,6 +97,7 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
     """Run the verification and end with its exit code."""
     from k3_ledger.cli import fail
     from k3_ledger.cli import memory as memories
+    from k3_ledger.cli.evidence import evidence_beside, keep_evidence, newest_head
     from k3_ledger.cli.opening import opened, record_of
     from k3_ledger.cli.render import print_report
     from k3_ledger.cli.told import found
@@ -110,6 +111,7 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
         from k3_ledger.cli.trust_dir import judged_at
 
         policy = judged_at(policy, at, present)
+    evidence = evidence or evidence_beside(memory, expect_head or [])
     _keep_apart(path, memory, evidence, cache, expect_head or [])
     heads = [(str(file), _read_head(file)) for file in expect_head or ()]
     if forget and memory is None:
@@ -139,12 +141,13 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
                 remember=memory is not None,
             )
             report = _check(named, policy, seen, clock)
-            shown = _shown(record)
             other = _other_kind(report, named, path)
             if memory is None or report.exit_code:
                 break
             try:
-                if memories.keep_head(memory, known, shown, present, report.enrolments, whole=record is not None):
+                if memories.keep_head(
+                    memory, known, newest_head(record), present, report.enrolments, whole=record is not None
+                ):
                     break
             except LedgerError as error:  # what cannot be kept takes nothing from the verdict
                 refused = error
@@ -152,11 +155,11 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
             if tries == _TRIES:
                 typer.echo("note: the memory changes all the time and was left as it is: verify again", err=True)
                 break
-    try:
-        if refused is None:
-            _keep_evidence(evidence, memory, held, shown, report)
-    except LedgerError as error:
-        refused = error
+        try:
+            if evidence is not None:
+                keep_evidence(evidence, held, named, report)
+        except LedgerError as error:
+            refused = error
     with found(int(report.exit_code)):
         print_report(report, as_json=as_json, unkept=refused)
     codes = [fail(said) for said in (other, refused) if said is not None]
@@ -173,15 +176,10 @@ def _keep_apart(path: str, memory: Path | None, evidence: Path | None, cache: Pa
 
     subject = subject_of(path)
     check_apart(memory, subject, option="--memory")
-    check_apart(_evidence_of(evidence, memory), subject, option="--evidence")
-    check_apart(cache, subject, option="--cache")
     for head in heads:
         check_apart(head, subject, option="--expect-head")
-
-
-def _evidence_of(evidence: Path | None, memory: Path | None) -> Path | None:
-    """Where evidence is kept: beside the memory, unless a place was named."""
-    return evidence or (None if memory is None else memory.parent / f"{memory.name}.evidence")
+    check_apart(evidence, subject, option="--evidence")
+    check_apart(cache, subject, option="--cache")
 
 
 def _read_head(path: Path) -> Memory:
@@ -232,17 +230,6 @@ def _other_kind(report: Report, named: Named, text: str) -> LedgerError | None:
     return error
 
 
-def _keep_evidence(
-    evidence: Path | None, memory: Path | None, heads: list[tuple[str, Memory]], shown: bytes | None, report: Report
-) -> None:
-    """Keep the heads where the report accuses the log of something, if the reader keeps anything."""
-    from k3_ledger.cli.memory import keep_evidence
-
-    place = _evidence_of(evidence, memory)
-    if place is not None:
-        keep_evidence(place, heads, shown, report)
-
-
 def _present(now: str | None) -> int:
     """The reader's clock, or what he gives in its place."""
     from k3_ledger.schemas.moments import parse_time
@@ -251,16 +238,6 @@ def _present(now: str | None) -> int:
         return int(time.time()) if now is None else parse_time(now)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--now") from None
-
-
-def _shown(source: LogSource | None) -> bytes | None:
-    """The newest head that a log shows, if one is shown; one that cannot be read was reported, and is no evidence."""
-    from k3_ledger.schemas.errors import LedgerError
-
-    try:
-        return None if source is None else source.checkpoint()
-    except LedgerError:
-        return None
 
 
 def check_ledger(source: LogSource, policy: TrustPolicy | None, options: Options) -> Report:

@@ -116,12 +116,13 @@ ROWS: Final = {
     "ROLLBACK": CodeInfo(
         Area.CHECKPOINT, E, "log is shorter than it was",
         "The log holds fewer entries than when it was last seen: it was rolled back or cut.",
-        "keep both heads as evidence and ask the operator",
+        "keep both heads as evidence (`--evidence`) and ask the operator",
     ),
     "FORK": CodeInfo(
         Area.CHECKPOINT, E, "log's history was replaced",
         "The log does not extend the head that was seen before: two histories exist.",
-        "keep both signed heads and a copy of the log as evidence: two heads of one size prove the fork alone",
+        "keep both signed heads (`--evidence`) and a copy of the log as evidence: two heads of one size prove the fork "
+        "alone",
     ),
     "HEAD_FROZEN": CodeInfo(
         Area.CHECKPOINT, E, "head has not moved for too long",
