@@ -58,7 +58,7 @@ def ls(
 
 
 def show(
-    entry: Annotated[str, typer.Argument(help="Index, or identity or its beginning.", show_default=False)],
+    entry: Annotated[str, typer.Argument(help="Index (digits alone), identity, or its beginning.", show_default=False)],
     ledger: LedgerOption = Path(),
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the entry as JSON with its identity and place.")

@@ -133,9 +133,10 @@ class Candidate:
         """What is said otherwise of it elsewhere, so that no copy of it counts: its tier, or all of it."""
         return self.differing or self.run.contested
 
-    def is_named(self, name: str) -> bool:
-        """Whether an identity or a foreign id, or its first digits, is a name of it."""
-        return any(known.startswith(name) for known in (self.identity, self.run.run, *self.also))
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its identity, its foreign id, and other names of it."""
+        return (self.identity, self.run.run, *self.also)
 
     @property
     def said(self) -> list[Judged]:
@@ -341,3 +342,12 @@ class Material:
     sources: set[str] = field(default_factory=set)
     repeats: list[str] = field(default_factory=list)
     audit_errors: int | None = None
+
+    def called(self, name: str) -> list[str]:
+        """What a name could mean: itself where it is the whole of one, else one whole name for each that begins so."""
+        known: list[tuple[str, ...]] = [(identity,) for identity in self.weights]
+        known += [one.names for one in self.candidates]
+        if any(name in names for names in known):
+            return [name]
+        begun = (next((full for full in names if full.startswith(name)), None) for names in known)
+        return sorted({full for full in begun if full is not None})

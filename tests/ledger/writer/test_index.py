@@ -297,6 +297,7 @@ def test_entry_that_is_not_there_is_said_to_be_so(full, name):
     with open_index(full) as db, pytest.raises(StoreError) as caught:
         find_entry(full, db, name)
     assert caught.value.code is Code.NO_SUCH_ENTRY
+    assert caught.value.finding.found is None
 
 
 def test_beginning_that_several_entries_share_names_none(ledger):
@@ -305,8 +306,12 @@ def test_beginning_that_several_entries_share_names_none(ledger):
     with open_index(ledger) as db:
         firsts = [row["identity"][0] for row in list_entries(db)]
         shared = next(first for first in "abcdef" if firsts.count(first) > 1)
-        with pytest.raises(StoreError, match="several entries"):
+        with pytest.raises(StoreError, match="several entries") as caught:
             find_entry(ledger, db, shared)
+        which = [row for row in list_entries(db)[::-1] if row["identity"].startswith(shared)]
+        named = sorted(which, key=lambda row: row["identity"])[:5]
+        shown = ", ".join(f"{row['identity'][:16]}… (entry {row['entry']})" for row in named)
+        assert caught.value.finding.found == shown + ", …" * (len(which) > 5)
 
 
 def test_index_that_lies_about_an_entry_is_caught(full):

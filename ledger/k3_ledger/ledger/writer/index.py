@@ -57,6 +57,8 @@ _TABLES: dict[str, dict[str, type]] = {
     "disowned": {"entry": int, "disowned_by": int},
     "artifacts": {"entry": int, "sha256": str, "name": str, "size": int, "media_type": str},
 }  # fmt: skip
+_SHOWN: Final = 5
+"""Most entries that are listed where a name could mean several."""
 _OF_THE_LOG = tuple(name for name in _TABLES if name != "disowned")
 """Tables whose rows are what the log's entries say, one by one."""
 _INDEXED: dict[str, type] = {"version": int, "entries": int, "size": int, "last_offset": int, "last_identity": str}
@@ -241,12 +243,16 @@ def find_entry(ledger: Ledger, db: sqlite_utils.Database, name: str) -> dict[str
     if name.isdecimal() and len(name) < 16:
         rows = list(_table(db, "entries").rows_where("entry = ?", [int(name)]))
     else:
-        rows = list(_table(db, "entries").rows_where("identity >= ? and identity < ?", [name, name + "g"], limit=2))
+        like = "identity >= ? and identity < ?"
+        rows = list(_table(db, "entries").rows_where(like, [name, name + "g"], order_by="identity", limit=_SHOWN + 1))
     if len(rows) != 1 or not name:
+        which = [f"{row['identity'][: max(16, len(name) + 4)]}… (entry {row['entry']})" for row in rows if name]
         raise StoreError(
             Code.NO_SUCH_ENTRY,
             f"{'several entries have' if len(rows) > 1 else 'no entry has'} the index or identity {name!r}",
             position=Position(source=str(ledger.log_path)),
+            found=", ".join([*which[:_SHOWN], *["…"] * (len(which) > _SHOWN)]) or None,
+            hint="name it by more digits, or by its index" if which else None,
         )
     row: dict[str, Any] = rows[0]
     place = row["byte_offset"], row["length"]

@@ -5,7 +5,8 @@
 2. ``unsealed``: only a figure that no receipt holds does: a log line, a pin, the shipped history.
 3. ``stale``: it was so, and newer evidence on the same track says otherwise.
 4. ``no-receipt``: nothing holds it.
-5. ``ambiguous``: several receipts could be meant, or they disagree; or the records of one disagree about its tier.
+5. ``ambiguous``: several receipts could be meant, for they begin alike or hold it alike, or they disagree; or the
+   records of one disagree about its tier.
 6. ``contradicted``: the evidence says something else.
 
 Ratios are never taken on trust: they are computed again from the evidence of both sides. What is newest, and what a
@@ -19,6 +20,7 @@ from __future__ import annotations
 import difflib
 import enum
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.rescore.claims.evidence import Evidence, list_evidence, list_pins
@@ -61,6 +63,8 @@ class Decision:
         return tuple(dict.fromkeys(item for part in self.parts for item in part.evidence))
 
 
+_SHOWN: Final = 5
+"""Most receipts that are named one by one where several could be meant."""
 _CODES: Final = {
     Status.UNSEALED: Code.CLAIM_UNSEALED,
     Status.STALE: Code.CLAIM_STALE,
@@ -102,6 +106,25 @@ def check_claims(claims: Sequence[Claim], material: Material) -> ClaimsReport:
 
 
 def _decide(claim: Claim, material: Material, evidence: list[Evidence], gains: Gains) -> tuple[Part, ...]:
+    """Its parts, once it is known which receipt is meant."""
+    if claim.receipt is not None:
+        called = material.called(claim.receipt)
+        if len(called) > 1:
+            return (Part("receipt", Status.AMBIGUOUS, _several(claim.receipt, called)),)
+        claim = replace(claim, receipt=called[0] if called else claim.receipt)
+    return _decide_parts(claim, material, evidence, gains)
+
+
+def _several(name: str, called: list[str]) -> str:
+    """Which receipts a name could mean, each with as many digits as tell them apart."""
+    least, most = min(called), max(called)
+    same = next(at for at, signs in enumerate(zip_longest(least, most)) if signs[0] != signs[1])
+    digits = max(8, same + 2)
+    shown = ", ".join(one[:digits] for one in called[:_SHOWN]) + (", …" if len(called) > _SHOWN else "")
+    return f"{len(called)} receipts begin with {name}: {shown}"
+
+
+def _decide_parts(claim: Claim, material: Material, evidence: list[Evidence], gains: Gains) -> tuple[Part, ...]:
     if claim.kind == "speed":
         return _speed(claim, evidence)
     if claim.kind == "ratio":

@@ -69,8 +69,8 @@ class Evidence:
         return self.receipt is not None
 
     def is_of(self, receipt: str) -> bool:
-        """Whether this is the receipt meant: by the start of its identity, or of the imported run's own id."""
-        return any(name is not None and name.startswith(receipt) for name in (self.receipt, self.run, *self.also))
+        """Whether this is the receipt meant: by its identity, or by the imported run's own id, whole."""
+        return receipt in {self.receipt, self.run, *self.also}
 
 
 def list_evidence(material: Material) -> list[Evidence]:

@@ -48,7 +48,7 @@ def decide_about_runs(claim: Claim, material: Material, gains: Gains) -> tuple[P
 
 def _is_about(claim: Claim, candidate: Candidate) -> bool:
     if claim.receipt is not None:
-        return candidate.is_named(claim.receipt)
+        return claim.receipt in candidate.names
     return candidate.run.pull_request == claim.pull_request
 
 
