@@ -61,7 +61,10 @@ def attacks(tests: list[Test]) -> Iterator[str]:
             f"{count['wrong']:4} wrong"
         )
     decided = [test for test in tests if test.name.startswith("test_it_is_the_named_check_that_decides")]
+    named = {test.name.partition("[")[2].partition("-")[2].rstrip("]") for test in decided if test.passed}
+    detected = {name for (_, name), found in outcomes.items() if found == {"detected"}}
     yield f"checks   {sum(test.passed for test in decided)} of {len(decided)} attacks decided by the check they name"
+    yield f"controls {len(detected & named)} of {len(detected)} that are detected are not found once the check they name is off"
 
 
 PARTS = (Part("attacks", ("tests/attacks",), attacks),)

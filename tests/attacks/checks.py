@@ -12,6 +12,7 @@ import hashlib
 import importlib
 import json
 from collections import defaultdict
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,9 +25,14 @@ from k3_ledger.ledger.core.rootactions import rest
 from k3_ledger.ledger.core.tiles import parse_entries, parse_hashes
 from k3_ledger.rescore.claims.status import Part, Status
 from k3_ledger.rescore.judgements import check_verdicts
+from k3_ledger.rescore.native import read_parity
 from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.outcomes import Outcome as StepOutcome
 from k3_ledger.verify.heads import Heads
+from k3_ledger.verify.polaris.hashes import Record, _forms
+from k3_ledger.verify.proof import _check_signatures
+from k3_ledger.verify.tee.certificates import Anchors, platform_extension, read_chain
+from k3_ledger.verify.tee.pck import SGX_EXTENSION, parse_platform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -75,6 +81,38 @@ def _same(_scan: object, witnesses: Any) -> Any:
 
 def _never(_: object) -> bool:
     return False
+
+
+def _parity(body: Any) -> Any:
+    """What a receipt says of parity; what is no number says nothing."""
+    with contextlib.suppress(ValueError):
+        return read_parity(body)
+    return None
+
+
+def _always(*_: object) -> bool:
+    return True
+
+
+def _of_known_signers(scan: Any, name: str, entries: Any) -> None:
+    """Whoever signs and is enrolled nowhere is taken for somebody who is."""
+    bodies = [read[0].body for read in entries.values()]
+    roots = {hashlib.sha256(bytes.fromhex(body.root_public_key)).hexdigest() for body in bodies[:1]}
+    known = roots | {getattr(body, "key_id", "") for body in bodies}
+    _check_signatures(scan, name, {index: read for index, read in entries.items() if read[0].key in known})
+
+
+def _under_own_root(run: Any) -> None:
+    """Whatever root a quote's certificates lead to is one that the reader trusts."""
+    run._chain = read_chain(run._signature.chain)
+    run._root = run._chain[-1]
+    run.anchors = Anchors((run._root,), run.anchors.signers)
+    run.platform = parse_platform(platform_extension(run._chain[0], SGX_EXTENSION))
+
+
+def _all_published(run: Any) -> Iterator[Any]:
+    """Whatever record was sealed is the published result."""
+    return (replace(form, record=Record.RESULT) for form in _forms(run))
 
 
 def _vouched(*_: object) -> tuple[None, str, bool]:
@@ -217,6 +255,11 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     ),
     "core.framing.check_not_glued": ((f"{VERIFY}.work.check_not_glued", _none),),
     "core.lines.check_tail": ((f"{VERIFY}.log.check_tail", _none),),
+    "schemas.structs._Known.texts_match": (
+        ("k3_ledger.schemas.structs._Known.texts_match", _always),
+        (f"{VERIFY}.receipts._check_parity", _nothing),  # this and the next read what stands there as numbers
+        ("k3_ledger.rescore.replay.read_parity", _parity),
+    ),
     "schemas.decode": ((f"{VERIFY}.work._Worker._read_slowly", _read),),
     # chain
     "verify.work.check_genesis": (
@@ -228,6 +271,7 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
         (f"{VERIFY}.work.link_faults", _nothing),
         (f"{VERIFY}.scan.link_faults", _nothing),
     ),
+    "verify.proof._check_signatures": ((f"{VERIFY}.proof._check_signatures", _of_known_signers),),
     "verify.proof._check_links": ((f"{VERIFY}.proof._check_links", _none),),
     # signatures and keys
     "core.ed25519.check_signature": (
@@ -273,6 +317,7 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "verify.heads._report_behind": ((f"{VERIFY}.heads._report_behind", _none),),
     "core.checkpoint.format_again": ((f"{CORE}.checkpoint.format_checkpoint", _Anything),),
     "verify.settle.check_demands": ((f"{VERIFY}.log.check_demands", _none), (f"{VERIFY}.proof.check_demands", _none)),
+    "verify.several._unmet": ((f"{VERIFY}.several._unmet", _nothing),),
     "verify.policy.TrustPolicy._check_witnesses": ((f"{VERIFY}.policy.TrustPolicy._check_witnesses", _none),),
     # witnesses
     "core.note.check_by_one_of": ((f"{CORE}.cosignature.check_by_one_of", _believed),),
@@ -300,9 +345,11 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "verify.receipts.check_import": ((f"{VERIFY}.receipts.check_import", _nothing),),
     "verify.receipts.check_run": ((f"{VERIFY}.receipts.check_run", _nothing),),
     "verify.references.check_references": ((f"{VERIFY}.log.check_references", _none),),
+    "cli.tokens._check": (("k3_ledger.cli.tokens._check", _none),),
     "cli.token_chain.check_way": (("k3_ledger.cli.token_chain.check_way", _none),),
     # quotes
     "verify.tee.check._Run._binding": ((f"{VERIFY}.tee.check._Run._binding", _none),),
+    "verify.tee.check._Run._certificates": ((f"{VERIFY}.tee.check._Run._certificates", _under_own_root),),
     "verify.tee.check._Run._measurements": ((f"{VERIFY}.tee.check._Run._measurements", lambda *_: "none"),),
     "verify.polaris.originals.check_originals": ((f"{VERIFY}.polaris.originals.check_originals", _none),),
     "verify.polaris.quotes._hides": ((f"{VERIFY}.polaris.quotes._hides", lambda *_: ""),),
@@ -318,6 +365,7 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "verify.polaris.facts.VERDICT": ((f"{VERIFY}.polaris.facts.VERDICT", frozenset()),),
     "verify.polaris.hashes._report_unbound": ((f"{VERIFY}.polaris.hashes._report_unbound", _nothing),),
     "verify.polaris.provenance._bars": ((f"{VERIFY}.polaris.provenance._bars", _nothing),),
+    "verify.polaris.hashes._forms": ((f"{VERIFY}.polaris.hashes._forms", _all_published),),
     "verify.polaris.hashes._report_added": ((f"{VERIFY}.polaris.hashes._report_added", _nothing),),
     "verify.polaris.identity._scorers": ((f"{VERIFY}.polaris.identity._scorers", _nothing),),
     "verify.polaris.provenance._empty": ((f"{VERIFY}.polaris.provenance._empty", _nothing),),

@@ -53,8 +53,20 @@ def _summary(attacks: Sequence[Attack]) -> Iterator[str]:
         yield f"| {WHO[attacker]} | {len(his)} | {len(found)} | {by or '-'} | {missed or '-'} |"
 
 
+def _counted(attacks: Sequence[Attack]) -> str:
+    """How many there are, and how many of those that are detected are made again without the check that they name."""
+    kinds = Counter(attack.outcome for attack in attacks)
+    named = sum(attack.outcome == "detected" and bool(attack.check) for attack in attacks)
+    return (
+        f"{len(attacks)} attacks: {kinds['detected']} detected, {kinds['ignored']} without effect, "
+        f"{kinds['undetected']} undetected. Of those that are detected, {named} name the check that finds them."
+    )
+
+
 def _all(attacks: Sequence[Attack]) -> Iterator[str]:
     """Every attack, by attacker."""
+    yield _counted(attacks)
+    yield ""
     for attacker in registry.ATTACKERS:
         yield f"### {WHO[attacker][0].upper()}{WHO[attacker][1:]}"
         yield ""
@@ -64,7 +76,7 @@ def _all(attacks: Sequence[Attack]) -> Iterator[str]:
             if attack.attacker != attacker:
                 continue
             if attack.outcome == "detected":
-                found = f"`{attack.check}`, {attack.step}" if attack.check else attack.step
+                found = f"`{attack.check}`, {attack.step}" if attack.step else f"`{attack.check}`"
                 code = f"`{attack.code}`"
             elif attack.outcome == "ignored":
                 found, code = f"no need: {attack.why}", "-"

@@ -80,7 +80,8 @@ def test_a_fault_says_all_that_there_is_to_say(attack: Attack) -> None:
         assert attack.code
         assert attack.step
         assert attack.exit == int(known[attack.code].info.exit) or attack.exit
-        assert not attack.check or attack.then == "passes" or attack.then in known
+        assert attack.check, "what finds it is named, and switched off once"
+        assert attack.then == "passes" or attack.then in known
     else:
         assert attack.why, "what passes has a reason"
         assert attack.exit == 0

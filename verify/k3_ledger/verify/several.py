@@ -10,9 +10,9 @@ from k3_ledger.verify.report import Report, StepResult, Tally
 from k3_ledger.verify.settle import required
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from k3_ledger.schemas.findings import Code
+    from k3_ledger.schemas.findings import Code, Finding
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.witnesses import TimeBound
 
@@ -36,10 +36,9 @@ def join_reports(subject: str, reports: Sequence[Report], policy: TrustPolicy | 
             counts[code] = counts.get(code, 0) + count
     steps = tuple(_join(steps) for steps in zip(*(report.steps for report in reports), strict=True))
     findings = [finding for report in reports for finding in report.findings]
-    for step in steps:
-        if policy is not None and step.name in policy.require and step.outcome is Outcome.NOT_CHECKED:
-            findings.append(required(step.name, step))
-            counts[findings[-1].code] = counts.get(findings[-1].code, 0) + 1
+    for finding in _unmet(steps, policy):
+        findings.append(finding)
+        counts[finding.code] = counts.get(finding.code, 0) + 1
     return replace(
         reports[0],
         subject=subject,
@@ -53,6 +52,13 @@ def join_reports(subject: str, reports: Sequence[Report], policy: TrustPolicy | 
         stamps=_earliest(bound for report in reports for bound in report.stamps),
         artifact_stamps=tuple(bound for report in reports for bound in report.artifact_stamps),
     )
+
+
+def _unmet(steps: Iterable[StepResult], policy: TrustPolicy | None) -> Iterator[Finding]:
+    """What the policy requires and the sum does not show."""
+    for step in steps:
+        if policy is not None and step.name in policy.require and step.outcome is Outcome.NOT_CHECKED:
+            yield required(step.name, step)
 
 
 def _earliest(bounds: Iterable[TimeBound]) -> tuple[TimeBound, ...]:
