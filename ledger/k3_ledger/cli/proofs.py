@@ -27,7 +27,8 @@ checkpoint: one that witnesses cosigned early says by when the entry existed. Wi
 checkpoints that the ledger keeps, the proof that the newer one extends the older, and the entries that enrolled their
 keys.
 
-It is verified before it is written. Check it with `k3-ledger verify FILE`.
+It is verified before it is written. Check it with `k3-ledger verify FILE`. --tlog also writes the entry's inclusion
+alone, as a C2SP tlog-proof for tools of others: it says nothing of who signed the entry, and `verify` does not take it.
 """
 
 
@@ -57,6 +58,10 @@ def prove(
         Path | None,
         typer.Option("--out", "-o", help="File to write; entry-INDEX.proof or consistency-OLD-NEW.proof when omitted."),
     ] = None,
+    tlog: Annotated[
+        Path | None,
+        typer.Option(help="File for the entry's inclusion as a C2SP tlog-proof, besides.", show_default=False),
+    ] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Directory that keeps what was fetched from an address.", show_default=False)
     ] = None,
@@ -67,6 +72,8 @@ def prove(
         raise typer.BadParameter("give the index of an entry, or --consistency OLD NEW", param_hint="INDEX")
     if consistency is not None and head is not None:
         raise typer.BadParameter("--consistency names its heads", param_hint="--head")
+    if consistency is not None and tlog is not None:
+        raise typer.BadParameter("a tlog-proof is of an entry", param_hint="--tlog")
     if consistency is not None:
         old, new = consistency
         if not 0 < old < new:
@@ -78,10 +85,21 @@ def prove(
         assert index is not None, "one of the two is given"
         target, what = out or Path(f"entry-{index}.proof"), f"entry {index}"
         check_free(target, replace=replace, reads=(ledger,))
+        if tlog is not None:
+            check_free(tlog, replace=replace, reads=(ledger,), option="--tlog")
+            if tlog.resolve() == target.resolve():
+                raise typer.BadParameter(
+                    f"{tlog} is where the proof file goes; choose another file", param_hint="--tlog"
+                )
         data = _inclusion(ledger, cache, index, head, target.name)
+    alone = None if tlog is None else _as_tlog_proof(data)
     _write(target, data, replace=replace)
+    if tlog is not None and alone is not None:
+        _write(tlog, alone, replace=replace, option="--tlog")
     with done(f"the proof stands: {target}"):
         typer.echo(printable(f"{target}: {what}, {len(data)} bytes"))
+        if tlog is not None and alone is not None:
+            typer.echo(printable(f"{tlog}: inclusion of {what} as a C2SP tlog-proof, {len(alone)} bytes"))
 
 
 def write_proof(ledger: Path, index: int, target: Path, *, replace: bool, option: str) -> None:
@@ -92,6 +110,28 @@ def write_proof(ledger: Path, index: int, target: Path, *, replace: bool, option
         LedgerError: there is no such entry, no checkpoint commits to it, or the file cannot be written.
     """
     _write(target, _inclusion(str(ledger), None, index, None, target.name), replace=replace, option=option)
+
+
+def _as_tlog_proof(data: bytes) -> bytes:
+    """The inclusion of a proof file's subject, for tools of others.
+
+    Raises:
+        MalformedError: with ``TLOG_PROOF``: it would be longer than such a proof may be.
+    """
+    from k3_ledger.ledger.core.proof import parse_proof
+    from k3_ledger.ledger.core.tlog_proof import MAX_BYTES, format_tlog_proof, to_tlog_proof
+    from k3_ledger.schemas.errors import MalformedError
+    from k3_ledger.schemas.findings import Code
+
+    try:
+        return format_tlog_proof(to_tlog_proof(parse_proof(data)))
+    except ValueError:
+        raise MalformedError(
+            Code.TLOG_PROOF,
+            "the entry and its checkpoint are too long for a tlog-proof",
+            expected=f"at most {MAX_BYTES:,} bytes, the entry in base64",
+            hint="leave --tlog out",
+        ) from None
 
 
 def _inclusion(ledger: str, cache: Path | None, index: int, head: int | None, name: str) -> bytes:
