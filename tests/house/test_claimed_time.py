@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -58,6 +60,18 @@ def test_what_lists_entries_says_so(tmp_path: Path) -> None:
     listed = CliRunner().invoke(app, ["ls", "--ledger", str(tmp_path)])
     assert "2026-01-01T00:00:09Z" in listed.stdout
     assert "claimed" in listed.stderr
+    rows = json.loads(CliRunner().invoke(app, ["ls", "--ledger", str(tmp_path), "--json"]).stdout)["entries"]
+    assert all("claimed_time" in row and "time" not in row for row in rows)
+
+
+def test_no_table_of_the_index_has_a_column_that_says_less(tmp_path: Path) -> None:
+    small_ledger().write(tmp_path)
+    assert CliRunner().invoke(app, ["index", "--ledger", str(tmp_path)]).exit_code == 0
+    with contextlib.closing(sqlite3.connect(tmp_path / "index.sqlite")) as db:
+        tables = [name for (name,) in db.execute("select name from sqlite_master where type in ('table', 'view')")]
+        columns = {row[1] for name in tables for row in db.execute(f"pragma table_info({name})")}
+    assert "claimed_time" in columns
+    assert "time" not in columns
 
 
 def test_the_finding_about_it_says_so() -> None:

@@ -51,7 +51,9 @@ def ls(
     for row in rows:
         by = row["disowned_by"]
         summary = row["summary"] if by is None else f"DISOWNED by entry {by}: {row['summary']}"
-        typer.echo(f"{row['entry']:>8}  {row['time']}  {row['kind']:<10}{row['identity'][:16]}…  {summary}".rstrip())
+        typer.echo(
+            f"{row['entry']:>8}  {row['claimed_time']}  {row['kind']:<10}{row['identity'][:16]}…  {summary}".rstrip()
+        )
     _say_unknown(unknown)
     if rows:
         typer.echo("note: times are claimed by the entries' signers; order comes from the chain", err=True)

@@ -169,7 +169,7 @@ def _list_published(ledger: Path, *, as_json: bool) -> None:
         rows.append(
             {
                 "entry": entry.index,
-                "time": entry.entry.time,
+                "claimed_time": entry.entry.time,
                 "rule": rule.name,
                 "sha256": rule.sha256,
                 "scope": _scope(rule),
@@ -182,10 +182,10 @@ def _list_published(ledger: Path, *, as_json: bool) -> None:
         say(f"{ledger} has published no rule", err=True)
     else:
         cells = [
-            (str(row["entry"]), row["time"], row["rule"], row["sha256"][:12], row["scope"], row["stands_for"])
+            (str(row["entry"]), row["claimed_time"], row["rule"], row["sha256"][:12], row["scope"], row["stands_for"])
             for row in rows
         ]
-        print_table(("entry", "time", "rule", "sha256", "scores", "by its digest"), cells, right=(0,))
+        print_table(("entry", "claimed time", "rule", "sha256", "scores", "by its digest"), cells, right=(0,))
 
 
 def show(

@@ -134,10 +134,13 @@ def test_refresh_that_did_not_live_to_say_how_far_it_came_is_done_over(full, mon
         lambda path, db: db.execute("update indexed set last_offset = last_offset + 1"),
         lambda path, db: db.execute("update indexed set size = size + 1000000"),
         lambda path, db: db.execute("update indexed set version = 0"),
+        lambda path, db: db.executescript(
+            "update indexed set version = 2; alter table entries rename claimed_time to time"
+        ),
         lambda path, db: db.execute("drop table indexed"),
         lambda path, db: path.with_name(path.name + "-wal").write_bytes(b"somebody's"),
     ],
-    ids=["garbage", "empty", "identity", "offset", "size", "version", "no mark", "wal beside"],
+    ids=["garbage", "empty", "identity", "offset", "size", "version", "columns", "no mark", "wal beside"],
 )  # fmt: skip
 def test_index_that_is_not_about_this_log_is_built_anew(full, spoil):
     refresh_index(full)
@@ -408,8 +411,10 @@ EDITS = {
     "a body that is no JSON": "update entries set body = 'x' where entry = 4",
     "no body": "update entries set body = null where entry = 4",
     "a number for a body": "update entries set body = 7 where entry = 4",
-    "a time with a line of its own": "update entries set time = char(10) || '       0  a false line' where entry = 4",
-    "a number for a time": "update entries set time = 1 where entry = 4",
+    "a time with a line of its own": (
+        "update entries set claimed_time = char(10) || '       0  a false line' where entry = 4"
+    ),
+    "a number for a time": "update entries set claimed_time = 1 where entry = 4",
     "a blob for a key": "update entries set key = x'ff' where entry = 4",
 }
 QUIET_EDITS = {

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from k3_ledger.verify.policy import TrustPolicy
     from k3_ledger.verify.scan import Scan
 
-"""9999-12-31T23:59:59Z; what is later has no date."""
-
 
 @dataclass(frozen=True, slots=True)
 class TimeBound:

@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
     from k3_ledger.ledger.writer.store import Ledger
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Changed whenever tables change; an index of another version is built anew."""
 WAIT_S = 5.0
 """Seconds to wait for another program that writes to the index."""
 
 _TABLES: dict[str, dict[str, type]] = {
     "entries": {
-        "entry": int, "identity": str, "kind": str, "key": str, "time": str, "prev": str,
+        "entry": int, "identity": str, "kind": str, "key": str, "claimed_time": str, "prev": str,
         "byte_offset": int, "length": int, "body": str,
     },
     "runs": {
@@ -166,7 +166,11 @@ def list_entries(db: sqlite_utils.Database, *, kind: str | None = None, limit: i
     where, values = (None, []) if kind is None else ("kind = ?", [kind])
     rows = list(
         _table(db, "entries").rows_where(
-            where, values, select="entry, identity, kind, key, time, body", order_by="entry desc", limit=limit or None
+            where,
+            values,
+            select="entry, identity, kind, key, claimed_time, body",
+            order_by="entry desc",
+            limit=limit or None,
         )
     )
     return [_listed(row) for row in reversed(rows)]
@@ -202,7 +206,7 @@ _FORMS: dict[str, re.Pattern[str]] = {
     "identity": re.compile(r"[0-9a-f]{64}"),
     "key": re.compile(r"[0-9a-f]{64}"),
     "kind": re.compile(r"[a-z]+"),
-    "time": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"),
+    "claimed_time": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"),
 }
 """How the columns are written that are printed as they stand."""
 
@@ -472,8 +476,9 @@ def _add_rows(rows: dict[str, list[dict[str, Any]]], raw: bytes, index: int, off
     body = line.entry[len(b'{"body":') : line.entry.rfind(b',"index":')]
     rows["entries"].append(
         {
-            "entry": index, "identity": identity, "kind": entry.kind, "key": entry.key, "time": entry.time,
-            "prev": entry.prev, "byte_offset": offset, "length": len(raw), "body": body.decode(),
+            "entry": index, "identity": identity, "kind": entry.kind, "key": entry.key,
+            "claimed_time": entry.time, "prev": entry.prev, "byte_offset": offset, "length": len(raw),
+            "body": body.decode(),
         }
     )  # fmt: skip
     if entry.kind == "run":
