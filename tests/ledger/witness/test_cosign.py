@@ -14,7 +14,7 @@ from k3_ledger.ledger.witness.cosign import CosigningWitness, OldSizeError
 from k3_ledger.ledger.witness.state import WitnessState, origin_hash
 from k3_ledger.ledger.writer.keys import Signer
 from k3_ledger.schemas.errors import LedgerError, StoreError
-from tests.ledger.core.samples import code_of
+from tests.ledger.core.samples import code_of, refusal
 from tests.ledger.witness.support import (
     LOG,
     NOW,
@@ -172,6 +172,21 @@ def test_both_notes_of_a_fork_are_kept_as_evidence(witness):
     assert (caught.value.finding.expected, caught.value.finding.found) == (A.root(5).hex(), B.root(5).hex())
     kept = [path.read_bytes() for path in (witness.state.root / "forks" / origin_hash(ORIGIN)).iterdir()]
     assert sorted(kept) == sorted([A.note(5) + WITNESS.line(A.text(5), NOW).encode(), B.note(5)])
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [B.request(5, 8), replace(A.request(5, 8), proof=(bytes(32), *A.proof(5, 8)[1:]))],
+    ids=["fork", "honest"],
+)
+def test_a_head_whose_proof_does_not_hold_is_no_evidence_and_none_is_promised(witness, request_):
+    """Anybody can send an honest head with a wrong proof: from here the two look alike, and neither takes room."""
+    witness.add_checkpoint(A.request(0, 5))
+    error = refusal(witness.add_checkpoint, request_)
+    assert error.code.name == "CONSISTENCY_MISMATCH"
+    assert "the proof is wrong, or the log forked" in (error.finding.hint or "")
+    assert "not kept here" in (error.finding.hint or "")
+    assert not (witness.state.root / "forks").exists()
 
 
 def test_evidence_does_not_fill_the_disk(witness, monkeypatch):

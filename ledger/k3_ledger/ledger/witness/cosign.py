@@ -51,6 +51,12 @@ if TYPE_CHECKING:
 _PLACE = Position(source="checkpoint")
 ORPHANED: Final = "what this witness cosigned last is signed by a dropped key alone, and may be a thief's"
 """Said where a head is refused, so that nobody takes the log for the liar."""
+_HINT: Final = "compare the head that this witness cosigned last with the log's own: `k3-ledger witness ls`"
+_UNTOLD: Final = (
+    "the proof is wrong, or the log forked: its entries up to the refused head tell which, held against the head that "
+    "this witness cosigned last (`k3-ledger witness ls`). The refused one is not kept here: whoever sent it has it"
+)
+"""Anybody can send an honest head with a proof that does not hold: kept as evidence, such heads would leave no room."""
 
 
 class OldSizeError(WitnessError):
@@ -190,7 +196,7 @@ class CosigningWitness:
         try:
             check_consistency(old.size, new.size, old.root, new.root, request.proof, position=_PLACE)
         except ProofError as error:
-            if not orphan:
+            if error.code is not Code.CONSISTENCY_MISMATCH and not orphan:
                 raise
             said = error.finding
             raise ProofError(
@@ -199,7 +205,7 @@ class CosigningWitness:
                 position=_PLACE,
                 expected=said.expected,
                 found=said.found,
-                hint="compare the head that this witness cosigned last with the log's own: `k3-ledger witness ls`",
+                hint=_HINT if orphan else _UNTOLD,
             ) from None
 
     def _cosign(self, signed: SignedCheckpoint, log: WitnessedLog) -> NoteSignature:

@@ -260,7 +260,7 @@ ROWS: Final = {
     "CONSISTENCY_MISMATCH": CodeInfo(
         Area.PROOF, E, "trees are not consistent",
         "The newer tree does not extend the older one: history was rewritten, or the proof was changed.",
-        "keep both signed heads: together they are evidence",
+        "keep both signed heads: with the log's entries up to the newer one they tell which",
     ),
     "PROOF_FILE": CodeInfo(
         Area.PROOF, E, "malformed proof file",
