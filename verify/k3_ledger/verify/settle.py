@@ -129,9 +129,11 @@ def count_unchecked(scan: Scan, *, whole: bool = True) -> None:
         scan: what was found.
         whole: False for a proof file: that it holds none of them says nothing of the log.
     """
+    judged = {kind for kinds in JUDGED_KINDS.values() for kind in kinds}
     by_kind: dict[str, list[int]] = {}
     for (_, kind), positions in scan.keyring.uses.items():
-        by_kind.setdefault(kind, []).extend(positions)
+        if kind in judged:
+            by_kind.setdefault(kind, []).extend(positions)
     for step, kinds in JUDGED_KINDS.items():
         standing = {kind: len(scan.standing(step, by_kind[kind])) for kind in kinds if kind in by_kind}
         counts = {kind: count for kind, count in standing.items() if count}
