@@ -96,8 +96,8 @@ attacks: $(TEST_ENV) $(USER_ENV) $(FUZZ_ENV) ## every known attack, every fault 
 
 published: $(USER_ENV) ## verify this project's own ledger against its root key, and the figures of README and docs/published.md
 	@$(USER_BIN)/k3-ledger verify published --trust published.toml
-	@$(USER_BIN)/k3-ledger claims check README.md --against published
-	@$(USER_BIN)/k3-ledger claims check docs/published.md --against published
+	@$(USER_BIN)/k3-ledger claims check README.md --against published --trust published.toml
+	@$(USER_BIN)/k3-ledger claims check docs/published.md --against published --trust published.toml
 
 faults: $(TEST_ENV) ## fail or kill every system call of every writing command in turn, with strace
 	@$(TEST_BIN)/python -m tests.faults

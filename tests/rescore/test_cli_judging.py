@@ -13,6 +13,7 @@ import pytest
 from k3_ledger.rescore.rules.registry import find_rule
 from k3_ledger.rescore.sealing import rule_body
 from tests.ledgers import JUDGE, LOG, RUNNER, small_ledger
+from tests.ledgers import ROOT as ROOT_KEY
 from tests.rescore.receipts import DECODE, PREFILL, house_ledger, pin_body, receipt
 from tests.support import ROOT
 
@@ -186,8 +187,10 @@ def test_verdicts_are_sealed_once(command: Callable[..., Done], tmp_path: Path) 
     for role, decode in (("reference", 40), ("frontier", 50), ("candidate", 60)):
         invented(tmp_path, role, decode)
         assert command("seal", role, "--ledger", "own", "--key", "runner.pem").code == 0
-    words = ("rescore", "own", "--rule", "house-1.decode", "--seal", "judge.pem", "--processes", "1")
+    words = ("rescore", "own", "--rule", "house-1.decode", "--seal", "judge.pem", "--root-key", "root.pub.pem")
+    command("checkpoint", "--ledger", "own", "--key", "log.pem")
     assert command(*words).err == "1 verdicts sealed, 0 were there already\n"
+    command("checkpoint", "--ledger", "own", "--key", "log.pem")
     again = command(*words)
     assert again.err == "0 verdicts sealed, 1 were there already\n"
     assert "1 unchanged" in again.out
@@ -267,7 +270,7 @@ def test_imports_are_not_counted_in_silence(command: Callable[..., Done], tmp_pa
     mixed, _ = house_ledger()
     imported(mixed, 3)
     mixed.write(tmp_path)
-    done = command(*words)
+    done = command(*words, "--root-key", ROOT_KEY.public.hex())
     assert (done.code, done.err) == (0, "note: 3 imports are not counted: leave --counts out to judge them too\n")
     assert "2 metrics of runs" in done.out
     assert command(*words, "--json").json["imports_not_counted"] == 3

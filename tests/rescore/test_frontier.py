@@ -102,7 +102,7 @@ def test_a_picture_is_the_same_each_time(command: Callable[..., Done], book: Pat
     pytest.importorskip("matplotlib")
     for name in ("one", "two"):
         done = command("frontier", book, "--picture", f"{name}.{suffix}")
-        assert (done.code, done.err.splitlines()[-1]) == (0, f"{name}.{suffix}: 2 climbs")
+        assert (done.code, f"{name}.{suffix}: 2 climbs" in done.err.splitlines()) == (0, True)
     first = (tmp_path / f"one.{suffix}").read_bytes()
     assert first == (tmp_path / f"two.{suffix}").read_bytes()
     assert first[:4] == (b"\x89PNG" if suffix == "png" else b"<?xm")

@@ -21,7 +21,7 @@ from k3_ledger.rescore.rules.registry import find_rule
 from k3_ledger.rescore.rules.verdict import Verdict
 from k3_ledger.rescore.sweep import sweep
 from k3_ledger.schemas.errors import RescoreError
-from tests.ledgers import JUDGE, RUNNER, Builder
+from tests.ledgers import JUDGE, ROOT, RUNNER, Builder
 from tests.rescore.receipts import DECODE, PREFILL, house_ledger, pin_body, receipt, series, verified
 from tests.rescore.test_replay import HOUSE
 
@@ -139,7 +139,7 @@ def test_a_pin_of_a_file_that_nothing_is_held_against_is_named(
 ) -> None:
     house_ledger()[0].write(tmp_path)
     (tmp_path / "p.toml").write_text(PIN.format(slot, 450 if "prefill" in slot else 55))
-    done = command("rescore", ".", "--rule", "house-1.decode", "--pins", "p.toml", "--processes", "1")
+    done = command("rescore", ".", "--rule", "house-1.decode", "--pins", "p.toml", "--root-key", ROOT.public.hex())
     assert done.code == code
     assert says in done.err
     assert bool(says) == bool(done.err)

@@ -16,9 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from k3_ledger.cli.trusting import Trusted
     from tests.commands import Done
 
 SEAL = ("rescore", "own", "--rule", "house-1.decode", "--seal", "judge.pem", "--processes", "1", "--json")
+NOTE = (
+    "note: signer not authenticated; no signed head: the log may have been cut "
+    "(--trust or --root-key says whom to believe)\n"
+)
 GREW = "note: the ledger grew meanwhile, and was verified and judged again\n"
 
 
@@ -46,8 +51,8 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
     def set_up(*words: object) -> list[int]:
         verified: list[int] = []
 
-        def load(path: Path, processes: int) -> Any:
-            loaded = opening.load_with_log(path, processes)
+        def load(path: Path, processes: int, trusted: Trusted) -> Any:
+            loaded = opening.load_with_log(path, processes, trusted)
             verified.append(len((path / "ledger.jsonl").read_bytes().splitlines()))
             if words and len(verified) == 1:
                 another(*words)
@@ -72,7 +77,7 @@ def test_a_ledger_that_stayed_as_it_was_is_verified_once(
     command: Callable[..., Done], own: Path, meanwhile: Callable[..., list[int]]
 ) -> None:
     verified = meanwhile()
-    assert command(*SEAL).err == "1 verdicts sealed, 0 were there already\n"
+    assert command(*SEAL).err == f"1 verdicts sealed, 0 were there already\n{NOTE}"
     assert verified == [7]
     assert kinds(own)[-1] == b"verdict"
 
@@ -83,7 +88,7 @@ def test_what_has_nothing_to_do_with_it_changes_nothing(
     (tmp_path / "note.json").write_text('{"text": "x"}')
     verified = meanwhile("append", "note", "--body", "note.json", "--ledger", "own", "--key", "log.pem")
     done = command(*SEAL)
-    assert (done.code, done.err) == (0, f"{GREW}1 verdicts sealed, 0 were there already\n")
+    assert (done.code, done.err) == (0, f"{GREW}1 verdicts sealed, 0 were there already\n{NOTE}")
     assert verified == [7, 8]
     assert kinds(own)[-2:] == [b"note", b"verdict"]
 
@@ -96,7 +101,7 @@ def test_a_frontier_that_was_superseded_meanwhile_is_not_sealed_against(
     meanwhile("append", "supersede", "--body", "gone.json", "--ledger", "own", "--key", "judge.pem")
     done = command(*SEAL)
     (run,) = [run for run in done.json["runs"] if run["verdict"]]
-    assert done.err == f"{GREW}1 verdicts sealed, 0 were there already\n"
+    assert done.err == f"{GREW}1 verdicts sealed, 0 were there already\n{NOTE}"
     assert run["verdict"]["tier"] == "BASELINE", "with the frontier it was XL"
     assert gone not in (own / "ledger.jsonl").read_bytes().splitlines()[-1].decode()
     assert command("verify", "own", "--processes", "1").code == 0
@@ -127,7 +132,7 @@ def test_the_same_verdict_that_somebody_sealed_meanwhile_is_not_sealed_twice(
     command: Callable[..., Done], own: Path, meanwhile: Callable[..., list[int]]
 ) -> None:
     meanwhile(*SEAL)
-    assert command(*SEAL).err == f"{GREW}0 verdicts sealed, 1 were there already\n"
+    assert command(*SEAL).err == f"{GREW}0 verdicts sealed, 1 were there already\n{NOTE}"
     assert kinds(own).count(b"verdict") == 1
 
 
@@ -151,8 +156,8 @@ def test_a_ledger_that_was_damaged_meanwhile_is_not_sealed_into(
 ) -> None:
     log = own / "ledger.jsonl"
 
-    def load(path: Path, processes: int) -> Any:
-        loaded = opening.load_with_log(path, processes)
+    def load(path: Path, processes: int, trusted: Trusted) -> Any:
+        loaded = opening.load_with_log(path, processes, trusted)
         log.write_bytes(log.read_bytes().replace(b'"decode"', b'"dec0de"', 1))
         another("append", "note", "--body", path.parent / "note.json", "--ledger", "own", "--key", "log.pem")
         return loaded

@@ -11,10 +11,12 @@ from k3_ledger.cli.material import CORES, ProcessesOption, load_material, note_u
 from k3_ledger.cli.options import JsonOption, ReplaceOption, print_json
 from k3_ledger.cli.tables import say
 from k3_ledger.cli.told import found
+from k3_ledger.cli.trusting import ExpectHeadOption, RequireOption, RootKeyOption, TrustOption, believe
 
 if TYPE_CHECKING:
     from k3_ledger.rescore.claims.check import ClaimsReport, Decision
     from k3_ledger.rescore.claims.evidence import Evidence
+    from k3_ledger.rescore.material import Material
 
 HELP = """Check a claims file, or the claims blocks of a document, against a ledger or a foreign run log.
 
@@ -53,6 +55,10 @@ def check(
         str, typer.Option(help="Refuse claims whose tolerance is more than this share of what they claim.")
     ] = "10%",
     replace: ReplaceOption = False,
+    trust: TrustOption = None,
+    root_key: RootKeyOption = None,
+    require: RequireOption = None,
+    expect_head: ExpectHeadOption = None,
     processes: ProcessesOption = CORES,
     as_json: JsonOption = False,
 ) -> None:
@@ -66,7 +72,8 @@ def check(
     limit = read_share(tolerance_limit, "--tolerance-limit", below=1)
     with given(file, CLAIMS):
         claims = read_claims(read_small(file), source=str(file), tolerance_limit=limit)
-    material, native = load_material(against, processes)
+    trusted = believe(trust, root_key, require, expect_head, subject=against)
+    material, native = load_material(against, processes, trusted)
     if proofs is not None and not native:
         said = "only what is sealed in a ledger can be proved: import the log first (k3-ledger import polaris)"
         raise typer.BadParameter(said, param_hint="--proofs")
@@ -76,7 +83,7 @@ def check(
     code = 1 if loose else int(report.exit_code)
     with found(code):
         if as_json:
-            print_json([_decision(decision, proved, material.audit_errors) for decision in report.decisions])
+            print_json([_decision(decision, proved, material) for decision in report.decisions])
         else:
             _print(report, against, proved if proofs is not None else None)
     raise typer.Exit(note_unread(material, code))
@@ -124,13 +131,14 @@ def _print(report: ClaimsReport, against: Path, proved: dict[int, Path] | None) 
     say(f"{len(report.decisions)} claims: {', '.join(f'{count} {status}' for status, count in counts.items())}")
 
 
-def _decision(decision: Decision, proved: dict[int, Path], audit_errors: int | None) -> dict[str, Any]:
+def _decision(decision: Decision, proved: dict[int, Path], material: Material) -> dict[str, Any]:
     return {
         "claim": decision.claim.id,
         "says": decision.claim.says,
         "status": str(decision.status),
         "tolerance": decision.claim.allowed,
-        "audit_errors": audit_errors,
+        "audit_errors": material.audit_errors,
+        "not_shown": material.unshown,
         "proofs": [str(proved[index]) for index in _indices(decision) if index in proved],
         "parts": [
             {

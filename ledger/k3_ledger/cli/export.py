@@ -12,6 +12,7 @@ from k3_ledger.cli.options import JsonOption, KeyOption, PassphraseOption, Repla
 from k3_ledger.cli.pack import parse_indexes
 from k3_ledger.cli.signing import load_key
 from k3_ledger.cli.told import done
+from k3_ledger.cli.trusting import TrustOption  # noqa: TC001 - read when the command is built
 from k3_ledger.schemas.printable import printable
 
 if TYPE_CHECKING:
@@ -43,9 +44,7 @@ def export(
         bool, typer.Option("--dsse", help="DSSE envelopes: the only form there is, with or without this word.")
     ] = False,
     entries: Annotated[str, typer.Option(help="`all`, or indexes: 3,5,8.")] = "all",
-    trust: Annotated[
-        Path | None, typer.Option(help="Trust policy to verify the ledger under.", show_default=False)
-    ] = None,
+    trust: TrustOption = None,
     passphrase_file: PassphraseOption = None,
     replace: ReplaceOption = False,
     as_json: JsonOption = False,

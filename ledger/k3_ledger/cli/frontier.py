@@ -11,6 +11,7 @@ from k3_ledger.cli.files import check_free
 from k3_ledger.cli.material import CORES, ProcessesOption, SourceArgument, load_material, note_unread
 from k3_ledger.cli.options import JsonOption, ReplaceOption, print_json
 from k3_ledger.cli.tables import say
+from k3_ledger.cli.trusting import ExpectHeadOption, RequireOption, RootKeyOption, TrustOption, believe
 
 if TYPE_CHECKING:
     from k3_ledger.rescore.frontier import Climb
@@ -39,6 +40,10 @@ def frontier(
     metric: Annotated[str | None, typer.Option(help="Only this metric.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Write the climbs to this .svg or .png file.")] = None,
     replace: ReplaceOption = False,
+    trust: TrustOption = None,
+    root_key: RootKeyOption = None,
+    require: RequireOption = None,
+    expect_head: ExpectHeadOption = None,
     processes: ProcessesOption = CORES,
     as_json: JsonOption = False,
 ) -> None:
@@ -49,13 +54,19 @@ def frontier(
         raise typer.BadParameter(f"a picture is a file ending in {' or '.join(PICTURES)}", param_hint="--picture")
     if picture is not None:
         check_free(picture, replace=replace, reads=(source,), option="--picture")
-    material = load_material(source, processes)[0]
+    trusted = believe(trust, root_key, require, expect_head, subject=source)
+    material = load_material(source, processes, trusted)[0]
     if metric is not None and metric not in (known := list_metrics(material)):
         there = f"there are {', '.join(known)}" if known else "there is none"
         raise typer.BadParameter(f"nothing measures {metric}; {there}", param_hint="--metric")
     climbs = derive_climbs(material, metric=metric)
     if as_json:
-        print_json([{**_document(climb), "audit_errors": material.audit_errors} for climb in climbs])
+        print_json(
+            [
+                {**_document(climb), "audit_errors": material.audit_errors, "not_shown": material.unshown}
+                for climb in climbs
+            ]
+        )
     elif not climbs:
         say("no receipt measures anything" if metric is None else f"no receipt measures {metric}")
     else:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from k3_ledger.cli.tables import say
+from k3_ledger.cli.trusting import NO_HEAD, NOBODY, Trusted, list_unshown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from k3_ledger.verify.polaris import RunLog
     from k3_ledger.verify.polaris.foreign_json import Document
     from k3_ledger.verify.polaris.parse import Run
+    from k3_ledger.verify.policy import TrustPolicy
 
 SourceArgument = Annotated[
     Path, typer.Argument(metavar="SOURCE", help="A ledger, or a foreign run log's directory.", show_default=False)
@@ -34,21 +36,29 @@ CORES = os.cpu_count() or 1
 _HEAD = b'{"entry":'
 
 
-def load_material(path: Path, processes: int = 1) -> tuple[Material, bool]:
+def load_material(path: Path, processes: int = 1, trusted: Trusted | None = None) -> tuple[Material, bool]:
     """Verify a ledger or audit a foreign log, and gather what judging needs; True for a ledger.
 
     Raises:
-        LedgerError: it is neither, or the ledger does not verify.
+        LedgerError: it is neither, or the ledger does not verify under what the reader trusts.
+        BadParameter: somebody is to be authenticated whose log has no keys.
     """
-    material, log = load_with_log(path, processes)
+    material, log = load_with_log(path, processes, trusted)
     return material, log is not None
 
 
-def load_with_log(path: Path, processes: int = 1) -> tuple[Material, VerifiedLog | None]:
+def load_with_log(
+    path: Path, processes: int = 1, trusted: Trusted | None = None
+) -> tuple[Material, VerifiedLog | None]:
     """As :func:`load_material`, with the log that was verified; None for a foreign one."""
     from k3_ledger.rescore.replay import gather, gather_foreign
 
     if is_foreign(path):
+        if trusted is not None and trusted.is_given:
+            said = (
+                "a foreign run log is signed by nobody that could be named: import it first (k3-ledger import polaris)"
+            )
+            raise typer.BadParameter(said, param_hint="--trust, --root-key, --require or --expect-head")
         from k3_ledger.cli.foreign import ForeignDirectory
         from k3_ledger.schemas.findings import Code
         from k3_ledger.schemas.outcomes import Severity
@@ -59,6 +69,7 @@ def load_with_log(path: Path, processes: int = 1) -> tuple[Material, VerifiedLog
         log = parse_log(files)
         material = gather_foreign(to_import(log, files, report))
         closed = [finding for finding in report.findings if finding.code is Code.FOREIGN_NOT_READ]
+        material.unshown = [NOBODY, NO_HEAD]
         material.audit_errors = sum(finding.severity is Severity.ERROR for finding in report.findings)
         broken = [*closed, *_broken(log)]
         named = {finding.position.source for finding in broken}
@@ -68,8 +79,10 @@ def load_with_log(path: Path, processes: int = 1) -> tuple[Material, VerifiedLog
         material.partly_read |= {runs[folder] for folder in folders if folder in runs}
         material.unread = [*broken, *gone, *(_placed(finding, log) for finding in material.unread)]
         return material, None
-    verified = open_verified(path, processes)
-    return gather(verified), verified
+    verified = open_verified(path, processes, trusted=trusted)
+    material = gather(verified)
+    material.unshown = list_unshown(verified.report)
+    return material, verified
 
 
 def _broken(log: RunLog) -> list[Finding]:
@@ -161,6 +174,7 @@ def note_unread(material: Material, code: int) -> int:
 
     A false claim or a stale pin weighs more (1); everything else that was said rests on less than the log holds (3).
     """
+    note_unshown(material.unshown)
     if material.audit_errors:
         errors = f"{material.audit_errors} error{'s' if material.audit_errors != 1 else ''}"
         say(f"note: the audit of this log finds {errors}: `k3-ledger audit polaris` names what disagrees", err=True)
@@ -171,8 +185,20 @@ def note_unread(material: Material, code: int) -> int:
     return 3 if material.unread and code != 1 else code
 
 
+def note_unshown(unshown: Sequence[str]) -> None:
+    """Say on standard error, in one line, what nothing showed of who wrote a log and whether it is all."""
+    if unshown:
+        cure = " (--trust or --root-key says whom to believe)" if NOBODY in unshown else ""
+        say(f"note: {'; '.join(unshown)}{cure}", err=True)
+
+
 def open_verified(
-    path: Path, processes: int = 1, *, judged: bool = True, companion: Companion | None = None
+    path: Path,
+    processes: int = 1,
+    *,
+    judged: bool = True,
+    companion: Companion | None = None,
+    trusted: Trusted | None = None,
 ) -> VerifiedLog:
     """A ledger that verifies, with a progress bar where it is long.
 
@@ -181,11 +207,13 @@ def open_verified(
         processes: worker processes.
         judged: whether its verdicts are derived again and its pins traced, as ``verify`` does.
         companion: who reads the entries in the same pass.
+        trusted: whom the reader believes; None checks integrity alone.
 
     Raises:
         LedgerError: it cannot be read, or does not verify.
     """
     from k3_ledger.cli.opening import held_ledger
+    from k3_ledger.cli.settled import unsettled
     from k3_ledger.cli.sources import LOG_NAME
     from k3_ledger.cli.terminal import progress_bar
     from k3_ledger.schemas.errors import StoreError
@@ -204,13 +232,15 @@ def open_verified(
         )
     source = held_ledger(path)
     with progress_bar(source.size, "verifying") as progress:
-        log = verify_log(source, None, Options(processes=processes, progress=progress, companion=companion))
+        options = Options(processes=processes, progress=progress, companion=companion)
+        believed = Trusted() if trusted is None else trusted
+        log = verify_log(source, unsettled(believed.policy), believed.under(options))
     if judged:
-        _settle(log)
+        _settle(log, believed.policy)
     return log
 
 
-def _settle(log: VerifiedLog) -> None:
+def _settle(log: VerifiedLog, policy: TrustPolicy | None) -> None:
     """Refuse a log whose judgements do not follow, and say which could not be derived again.
 
     Raises:
@@ -219,7 +249,7 @@ def _settle(log: VerifiedLog) -> None:
     from k3_ledger.cli.settled import settle
     from k3_ledger.verify.report import VerificationError
 
-    report = settle(log)
+    report = settle(log, policy)
     if report.exit_code:
         raise VerificationError(report)
     for finding in report.findings[len(log.report.findings) :]:

@@ -16,6 +16,7 @@ from k3_ledger.cli.files import check_free, new_file
 from k3_ledger.cli.options import JsonOption, ReplaceOption, print_json
 from k3_ledger.cli.sources import BLOCK
 from k3_ledger.cli.told import done
+from k3_ledger.cli.trusting import TrustOption  # noqa: TC001 - read when the command is built
 from k3_ledger.ledger.core.checkpoint import KEPT_NAME
 from k3_ledger.schemas.printable import printable
 
@@ -40,9 +41,7 @@ def pack(
     ledger: Annotated[Path, typer.Argument(help="A ledger, a tar of it, or a mirror.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write.", show_default=False)],
     entries: Annotated[str, typer.Option(help="`all`, or indexes: 3,5,8.")] = "all",
-    trust: Annotated[
-        Path | None, typer.Option(help="Trust policy to verify it under, a TOML file.", show_default=False)
-    ] = None,
+    trust: TrustOption = None,
     root_key: Annotated[
         str | None, typer.Option("--root-key", "--root", help="Root public key: 64 hex digits, or a PEM file.")
     ] = None,

@@ -19,6 +19,7 @@ from k3_ledger.cli.material import (
 from k3_ledger.cli.options import JsonOption, print_json
 from k3_ledger.cli.tables import say
 from k3_ledger.cli.told import found
+from k3_ledger.cli.trusting import ExpectHeadOption, RequireOption, RootKeyOption, TrustOption, believe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +59,10 @@ def reconcile(
     write: Annotated[
         bool, typer.Option("--write", help="Raise the pins of the --pins file that should rise. None is ever lowered.")
     ] = False,
+    trust: TrustOption = None,
+    root_key: RootKeyOption = None,
+    require: RequireOption = None,
+    expect_head: ExpectHeadOption = None,
     processes: ProcessesOption = CORES,
     as_json: JsonOption = False,
 ) -> None:
@@ -71,7 +76,8 @@ def reconcile(
     if write and pins is None:
         raise typer.BadParameter("there is no pins file to write: name it with --pins", param_hint="--write")
     share = read_share(threshold, "--threshold", below=10)
-    material = load_material(source, processes)[0]
+    trusted = believe(trust, root_key, require, expect_head, subject=source)
+    material = load_material(source, processes, trusted)[0]
     records = list(material.pin_entries)
     if pins is not None:
         with given(pins, PINS):
@@ -90,7 +96,7 @@ def reconcile(
     code = 1 if explained else int(report.exit_code)
     with found(code):
         if as_json:
-            print_json(_document(report, written))
+            print_json({**_document(report, written), "not_shown": material.unshown})
         else:
             _print(report, written)
     raise typer.Exit(note_unread(material, code))

@@ -21,11 +21,13 @@ from k3_ledger.cli.material import (
 from k3_ledger.cli.options import JsonOption, PassphraseOption, TimeOption, WaitOption, print_json
 from k3_ledger.cli.signing import load_key
 from k3_ledger.cli.tables import say
+from k3_ledger.cli.trusting import ExpectHeadOption, RequireOption, RootKeyOption, TrustOption, believe
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator, Sequence
 
+    from k3_ledger.cli.trusting import Trusted
     from k3_ledger.ledger.writer.append import Writer
     from k3_ledger.ledger.writer.state import LogState
     from k3_ledger.rescore.material import LeftOut, Material
@@ -79,6 +81,10 @@ def rescore(
     passphrase_file: PassphraseOption = None,
     time: TimeOption = None,
     wait: WaitOption = 10.0,
+    trust: TrustOption = None,
+    root_key: RootKeyOption = None,
+    require: RequireOption = None,
+    expect_head: ExpectHeadOption = None,
     processes: ProcessesOption = CORES,
     as_json: JsonOption = False,
 ) -> None:
@@ -86,6 +92,7 @@ def rescore(
     from k3_ledger.cli.published_rules import load_rule_for
     from k3_ledger.rescore.rescore import IN_FORCE, Selection, unused_pins
 
+    trusted = believe(trust, root_key, require, expect_head, subject=source)
     chosen = IN_FORCE if rule == IN_FORCE else load_rule_for(rule, source, (IN_FORCE,))
     other = against if against in {"published", IN_FORCE} else load_rule_for(against, source, ("published", IN_FORCE))
     if counts:
@@ -100,12 +107,12 @@ def rescore(
         )
         if chosen == IN_FORCE or other_asked or everything:
             raise typer.BadParameter("takes a rule and nothing else", param_hint="--counts")
-        _count(source, chosen, processes, as_json=as_json)  # type: ignore[arg-type]
+        _count(source, chosen, processes, trusted, as_json=as_json)  # type: ignore[arg-type]
         return
     selection = Selection(_moment(since, "--since"), _moment(until, "--until"), pr, metric)
     if selection.since and selection.until and selection.since > selection.until:
         raise typer.BadParameter("is after --until: no run can be in between", param_hint="--since")
-    asked = _Asked(chosen, other, _pins(pins), selection, sealing=seal is not None)  # type: ignore[arg-type]
+    asked = _Asked(chosen, other, _pins(pins), selection, trusted, sealing=seal is not None)  # type: ignore[arg-type]
     material, log, report = _judge(source, processes, asked)
     sealed = None
     if seal is not None:
@@ -145,6 +152,7 @@ class _Asked:
     against: Rule | Literal["published", "in-force"]
     pins: Pins
     selection: Selection
+    trusted: Trusted
     sealing: bool
 
 
@@ -153,7 +161,7 @@ def _judge(path: Path, processes: int, asked: _Asked) -> tuple[Material, Verifie
     from k3_ledger.rescore.pins import weigh_pins
     from k3_ledger.rescore.rescore import rescore as judge
 
-    material, log = load_with_log(path, processes)
+    material, log = load_with_log(path, processes, asked.trusted)
     if asked.sealing and log is None:
         raise typer.BadParameter("only a ledger can be sealed into: import the log first", param_hint="--seal")
     if asked.rule != "in-force":
@@ -197,14 +205,16 @@ def _check_name(rule: Rule, material: Material, *, sealing: bool) -> None:
     say(f"note: {said}", err=True)
 
 
-def _count(path: Path, rule: Rule, processes: int, *, as_json: bool) -> None:
-    from k3_ledger.cli.material import is_foreign, open_verified
+def _count(path: Path, rule: Rule, processes: int, trusted: Trusted, *, as_json: bool) -> None:
+    from k3_ledger.cli.material import is_foreign, note_unshown, open_verified
+    from k3_ledger.cli.trusting import list_unshown
     from k3_ledger.rescore.sweep import Along
 
     if is_foreign(path):
         raise typer.BadParameter("only a ledger can be counted: import the log first", param_hint="--counts")
     along = Along(rule)
-    open_verified(path, processes, companion=along)
+    unshown = list_unshown(open_verified(path, processes, companion=along, trusted=trusted).report)
+    note_unshown(unshown)
     found = along.result(processes=processes)
     imports = found.imports
     if imports and not found.tiers:
@@ -223,6 +233,7 @@ def _count(path: Path, rule: Rule, processes: int, *, as_json: bool) -> None:
                 "changes": changes,
                 "imports_not_counted": imports,
                 "left_out": dict(found.left_out),
+                "not_shown": unshown,
             }
         )
         return
@@ -322,6 +333,7 @@ def _document(
             {"run": one.identity, "index": one.index, "metric": one.metric, "reason": one.reason} for one in left_out
         ],
         "audit_errors": material.audit_errors,
+        "not_shown": material.unshown,
         "repeated": material.repeats,
         "not_read": [finding.as_dict() for finding in material.unread],
         "runs": [

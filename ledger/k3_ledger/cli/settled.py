@@ -29,6 +29,13 @@ def settle(log: VerifiedLog, policy: TrustPolicy | None = None) -> Report:
     return settle_judgements(log, policy)
 
 
+def unsettled(policy: TrustPolicy | None) -> TrustPolicy | None:
+    """A policy without what it requires of the steps of the room that judges, for the pass in front of it."""
+    from k3_ledger.schemas.envelope import JUDGED_KINDS
+
+    return None if policy is None else replace(policy, require=policy.require - JUDGED_KINDS.keys())
+
+
 def verify_settled(
     source: LogSource, policy: TrustPolicy | None = None, options: Options | None = None
 ) -> tuple[VerifiedLog, Report]:
@@ -41,12 +48,10 @@ def verify_settled(
     Raises:
         VerificationError: something does; the error carries the report.
     """
-    from k3_ledger.schemas.envelope import JUDGED_KINDS
     from k3_ledger.verify.log import verify_log
     from k3_ledger.verify.report import VerificationError
 
-    first = None if policy is None else replace(policy, require=policy.require - JUDGED_KINDS.keys())
-    log = verify_log(source, first, options)
+    log = verify_log(source, unsettled(policy), options)
     report = settle(log, policy)
     if report.uncovered:
         raise VerificationError(report)

@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from k3_ledger.cli.trusting import (
+    ExpectHeadOption,
+    RequireOption,
+    RootKeyOption,
+    TrustOption,
+    read_heads,
+    token_reader,
+)
+
 if TYPE_CHECKING:
-    from k3_ledger.cli.memory import Memory
     from k3_ledger.cli.opening import Named
     from k3_ledger.schemas.errors import LedgerError
     from k3_ledger.verify.freshness import Clock
@@ -47,19 +55,10 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
         str,
         typer.Argument(help="Ledger directory, ledger.jsonl, mirror, proof file, tar, or address.", show_default=False),
     ],
-    trust: Annotated[
-        Path | None, typer.Option(help="Trust policy, a TOML file (see docs/verify.md).", show_default=False)
-    ] = None,
-    root_key: Annotated[
-        str | None,
-        typer.Option(help="Root public key that must have opened the log: 64 hex digits, or a PEM file."),
-    ] = None,
-    require: Annotated[
-        list[str] | None, typer.Option(help="Step for which 'not checked' is not accepted; may be repeated.")
-    ] = None,
-    expect_head: Annotated[
-        list[Path] | None, typer.Option(help="A checkpoint kept from an earlier visit that the log must extend.")
-    ] = None,
+    trust: TrustOption = None,
+    root_key: RootKeyOption = None,
+    require: RequireOption = None,
+    expect_head: ExpectHeadOption = None,
     memory: Annotated[
         Path | None,
         typer.Option(help="File that remembers the last verified signed head: compared first, updated on success."),
@@ -112,17 +111,11 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
 
         policy = judged_at(policy, at, present)
     evidence = evidence or evidence_beside(memory, expect_head or [])
-    _keep_apart(path, memory, evidence, cache, expect_head or [])
-    heads = [(str(file), _read_head(file)) for file in expect_head or ()]
+    _keep_apart(path, memory, evidence, cache)
+    heads = read_heads(expect_head or (), subject=path)
     if forget and memory is None:
         raise typer.BadParameter("there is nothing to forget without --memory", param_hint="--forget")
-    options = Options(processes=processes, artifacts=artifacts)
-    if policy is not None and policy.timestamp_roots:
-        import rfc3161_client  # noqa: F401 - says now that the extra is missing, if it is
-
-        from k3_ledger.cli.tokens import read_token
-
-        options = replace(options, read_token=read_token)
+    options = Options(processes=processes, artifacts=artifacts, read_token=token_reader(policy))
     refused, tries = None, 0
     with opened(path, cache) as named:
         if forget and memory is not None:
@@ -166,7 +159,7 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
     raise typer.Exit(int(report.exit_code) or max(codes, default=0))
 
 
-def _keep_apart(path: str, memory: Path | None, evidence: Path | None, cache: Path | None, heads: list[Path]) -> None:
+def _keep_apart(path: str, memory: Path | None, evidence: Path | None, cache: Path | None) -> None:
     """Refuse what the reader keeps of a log where it lies in that log.
 
     Raises:
@@ -176,23 +169,8 @@ def _keep_apart(path: str, memory: Path | None, evidence: Path | None, cache: Pa
 
     subject = subject_of(path)
     check_apart(memory, subject, option="--memory")
-    for head in heads:
-        check_apart(head, subject, option="--expect-head")
     check_apart(evidence, subject, option="--evidence")
     check_apart(cache, subject, option="--cache")
-
-
-def _read_head(path: Path) -> Memory:
-    """A head that the reader kept, or a memory of one. Damage is for the verifier to say; something else is refused."""
-    from k3_ledger.cli.given import HEAD, given, refuse
-    from k3_ledger.cli.memory import parse_memory
-    from k3_ledger.ledger.regular import read_small
-    from k3_ledger.schemas.findings import Code
-
-    with given(path, HEAD):
-        data = read_small(path)
-    refuse(str(path), data, HEAD, Code.MEMORY_UNREADABLE)
-    return parse_memory(data)
 
 
 def _check(named: Named, policy: TrustPolicy | None, options: Options, clock: Clock) -> Report:

@@ -318,6 +318,7 @@ class Material:
         weights: digest of the weights that runs measured, by identity; None of one that names none.
         repeats: which imports are of a run that is counted elsewhere, in words.
         audit_errors: how many findings of severity error the audit of a foreign log has; None for a ledger.
+        unshown: what nothing shows of who wrote it and whether it is all, in words.
         sources: identities that ``pin`` entries name as their source, also of those that no longer stand.
     """
 
@@ -342,6 +343,7 @@ class Material:
     sources: set[str] = field(default_factory=set)
     repeats: list[str] = field(default_factory=list)
     audit_errors: int | None = None
+    unshown: list[str] = field(default_factory=list)
 
     def called(self, name: str) -> list[str]:
         """What a name could mean: itself where it is the whole of one, else one whole name for each that begins so."""
