@@ -547,3 +547,28 @@ def test_a_checkpoint_that_is_none_is_the_verifiers_to_judge(whole: Path, tmp_pa
     path.write_bytes(tar_of(relist(read(whole) | {"checkpoint": b"no note"})))
     found, codes = verdict(path)
     assert (found, "NOTE-MALFORMED" in "".join(codes)) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("verify",),
+        ("prove", 4, "-o", "four.proof", "-l"),
+        ("trust", "init", "--out", "trust.toml"),
+        ("bundle", "pack", "-o", "again.tar"),
+    ],
+    ids=["verify", "prove", "trust init", "bundle pack"],
+)
+def test_a_bundle_that_was_unpacked_is_a_ledger_or_is_said_to_be_none(
+    folder: Path, tmp_path: Path, words: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for entries in ("all", "4,8"):
+        assert k3("bundle", "pack", folder, "--entries", entries, "--out", f"{entries}.tar").exit_code == 0
+        with tarfile.open(f"{entries}.tar") as tar:
+            tar.extractall(entries, filter="data")
+    result = k3(*words, "4,8")
+    assert code(result) is Code.NOT_A_LEDGER
+    assert "an offline bundle of some entries that was unpacked" in str(result.exception)
+    assert "nothing has to be unpacked" in str(result.exception.finding.hint)  # type: ignore[union-attr]
+    assert k3(*words, "all").exit_code == 0

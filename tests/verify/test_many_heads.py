@@ -5,20 +5,23 @@ Counted are the keys that are hashed and the lives that are asked, whatever the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from k3_ledger.ledger.core import keylife, note
+from k3_ledger.schemas import canonical
 from k3_ledger.schemas.findings import Code
 from k3_ledger.verify import signers
 from k3_ledger.verify.log import check_log
 from k3_ledger.verify.policy import TrustPolicy
 from k3_ledger.verify.source import MemorySource
+from tests.commands import runner
 from tests.ledgers import LOG, ORIGIN, ROOT, Builder, Key, key_body, sign_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 POLICY = TrustPolicy(ROOT.public, ORIGIN)
 
@@ -69,3 +72,30 @@ def test_twice_the_heads_and_keys_take_twice_the_work(how: str, monkeypatch: pyt
     assert few <= 20 * 12
     assert (first, second) == (({}, {}) if code is None else ({code: first[code]}, {code: second[code]}))
     assert code is None or second[code] - first[code] == 20
+
+
+def test_each_older_head_of_a_bundle_is_read_twice_where_it_is_made_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Once as it is written, once as it is verified: a ledger keeps thousands of heads, and this costs most."""
+    run, parse = runner(monkeypatch, capsys), canonical.parse_value
+    calls = 0
+
+    def counting(*given: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return parse(*given, **named)
+
+    monkeypatch.setattr(canonical, "parse_value", counting)
+    ledger = Builder().open().runs(24)
+    made = []
+    for heads in (8, 16):
+        folder = tmp_path / str(heads)
+        (folder / "checkpoints").mkdir(parents=True)
+        ledger.write(folder)
+        for size in range(5, 5 + heads):
+            (folder / "checkpoints" / f"{size:012}.note").write_bytes(sign_head(ledger.lines[:size]))
+        calls = 0
+        assert run("bundle", "pack", folder, "--entries", 7, "--out", tmp_path / f"{heads}.tar").code == 0
+        made.append(calls)
+    assert made[1] - made[0] == 2 * 8

@@ -159,6 +159,7 @@ def held_ledger(path: Path) -> LogSource:
     """
     if path.name != LOG_NAME and (path.is_file() or _is_mirror(path)):
         return HELD.enter_context(opened_ledger(str(path)))
+    _refuse_unpacked(path)
     return DirectorySource(path)
 
 
@@ -237,6 +238,8 @@ def _open_path(path: Path, stack: contextlib.ExitStack, *, bare: bool = False) -
         is_file = is_folder = False
     if is_folder and _is_mirror(path):
         return _mirror(DirectoryStore(path), None)
+    if is_folder:
+        _refuse_unpacked(path)
     if not is_file or path.name == LOG_NAME:  # whoever asks for the log is not answered by a proof in its place
         return DirectorySource(path)
     with open_regular(path) as stream:
@@ -250,6 +253,23 @@ def _open_path(path: Path, stack: contextlib.ExitStack, *, bare: bool = False) -
         return _in_archive(store)
     _refuse_other(path.name if bare else str(path), start)
     return DirectorySource(path)
+
+
+def _refuse_unpacked(folder: Path) -> None:
+    """Say so where a folder is what a bundle of some entries was unpacked into. One of the whole record is a ledger.
+
+    Raises:
+        MalformedError: it is.
+    """
+    from k3_ledger.ledger.core.pack import LIST_NAME
+
+    if (folder / LIST_NAME).is_file() and not (folder / LOG_NAME).exists():
+        raise MalformedError(
+            Code.NOT_A_LEDGER,
+            f"this is an offline bundle of some entries that was unpacked: {LIST_NAME} is there, and no {LOG_NAME}",
+            position=Position(source=str(folder)),
+            hint="verify the bundle itself, the tar: nothing has to be unpacked",
+        )
 
 
 def _refuse_other(name: str, start: bytes) -> None:

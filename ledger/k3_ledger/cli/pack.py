@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import re
@@ -147,8 +146,7 @@ class _Maker:
         """
         from k3_ledger.ledger.core.consistency import format_consistency
         from k3_ledger.ledger.core.pack import consistency_name
-        from k3_ledger.schemas.errors import LedgerError
-        from k3_ledger.verify.consistency import verify_consistency_file
+        from k3_ledger.verify.consistency import check_consistency_file
         from k3_ledger.verify.prove import prove_extensions
 
         sizes = {old: size for _, old in kept if 0 < (size := size_said(old) or 0) < self.head.size}
@@ -157,8 +155,7 @@ class _Maker:
         self.unproved = len(sizes)
         for old, file in proved.items():
             name, data = consistency_name(sizes[old]), format_consistency(file)
-            with contextlib.suppress(LedgerError):
-                verify_consistency_file(data, name)
+            if not check_consistency_file(data, name).exit_code:
                 files[name] = data
                 self.unproved -= 1
         return files

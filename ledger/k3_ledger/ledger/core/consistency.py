@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from k3_ledger.ledger.core.merkle import CompactRange, check_consistency, needed_nodes, prove_consistency
 from k3_ledger.ledger.core.note import MAX_NOTE
 from k3_ledger.ledger.core.proof import LIMITS as PROOF_LIMITS
-from k3_ledger.ledger.core.proof import ProofFile, format_proof, parse_proof
+from k3_ledger.ledger.core.proof import ProofFile, read_document, to_document
 from k3_ledger.schemas import canonical
 from k3_ledger.schemas.errors import MalformedError, ProofError
 from k3_ledger.schemas.findings import Code
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from k3_ledger.ledger.core.checkpoint import Checkpoint
     from k3_ledger.ledger.core.merkle import Node
+    from k3_ledger.schemas.canonical import JsonValue
 
 SCHEMA: Final = "k3-ledger/consistency/1"
 LIMITS: Final = canonical.Limits(
@@ -156,11 +157,10 @@ def format_consistency(file: ConsistencyFile) -> bytes:
     Raises:
         ValueError: it would not be read back.
     """
-    proof = canonical.parse(format_proof(file.proof), limits=PROOF_LIMITS)
-    document = {
+    document: dict[str, JsonValue] = {
         "consistency": [digest.hex() for digest in file.hashes],
         "old": file.old.decode(),
-        "proof": proof,
+        "proof": to_document(file.proof),
         "schema": SCHEMA,
     }
     try:
@@ -186,7 +186,8 @@ def parse_consistency(data: bytes, *, position: Position = NOWHERE) -> Consisten
         raise _malformed(f"not at most {_MAX_HASHES} hashes and a note", place)
     if not all(isinstance(digest, str) and _HEX.fullmatch(digest) for digest in hashes):
         raise _malformed("not SHA-256 hashes in lower-case hex", replace(place, field="consistency"))
-    proof = parse_proof(canonical.format(document["proof"], limits=PROOF_LIMITS), position=position)
+    canonical.format(document["proof"], limits=PROOF_LIMITS)
+    proof = read_document(document["proof"], position=position)
     if proof.subject != 0:
         raise _malformed("its proof is not one of the genesis entry", replace(place, field="proof.subject"))
     return ConsistencyFile(old.encode(), tuple(bytes.fromhex(str(digest)) for digest in hashes), proof)

@@ -179,19 +179,26 @@ def format_proof(proof: ProofFile) -> bytes:
     Raises:
         ValueError: the proof breaks a rule of the format, so it would not be read back.
     """
-    entries = [
-        {"index": entry.index, "inclusion": [h.hex() for h in entry.inclusion], "line": _text(entry.line)}
-        for entry in proof.entries
-    ]
+    document = to_document(proof)
     try:
-        data = canonical.format(
-            {"checkpoint": _text(proof.checkpoint), "entries": entries, "schema": SCHEMA, "subject": proof.subject},
-            limits=LIMITS,
-        )
+        data = canonical.format(document, limits=LIMITS)
         parse_proof(data)
     except MalformedError as error:
         raise ValueError(f"not a proof file: {error}") from None
     return data
+
+
+def to_document(proof: ProofFile) -> dict[str, JsonValue]:
+    """What a proof file holds, as plain values: within a consistency file too.
+
+    Raises:
+        ValueError: a line or the note is not UTF-8.
+    """
+    entries: list[JsonValue] = [
+        {"index": entry.index, "inclusion": [h.hex() for h in entry.inclusion], "line": _text(entry.line)}
+        for entry in proof.entries
+    ]
+    return {"checkpoint": _text(proof.checkpoint), "entries": entries, "schema": SCHEMA, "subject": proof.subject}
 
 
 def parse_proof(data: bytes, *, position: Position = NOWHERE) -> ProofFile:
@@ -200,7 +207,15 @@ def parse_proof(data: bytes, *, position: Position = NOWHERE) -> ProofFile:
     Raises:
         MalformedError: with ``PROOF_FILE`` and a field path, or a code of the canonical profile.
     """
-    value = canonical.parse(data, limits=LIMITS, position=position)
+    return read_document(canonical.parse(data, limits=LIMITS, position=position), position=position)
+
+
+def read_document(value: JsonValue, *, position: Position = NOWHERE) -> ProofFile:
+    """Read what a proof file holds. That it is within the limits of one is for the caller to see.
+
+    Raises:
+        MalformedError: with ``PROOF_FILE`` and a field path.
+    """
     place = Position(source=position.source)
     document = _members(value, place, "checkpoint", "entries", "schema", "subject")
     if document["schema"] != SCHEMA:
