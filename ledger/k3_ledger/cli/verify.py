@@ -84,7 +84,9 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
         str | None,
         typer.Option(help="When attestations must be valid: receipt, now or a time.", show_default="what --trust says"),
     ] = None,
-    artifacts: Annotated[bool, typer.Option(help="Re-hash artifacts.")] = True,
+    artifacts: Annotated[
+        bool, typer.Option(help="Re-hash artifacts, and read quotes where no certificates are given.")
+    ] = True,
     processes: Annotated[
         int, typer.Option(min=1, help="Worker processes.", show_default="one per core")
     ] = os.cpu_count() or 1,

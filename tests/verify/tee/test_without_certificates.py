@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import pytest
 from docs.examples.made_up_intel import World
@@ -163,3 +163,36 @@ def test_a_proof_file_says_the_same() -> None:
     proof, whole = proof_of(Attested().quoted())
     assert check_proof(proof, "p", None, artifacts=whole).exit_code is ExitCode.VERIFIED
     assert counts(check_proof(proof, "p", None, artifacts=whole)) == (0, 0, 1)
+
+
+class Counted(MemorySource):
+    """Says what was asked for."""
+
+    asked: tuple[str, ...] = ()
+
+    def open_artifact(self, sha256: str) -> BinaryIO | None:
+        self.asked += (sha256,)
+        return super().open_artifact(sha256)
+
+
+@pytest.mark.parametrize("artifacts", [True, False])
+@pytest.mark.parametrize("reader", READERS)
+def test_who_asks_for_no_artifacts_and_has_no_certificates_reads_no_evidence(reader: str, artifacts: bool) -> None:
+    receipt = Attested().quoted().tokened()
+    built, blobs = ledger(receipt)
+    held = Counted(built.data, checkpoint=built.head(), artifacts=blobs)
+    policy = READERS[reader]
+    report = check_log(held, policy, Options(artifacts=artifacts))
+    trusts = policy is not None
+    assert bool(held.asked) == (artifacts or trusts)
+    found = step(report)
+    assert ("none was read" in found.detail) == (not artifacts and not trusts)
+    if not trusts:
+        assert (found.outcome, found.not_checked) == (Outcome.NOT_CHECKED, 1)
+
+
+def test_what_a_receipt_itself_lacks_is_false_whether_or_not_evidence_is_read() -> None:
+    built, blobs = ledger(changed(Attested(), report_data_sha256="ab" * 32))
+    source = MemorySource(built.data, checkpoint=built.head(), artifacts=blobs)
+    for artifacts in (True, False):
+        assert check_log(source, None, Options(artifacts=artifacts)).exit_code == ExitCode.FALSE

@@ -327,7 +327,7 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
         # 11 verdicts, 12 pins are checked by another room: here they are counted, never passed.
         count_unchecked(scan)
         # 13 attestations, with the auditor's certificates.
-        check_attested(scan, source, policy)
+        check_attested(scan, source, policy, artifacts=options.artifacts)
         # 14 timestamps: by when the heads existed.
         check_timestamps(scan, source, policy, options.read_token)
         check_demands(scan, policy)

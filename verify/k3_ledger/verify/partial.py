@@ -91,7 +91,7 @@ def check_partial(source: TileSource, policy: TrustPolicy | None, options: Optio
         scan.tallies["receipts"].not_checked += count_references(scan)
         check_imports(scan, None)
         count_unchecked(scan)
-        check_attested(scan, source, policy)
+        check_attested(scan, source, policy, artifacts=options.artifacts)
         check_timestamps(scan, source, policy, options.read_token)
         check_demands(scan, policy)
     except LedgerError as error:  # the head cannot be read, its border is missing, or a tile is wrong

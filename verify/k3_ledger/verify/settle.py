@@ -14,6 +14,7 @@ from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.policy import NO_POLICY_SENTENCE
 from k3_ledger.verify.report import Report
+from k3_ledger.verify.source import MemorySource
 
 if TYPE_CHECKING:
     from k3_ledger.verify.attested import Attested
@@ -172,9 +173,15 @@ def _at_hand(scan: Scan) -> bool:
     return bool(scan.marks) and not scan.missing and Code.LINE_TOO_LONG not in scan.findings.counts
 
 
-def check_attested(scan: Scan, source: LogSource, policy: TrustPolicy | None) -> None:
+def check_attested(scan: Scan, source: LogSource, policy: TrustPolicy | None, *, artifacts: bool = True) -> None:
     """Step 13. Evidence of attested receipts. Where the policy does not say whose certificates count none passes, and
     one that nobody's could let pass fails.
+
+    Args:
+        scan: what was found.
+        source: has the evidence.
+        policy: whom to trust and what to demand.
+        artifacts: whether evidence is read that no certificates of the policy's could let pass.
     """
     tally = scan.tallies["attestations"]
     standing = set(scan.standing("attestations", [receipt.position for receipt in scan.attested]))
@@ -188,13 +195,17 @@ def check_attested(scan: Scan, source: LogSource, policy: TrustPolicy | None) ->
         from k3_ledger.verify.tee.receipts import check_attestations  # noqa: PLC0415 - X.509, where a quote is
 
         counting = demands if demands is not None and demands.anchors else None
-        notes.append(f"{len(attested)} receipts are attested; {check_attestations(scan, attested, source, counting)}")
+        unread = counting is None and not artifacts
+        said = check_attestations(scan, attested, MemorySource(b"") if unread else source, counting)
+        notes.append(
+            f"{len(attested)} receipts are attested; {said}{', and none was read, on request' if unread else ''}"
+        )
     imports = any(kind == "import" for _, kind in scan.keyring.uses)
     if imports and _at_hand(scan) and demands is not None and demands.anchors:
         from k3_ledger.verify.polaris.quotes import check_imported  # noqa: PLC0415 - X.509, where a quote is
 
-        said = check_imported(scan, source, demands)
-        notes += [said] if said is not None else []
+        found = check_imported(scan, source, demands)
+        notes += [found] if found is not None else []
     elif imported:
         tally.not_checked += imported
         why = "no trust directory says whose certificates count" if _at_hand(scan) else "the log is not here in full"
