@@ -1,13 +1,14 @@
 """Re-scoring against verification: tiers of verified receipts under a rule, beside the verification of the same ledger.
 
-    python benchmarks/rescore.py [--receipts 100000] [--processes 2] [--rounds 5] [--rule house-1.decode]
+    python benchmarks/rescore.py [--receipts 100000] [--processes 2] [--rounds 5] [--rule house-7.decode]
 
-Builds a ledger of rounds, each of a receipt of the frontier build and three of candidates (``--round``), with a claim,
-a clock and agreement at seven depths, then alternates three actors over
-the same bytes in as many processes: a verification (``verify``), a verification that a sweep goes along with
-(``along``, which is what ``k3-ledger rescore --counts`` does), and a sweep of the log that verified (``subject``, which
-reads, hashes and decodes it once more). What re-scoring costs is what ``along`` takes longer than ``verify`` where
-nothing is verified yet, and ``subject`` where it is. Before, the whole command runs once, for its peak memory.
+Builds a ledger of rounds, each of four receipts of the frontier build (``--frontiers``) and twelve of candidates
+(``--round``), with claims and clocks of decode and prefill and agreement at seven depths, all of which every house rule
+of decode gives a tier; the rule is the newest of them. Then alternates three actors over the same bytes in as many
+processes: a verification (``verify``), a verification that a sweep goes along with (``along``, which is what
+``k3-ledger rescore --counts`` does), and a sweep of the log that verified (``subject``, which reads, hashes and decodes
+it once more). What re-scoring costs is what ``along`` takes longer than ``verify`` where nothing is verified yet, and
+``subject`` where it is. Before, the whole command runs once, for its peak memory.
 Shares are pair by pair; processor time is counted beside the clock on the wall where one process does it all.
 """
 
@@ -27,6 +28,7 @@ import verify as ledger
 from common import Recorder, finish, parser
 
 from k3_ledger.cli.sources import DirectorySource
+from k3_ledger.rescore.rules.house import HOUSE_RULES
 from k3_ledger.rescore.rules.registry import find_rule
 from k3_ledger.rescore.sweep import Along, sweep
 from k3_ledger.verify.log import Options, verify_log
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DEPTHS = (4, 128, 256, 512, 1024, 2048, 4096)
+NEWEST = [rule.name for rule in HOUSE_RULES if rule.scope.metric == "decode"][-1]
+GUARD = ("frontier:prefill@32768/k3/bf16/node", "512")
 VARIES = 424_242
 """Six digits that every receipt has others in place of: of its repetitions, and of its divergences."""
 
@@ -48,18 +52,27 @@ def samples(pace: list[tuple[int, int]]) -> list[dict[str, int]]:
     return rows
 
 
+def timed(metric: str, context: int, claims: list[tuple[int, int]], paces: list[tuple[int, int]]) -> list[object]:
+    """What the program claims of a metric, and what a clock outside saw of two lengths, 2,048 tokens apart."""
+    (series,) = ledger.run_body(0)["timing"]  # type: ignore[misc]
+    series = {**series, "metric": metric, "context": context, "context_filled": context}
+    return [{**series, "observer": "subject", "samples": samples(claims)}, {**series, "samples": samples(paces)}]
+
+
 def judged_body(role: str) -> dict[str, object]:
-    """A run body that the gates of a rule find their evidence in."""
+    """A run body that every gate of a house rule finds its evidence in; a candidate's is faster by a fourth."""
     body = ledger.run_body(0) | {"role": role, "round": "r"}
-    (series,) = body["timing"]  # type: ignore[misc]
-    own = {
-        **series,
-        "observer": "subject",
-        "samples": samples([(2048, 34_133 * 10**6 + VARIES + i * 10**6) for i in range(3)]),
-    }
-    loads = [20_000_000_000 + 100_000_000 * i for i in range(3)]
-    outside = [(count, load + count * 16_666_667) for count in (32, 2080) for load in loads]
-    body["timing"] = [own, {**series, "samples": samples(outside)}]
+    token = 13_333_333 if role == "candidate" else 16_666_667
+    claims = [(2048, (2048 * token // 10**6 + i) * 10**6 + VARIES) for i in range(7)]
+    loads = [20_000_000_000 + 10**7 * i for i in range(7)]
+    decode = timed("decode", 131_072, claims, [(count, load + count * token) for count in (32, 2080) for load in loads])
+    prefill = timed(
+        "prefill",
+        0,
+        [(32_768, 32_768 * 1_953_125)] * 3,  # 512 tokens a second
+        [(count, load + count * 1_953_125) for count in (32_768, 34_816) for load in loads[:3]],
+    )
+    body["timing"] = [*decode, *prefill]
     body["model"] = {
         "name": "k3", "architecture": "kimi-k3", "quant": "bf16", "sha256": "a" * 64, "size": 1, "synthetic": True,
     }  # fmt: skip
@@ -93,9 +106,10 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--receipts", type=int, default=100_000)
     arguments.add_argument("--processes", type=int, default=2, help="processes on both sides")
-    arguments.add_argument("--folder", type=Path, help="where the ledger is built; 3 KB a receipt")
-    arguments.add_argument("--rule", default="house-1.decode")
-    arguments.add_argument("--round", type=int, default=4, help="receipts of a round, the frontier build's among them")
+    arguments.add_argument("--folder", type=Path, help="where the ledger is built; 5 KB a receipt")
+    arguments.add_argument("--rule", default=NEWEST)
+    arguments.add_argument("--round", type=int, default=16, help="receipts of a round, the frontier build's among them")
+    arguments.add_argument("--frontiers", type=int, default=4, help="how many of them are of the frontier build")
     options = arguments.parse_args()
     rule = find_rule(options.rule)
     recorder = Recorder("rescore", "receipt")
@@ -104,8 +118,9 @@ def main() -> None:
         options.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path = Path(folder)
-        rounds = [judged_body("frontier"), *[judged_body("candidate")] * (options.round - 1)]
-        ledger.build(path, options.receipts, 1, rounds, varies=str(VARIES))
+        candidates = [judged_body("candidate")] * (options.round - options.frontiers)
+        rounds = [*[judged_body("frontier")] * options.frontiers, *candidates]
+        ledger.build(path, options.receipts, 1, rounds, varies=str(VARIES), pins=[GUARD])
         size = (path / "ledger.jsonl").stat().st_size / options.receipts
         # Before this process grows: a child begins with the peak of the process that started it.
         peak = peak_of_command(path, rule.name, processes)

@@ -41,14 +41,24 @@ def canonical(value: object) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
-def build(path: Path, receipts: int, size: int, bodies: Sequence[dict[str, object]] = (), *, varies: str = "") -> None:
+def build(
+    path: Path,
+    receipts: int,
+    size: int,
+    bodies: Sequence[dict[str, object]] = (),
+    *,
+    varies: str = "",
+    pins: Sequence[tuple[str, str]] = (),
+) -> None:
     """Write a ledger of ``receipts`` run entries with lines of about ``size`` bytes, or with bodies in turn.
 
     Such bodies make rounds, each of all of them: the first of a round is that of the frontier build, if they say so.
-    Each receipt has six other digits in place of ``varies``.
+    Each receipt has six other digits in place of ``varies``. ``pins`` are (slot, value) of what the first one measured.
     """
-    root, log, runner = (SigningKey(hashlib.sha256(name).digest()) for name in (b"root", b"log", b"runner"))
-    ids = {key: hashlib.sha256(bytes(key.verify_key)).hexdigest() for key in (root, log, runner)}
+    names = ("root", "log", "runner", "judge") if pins else ("root", "log", "runner")
+    keys = {name: SigningKey(hashlib.sha256(name.encode()).digest()) for name in names}
+    root, runner = keys["root"], keys["runner"]
+    ids = {key: hashlib.sha256(bytes(key.verify_key)).hexdigest() for key in keys.values()}
     prev = hashlib.sha256(ORIGIN.encode() + b"\n").hexdigest()
     lines = 0
     with (path / "ledger.jsonl").open("wb") as stream:
@@ -64,13 +74,13 @@ def build(path: Path, receipts: int, size: int, bodies: Sequence[dict[str, objec
 
         genesis = {"format": "k3-ledger/1", "origin": ORIGIN, "root_public_key": bytes(root.verify_key).hex()}
         add("genesis", canonical(genesis), root)
-        for key, role in ((log, "log"), (runner, "runner")):
+        for role, key in list(keys.items())[1:]:
             body = {
                 "action": "enrol", "role": role, "key_id": ids[key], "public_key": bytes(key.verify_key).hex(),
                 "name": role, "replaces": None, "revoked_from": None, "reason": None, "endorsements": [],
             }  # fmt: skip
             add("key", canonical(body), root)
-        pieces = []
+        pieces, source = [], ""
         for one in bodies or [run_body(size)]:
             before, after = canonical(one).split(b'"bundle":"' + b"0" * 64 + b'",')
             after = after.replace(b'"command":["run"]', b'"command":["run","%(number)d"]')
@@ -83,6 +93,10 @@ def build(path: Path, receipts: int, size: int, bodies: Sequence[dict[str, objec
             bundle = b'{"body":' + before + rest + b',"kind":"run","schema":"k3-ledger/bundle/1"}'
             digest = hashlib.sha256(bundle).hexdigest().encode()
             add("run", before + b'"bundle":"' + digest + b'",' + rest, runner)
+            for slot, value in pins if number == 0 else ():
+                pin = {"slot": slot, "value": value, "unit": "tok/s", "source": source or prev, "commit": None}
+                source = pin["source"]
+                add("pin", canonical(pin), keys["judge"])
 
 
 def run_body(size: int) -> dict[str, object]:
