@@ -5,8 +5,8 @@ between two and two such runs in chunks of 64, which is a change that fills a pr
 against llama.cpp, and sealed with keys that are thrown away, the change behind the four frontier runs: a gain has to be
 more than what these differ by, and worth ten times the jitter of the change's own times. Where a busy machine made that
 too large, the change is measured once more, and where the last run of the frontier was a tenth slower than the fastest,
-so is that: noise alone decides it, never a gain, and all of them are sealed. Each command is shown and must end with the exit code that stands beside it; at the end the change is judged, and its tiers
-are shown with their reasons.
+so is that: noise alone decides it, never a gain, and all of them are sealed. Each command is shown and must end with
+the exit code that stands beside it; at the end the change is judged, and its tiers are shown with their reasons.
 """
 
 from __future__ import annotations
