@@ -118,7 +118,7 @@ def test_a_figure_derived_from_rounded_figures_follows(tps: float, frontier: flo
         "pct_over_frontier": round(100 * (tps - frontier) / frontier, 1),
         "ms_per_token": round(1000 / tps, 2),
     }
-    inputs = {"tps": Number(repr(tps)), "frontier_tps": Number(repr(frontier))}
+    inputs = {"tps": Number(repr(tps)), **dict.fromkeys(("frontier", "frontier_tps"), Number(repr(frontier)))}
     for derivation in DERIVATIONS:
         if derivation.output in shown:
             used = {name: inputs[name] for name in derivation.inputs}

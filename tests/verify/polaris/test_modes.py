@@ -23,7 +23,6 @@ MAIN = "main's own speed without the change's way of decoding; nothing follows f
 NOTHING: Final[dict[str, dict[str, str]]] = {
     "result": {
         "accuracy_ok": CONTROLLER,
-        "id": "where folders are not named as receipts are, no name is held against another",
         "scored_dimension": CONTROLLER,
         "main_ar_tps": MAIN,
         "dflash_ctx.4096.pr_dflash_tps": "main has no speed there, so nothing follows from it",

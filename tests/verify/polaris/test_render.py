@@ -54,8 +54,12 @@ def test_a_log_without_receipts_has_no_table_of_digests() -> None:
     text = lines({"runs/a/log.txt": b"nothing"})
     assert "digests and signatures" not in text
     assert not any(line.startswith("fields that nothing binds") for line in text) or text
-    empty = lines({"ledger.jsonl": b'{"new_frontier": 1.0}\n'})
-    assert not any("rests on" in line for line in empty)
+
+
+def test_fields_of_an_advance_are_listed_as_bound_by_nothing() -> None:
+    text = lines({"ledger.jsonl": b'{"new_frontier": 1.0}\n'})
+    at = text.index("  frontier advance (1)")
+    assert text[at + 1].strip() == "new_frontier"
 
 
 def test_a_log_cannot_write_on_the_terminal() -> None:

@@ -5,6 +5,7 @@ Each pair of the tables is tried both ways: what agrees is held against nobody, 
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from k3_ledger.verify.polaris import audit
 from k3_ledger.verify.polaris.compare import Agreement, compare, days_of
 from k3_ledger.verify.polaris.hashes import Record
-from tests.verify.polaris import make_log, modes
+from tests.verify.polaris import longctx, make_log, modes
 from tests.verify.polaris.test_partners import told
 
 if TYPE_CHECKING:
@@ -103,6 +104,10 @@ EDITS: Final = [
     ("result", "url", "https://example.org/made-up/pull/99", "pr is "),
     ("result", "url", "https://example.org/other/pull/11", "repo is "),
     ("attestation", "code.repo", "https://example.org/other", "repo is "),
+    ("result", "url", "https://example.org/made-up/pull/11x", "pr is "),
+    ("result", "url", "https://example.org/made-up/pull/99/files?x=1#y", "pr is "),
+    ("result", "id", "glimmer-0011-0f98b1f0", "folder name"),
+    ("result", "polaris_receipt_id", "0" * 16, "receipt_id is "),
     ("result", "polaris", False, "receipt"),
     ("index", "polaris", False, "receipt"),
 ]
@@ -162,9 +167,107 @@ def test_a_folder_of_another_shape_says_nothing(name: str) -> None:
     assert not [f for f in audit(files).findings if f.severity.value == "error"]
 
 
-@pytest.mark.parametrize("url", ["none", 5, "ftp://example.org/pull/99", "https://example.org/pull/99/files"])
+@pytest.mark.parametrize("url", ["none", 5, "ftp://example.org/pull/99", "https://example.org/issues/99"])
 def test_an_address_of_another_shape_says_nothing(url: object) -> None:
     assert not errors(edited("result", "url", url))
+
+
+# -- words, and identifiers that are whole ----------------------------------------------------------------------------
+
+TEXTS: Final = [
+    ("gpu_name", "ABC 5090", "Maker ABC 5090", True),
+    ("gpu_name", "ABC 5090", "maker abc  5090", True),
+    ("gpu_name", "ABC 5090", "ABC 4090", False),
+    ("gpu_name", " ", "ABC 4090", False),
+    ("gpu_name", "ABC 5090 Ti", "Maker ABC 5090", False),
+    ("commit", "0123456", "0123456789", True),
+    ("commit", "012345", "0123456789", False),
+    ("commit", "0123456", "0123456x", False),
+    ("commit", "a" * 40, "a" * 41, False),
+    ("commit", "a" * 12, "a" * 40, True),
+    ("receipt_id", "a" * 16, "a" * 64, True),
+    ("receipt_id", "a" * 32, "a" * 33, False),
+    ("receipt_id", "a" * 63, "a" * 64, True),
+    ("receipt_id", "a" * 64, "a" * 65, False),
+    ("run_id", "0011-0123456", "0011-01234567", False),
+    ("run_id", "0011-0123456", "0011-0123456", True),
+]
+
+
+@pytest.mark.parametrize(("fact", "one", "other", "same"), TEXTS)
+def test_what_is_whole_is_no_beginning_of_anything(fact: str, one: str, other: str, same: bool) -> None:
+    expected = Agreement.EQUAL if same else Agreement.DIFFER
+    assert compare(fact, one, other) is compare(fact, other, one) is expected
+
+
+# -- results inside a result ------------------------------------------------------------------------------------------
+
+
+def printed(change: Any) -> set[str]:
+    """Errors of a log in which a result in a log text has other values."""
+    files = longctx.build(longctx.draft("logged"))
+    path = next(path for path in files if path.endswith("log.txt"))
+    head, _, body = files[path].decode().partition("RESULT_JSON ")
+    line, _, rest = body.partition("\n")
+    result = json.loads(line)
+    change(result)
+    files[path] = f"{head}RESULT_JSON {json.dumps(result)}\n{rest}".encode()
+    return {f.message for f in audit(files).findings if f.severity.value == "error"}
+
+
+def test_a_result_inside_another_is_the_one_published_where_all_its_figures_but_one_are() -> None:
+    assert not printed(lambda result: result["score_qwen36"].update(regression_labels=[], model="one"))
+    assert any("score_qwen36.kl" in message for message in printed(lambda r: r["score_qwen36"].update(kl=0.5)))
+    assert any("score_qwen36.label" in message for message in printed(lambda r: r["score_qwen36"].update(label="M")))
+    assert not printed(lambda result: result["score_qwen36"].update(kl=0.5, top1=0.5))
+
+
+def test_what_shares_too_few_figures_is_not_taken_for_the_one_published() -> None:
+    def few(result: dict[str, Any]) -> None:
+        result["score_qwen36"] = {"label": "M", "tps": result["tps"], "kl": result["kl"]}
+        del result["label_qwen36"]
+
+    assert not printed(few)
+
+
+@pytest.mark.parametrize("field", ["guard_4k_ratio", "delta_tps", "pct_over_frontier"])
+def test_figures_of_a_result_that_was_not_scored_are_recomputed(field: str) -> None:
+    found = printed(lambda result: result["score_qwen35"].update({field: 99.0}))
+    assert [message for message in found if f"{field} is 99.0, which does not follow" in message]
+
+
+def test_gains_at_each_context_are_recomputed() -> None:
+    found = printed(lambda result: result["score_qwen35"]["context_gains_pct"].update({"16k-context": 9.0}))
+    assert any("context_gains_pct.16k-context is 9.0" in message for message in found)
+
+
+# -- attestations without a receipt -----------------------------------------------------------------------------------
+
+
+def test_an_attestation_in_a_log_text_is_held_against_the_file_where_there_is_no_receipt() -> None:
+    log = longctx.draft("printed")
+    log.runs[0].beside = True
+    assert not errors(log)
+    files = longctx.build(log)
+    path = next(path for path in files if path.endswith("attestation.json"))
+    body = json.loads(files[path])
+    body["references"]["model_file"] = "other.gguf"
+    found = {f.message for f in audit(files | {path: json.dumps(body).encode()}).findings}
+    assert any("references.model_file is other.gguf in attestation.json" in message for message in found)
+
+
+@pytest.mark.parametrize("file", ["receipt.json", "attestation.json"])
+def test_an_empty_object_of_an_attestation_is_held_against_one_with_fields_in_its_copy(file: str) -> None:
+    log = modes.draft("glimmer")
+    for run in log.runs:
+        run.attestation["verdict"]["context_gains_pct"] = {}
+    assert not errors(log)
+    files = make_log.build(log)
+    path = next(path for path in files if path.endswith(file))
+    body = json.loads(files[path])
+    (body["attestation"] if file == "receipt.json" else body)["verdict"]["context_gains_pct"] = {"x": 1}
+    found = {f.message for f in audit(files | {path: json.dumps(body).encode()}).findings}
+    assert any("context_gains_pct" in message and '{"x":1}' in message for message in found)
 
 
 # -- a receipt that is there, or is not -------------------------------------------------------------------------------

@@ -10,20 +10,24 @@ from __future__ import annotations
 import enum
 import re
 from bisect import bisect_right
+from collections import Counter
 from fractions import Fraction
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.verify.polaris.compare import Agreement, compare, days_of
+from k3_ledger.verify.polaris.crosscheck import Standing
 from k3_ledger.verify.polaris.derived import GAIN, check_record
 from k3_ledger.verify.polaris.facts import is_blank
 from k3_ledger.verify.polaris.foreign_json import Number, number_of, show
+from k3_ledger.verify.polaris.hashes import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from decimal import Decimal
 
+    from k3_ledger.verify.polaris.crosscheck import CrossChecks
     from k3_ledger.verify.polaris.derived import DerivedChecks
     from k3_ledger.verify.polaris.facts import RunFacts
     from k3_ledger.verify.polaris.foreign_json import Document
@@ -69,13 +73,14 @@ class _Line(NamedTuple):
     base: Number | None
 
 
-def check_advances(log: RunLog, facts: list[RunFacts], derived: DerivedChecks) -> Iterator[Finding]:
+def check_advances(log: RunLog, facts: list[RunFacts], derived: DerivedChecks, cross: CrossChecks) -> Iterator[Finding]:
     """Every advance. Its commit is not the run's: what advanced the frontier is the commit of the merge.
 
     Args:
         log: the whole log.
         facts: its runs with their facts.
         derived: takes the gains that were recomputed from the figures beside them.
+        cross: takes what each field of a line rests on.
     """
     runs = {run.run.run_id: run for run in facts}
     by_id = {name: runs[run_id] for name, run_id in log.names.items()}
@@ -92,6 +97,9 @@ def check_advances(log: RunLog, facts: list[RunFacts], derived: DerivedChecks) -
         line = _line(row, proof)
         if not (_is_raised(line) if proof is not None else _may_be_raised(line)):
             check_record(f"frontier advance in line {row.position.line}", "", GAIN, row, derived)
+        for path in row.leaves:
+            standing = Standing.ALONE if proof is None else _standing(row, path, proof, line)
+            cross.standings.setdefault((Record.ADVANCE, path), Counter())[standing] += 1
         if proof is not None:
             yield from _date(row, proof)
             yield from _against(row, proof, line)
@@ -173,10 +181,24 @@ def _reading(line: _Line) -> Reading | None:
     return next((reading for reading, check in holds if check(line)), None)
 
 
+def _is_free(field: str, line: _Line) -> bool:
+    """Whether a field need not be the same as the fact of the proof: a date may be later, a frontier mean another."""
+    return field == "date" or (field in SPEEDS and _reading(line) not in (None, Reading.MEASURED))
+
+
+def _standing(row: Document, path: str, proof: RunFacts, line: _Line) -> Standing:
+    """What a field of a line rests on: that it names the proof is no evidence of it."""
+    leaf, stated = row.leaves[path], proof.first(PARTNERS.get(path, ""))
+    if stated is None or is_blank(leaf.value):
+        return Standing.ALONE
+    if compare(PARTNERS[path], leaf.value, stated.leaf.value) is not Agreement.DIFFER:
+        return Standing.COPIED
+    return Standing.ALONE if _is_free(path, line) else Standing.DISPUTED
+
+
 def _against(row: Document, proof: RunFacts, line: _Line) -> Iterator[Finding]:
     """A line against its proof: the change it belongs to, the gain, and the frontier by any reading."""
     name = proof.run.run_id
-    reading = _reading(line)
     for field, fact in PARTNERS.items():
         leaf, stated = row.leaf(field), proof.first(fact)
         if leaf is None or stated is None:
@@ -185,13 +207,13 @@ def _against(row: Document, proof: RunFacts, line: _Line) -> Iterator[Finding]:
             message = f"{name}: {fact} is {show(stated.leaf.value)} in {stated.where}; {field} is blank in the advance"
             yield Finding(Code.FOREIGN_BLANK_COPY, message, leaf.position, show(stated.leaf.value), show(leaf.value))
             continue
-        free = field == "date" or (field in SPEEDS and reading not in (None, Reading.MEASURED))
-        if free or compare(fact, leaf.value, stated.leaf.value) is not Agreement.DIFFER:
+        if _is_free(field, line) or compare(fact, leaf.value, stated.leaf.value) is not Agreement.DIFFER:
             continue
         message = f"{name}: {field} is {show(leaf.value)} in the advance, {fact} is "
         message += f"{show(stated.leaf.value)} in {stated.where}"
         expected, found = show(stated.leaf.value), show(leaf.value)
         yield Finding(Code.FOREIGN_CONTRADICTION, message, leaf.position, expected, found)
+    reading = _reading(line)
     if reading in (Reading.RELATIVE, Reading.RAISED):
         assert line.after is not None
         measured = "no speed" if line.speed is None else line.speed.text

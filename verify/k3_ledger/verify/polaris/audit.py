@@ -258,7 +258,7 @@ def audit(files: Files, options: AuditOptions | None = None) -> AuditReport:
         cross.findings.extend(check_printed(run))
     findings.extend(cross.findings)
     derived = check_derived(log)
-    advances = [*check_advances(log, facts, derived)]
+    advances = [*check_advances(log, facts, derived, cross)]
     findings.extend(derived.findings)
     timed = timed_metrics(log)
     for run in facts:

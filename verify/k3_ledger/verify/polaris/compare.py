@@ -25,11 +25,14 @@ PERCENT_ROUNDED_TO: Final = (1, *ROUNDED_TO)
 """The same for percentages, which are written with one decimal."""
 SHORTEST_PREFIX: Final = 7
 """Fewest characters of an identifier that may stand for it."""
+SHORTENED: Final = frozenset(range(SHORTEST_PREFIX, 64)) - {32, 40}
+"""How many characters of an identifier may stand for it: not those of a whole id, commit or digest."""
 
 EARLIEST: Final = timedelta(hours=-12)
 LATEST: Final = timedelta(hours=14)
 """Least and most that a place of this world is ahead of UTC."""
 
+_HEX = re.compile(r"[0-9a-f]{8,64}")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})?"
@@ -87,8 +90,11 @@ def _same_text(kind: Kind, a: str, b: str) -> bool:
         return a.casefold() == b.casefold()
     if kind is Kind.TIME:
         return a == b or _same_time(a, b)
+    if kind is Kind.WORDS:
+        one, two = set(a.casefold().split()), set(b.casefold().split())
+        return bool(one and two) and (one <= two or two <= one)
     short, long = sorted((plain(a), plain(b)), key=len)
-    return short == long or (len(short) >= SHORTEST_PREFIX and long.startswith(short))
+    return short == long or (long.startswith(short) and _HEX.fullmatch(long) is not None and len(short) in SHORTENED)
 
 
 def _same_time(a: str, b: str) -> bool:

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Final
 
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.verify.polaris.compare import Agreement, compare_numbers
-from k3_ledger.verify.polaris.facts import documents
+from k3_ledger.verify.polaris.facts import PRINTED, attested, documents
 from k3_ledger.verify.polaris.foreign_json import Number
+from k3_ledger.verify.polaris.parts import judged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from k3_ledger.schemas.outcomes import Position
     from k3_ledger.verify.polaris.foreign_json import Document, Leaf
+    from k3_ledger.verify.polaris.hashes import Record
     from k3_ledger.verify.polaris.logtext import LogText
     from k3_ledger.verify.polaris.parse import Run, RunLog
 
@@ -86,6 +88,7 @@ _GUARDS: Final = {
     "16k": "16384",
     "32k": "32768",
     "64k": "65536",
+    "128k": "131072",
 }
 
 GAIN: Final = Derivation(
@@ -124,6 +127,7 @@ def _speedup(
 
 DERIVATIONS: Final = (
     Derivation("delta_tps", ("tps", "frontier_tps"), _difference, "tps - frontier_tps"),
+    Derivation("delta_tps", ("tps", "frontier"), _difference, "tps - frontier"),
     Derivation(
         "pct_over_frontier",
         ("tps", "frontier_tps"),
@@ -133,6 +137,10 @@ DERIVATIONS: Final = (
         others=_TIME_SAVED,
     ),
     Derivation("ms_per_token", ("tps",), _milliseconds, "1000 / tps", ("tps",)),
+    *(
+        _gain(f"context_gains_pct.{name}-context", f"ctx_{context}_tps", f"guard_{name}_baseline")
+        for name, context in _GUARDS.items()
+    ),
     *(
         Derivation(
             f"guard_{name}_ratio",
@@ -221,9 +229,8 @@ def check_derived(log: RunLog) -> DerivedChecks:
     out = DerivedChecks(0, [])
     for run in log.runs:
         for record, document in documents(run):
-            prefix = "attestation.measurements.primary." if document is run.receipt else ""
             where = f"{run.run_id}: {record}"
-            for derivation in DERIVATIONS:
+            for prefix, derivation in product(_prefixes(run, record, document), DERIVATIONS):
                 check_record(where, prefix, derivation, document, out)
             for inner in ("", *(f"{path}." for path, _ in document.objects())):
                 check_record(where, inner, IN_CONTEXT, document, out)
@@ -235,6 +242,14 @@ def check_derived(log: RunLog) -> DerivedChecks:
     for text in log.logs:
         _check_log(text, out)
     return out
+
+
+def _prefixes(run: Run, record: Record, document: Document) -> list[str]:
+    """Where figures of a record stand together; a copy of an attestation is held against the other whole."""
+    for at, (one, _, prefix) in enumerate(attested(run)):
+        if record is one:
+            return [f"{prefix}measurements.primary."] if at == 0 else []
+    return ["", *(judged(document) if record in PRINTED else ())]
 
 
 def check_record(where: str, prefix: str, derivation: Derivation, document: Document, out: DerivedChecks) -> None:
@@ -269,15 +284,15 @@ def _inputs(prefix: str, derivation: Derivation, document: Document) -> dict[str
 
 
 def _check_gained(run: Run, out: DerivedChecks) -> None:
-    attested, prefix = (run.receipt, "attestation.") if run.receipt is not None else (run.attestation, "")
+    _, document, prefix = next(iter(attested(run)), (None, None, ""))
     path = f"{prefix}verdict.delta_tps"
-    output = None if attested is None else _figure(attested, path)
-    if run.result is None or attested is None or output is None:
+    output = None if document is None else _figure(document, path)
+    if run.result is None or document is None or output is None:
         return
     for derivation in GAINED:
         inputs = _inputs("", derivation, run.result)
         if inputs is not None:
-            out.add(f"{run.run_id}: attestation and result", derivation, output, inputs, attested.at(path))
+            out.add(f"{run.run_id}: attestation and result", derivation, output, inputs, document.at(path))
 
 
 def _check_log(text: LogText, out: DerivedChecks) -> None:

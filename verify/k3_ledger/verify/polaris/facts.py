@@ -17,7 +17,7 @@ from k3_ledger.schemas.findings import Code
 from k3_ledger.verify.polaris.foreign_json import Compound, Leaf, Nested, Number, number_of, show
 from k3_ledger.verify.polaris.hashes import Record
 from k3_ledger.verify.polaris.names import names_of
-from k3_ledger.verify.polaris.parts import parts_of
+from k3_ledger.verify.polaris.parts import parts_of, published_again
 from k3_ledger.verify.polaris.spelling import plain
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ class Kind(enum.Enum):
     """How two statements of one fact are compared. See :mod:`k3_ledger.verify.polaris.compare`."""
 
     VALUE = "numbers by value and rounding, everything else as it is"
-    PREFIX = "one may be the beginning of the other"
+    PREFIX = "one may be the beginning of the other, where both are hexadecimal"
+    WORDS = "every word of one is in the other"
     TIER = "text without regard to case"
     TIME = "the same instant, or a day that this instant was somewhere"
     REFERENCE = "a number, with or without # in front"
@@ -53,6 +54,7 @@ _BODY: Final = (
     ("measurements.primary.", ""),
     ("measurements.dflash.", ""),
     ("measurements.guard.", "guard."),
+    ("measurements.qwen_guard.", "guard."),
     ("measurements.", "measurements."),
     ("verdict.", ""),
     ("code.", ""),
@@ -65,7 +67,7 @@ PLACES: Final = (
     *(Place(Record.RECEIPT, f"attestation.{prefix}", fact) for prefix, fact in _BODY),
     *(Place(Record.RECEIPT, prefix, shared=False) for prefix in ("tdx.", "chain.", "_expected.")),
     Place(Record.RECEIPT, ""),
-    *(Place(Record.ATTESTATION, prefix, fact) for prefix, fact in _BODY),
+    *(Place(record, *body) for record in (Record.ATTESTATION, Record.PRINTED) for body in _BODY),
     Place(Record.SEALED, "reason", shared=False),
     *(
         Place(record, prefix)
@@ -80,6 +82,7 @@ PLACES: Final = (
 KINDS: Final = {
     "commit": Kind.PREFIX,
     "frontier_commit": Kind.PREFIX,
+    "gpu_name": Kind.WORDS,
     "label": Kind.TIER,
     "pr": Kind.REFERENCE,
     "llamacpp_commit": Kind.PREFIX,
@@ -125,6 +128,12 @@ FIGURES: Final = frozenset({*KINDS, "pass", *(fact for _, _, fact in (*LOG_FIGUR
 POLARIS: Final = "polaris"
 """Whether the run has a receipt: what a receipt states by being there."""
 
+PRINTED: Final = frozenset({Record.RESULT, Record.LOGGED})
+"""Records that hold results of several models, and publish one of them."""
+
+MIRROR: Final = "attestation."
+"""What the facts begin with that only the copies of one attestation state."""
+
 MAX_REPEATED: Final = 16
 """How many rows of one listing, or log lines of one kind, are compared for one run; any more are only reported."""
 
@@ -156,13 +165,14 @@ class Statement:
 
 def documents(run: Run) -> Iterator[tuple[Record, Document]]:
     """Every JSON record of a run."""
-    logged = None if run.log is None else run.log.result
+    logged, printed = (None, None) if run.log is None else (run.log.result, run.log.attestation)
     single = (
         (Record.RECEIPT, run.receipt),
         (Record.SEALED, run.sealed),
         (Record.RESULT, run.result),
         (Record.LOGGED, logged),
         (Record.ATTESTATION, run.attestation),
+        (Record.PRINTED, printed),
     )
     yield from ((record, document) for record, document in single if document is not None)
     yield from ((Record.LEDGER, row) for row in run.ledger[:MAX_REPEATED])
@@ -177,8 +187,9 @@ def facts_of(run: Run) -> dict[str, list[Statement]]:
     """
     out: dict[str, list[Statement]] = {}
     names = other_names(run)
+    copies = {record for record, _, _ in attested(run)[1:]}
     for record, document in documents(run):
-        mirrored = record is Record.ATTESTATION and run.receipt is not None
+        mirrored = record in copies
         for path, leaf in document.leaves.items():
             fact = None if mirrored else fact_of(record, path, names)
             if fact is not None:
@@ -186,13 +197,18 @@ def facts_of(run: Run) -> dict[str, list[Statement]]:
                 out.setdefault(fact, []).append(Statement(record, path, leaf, code))
         for fact, path, leaf in () if mirrored else parts_of(document):
             out.setdefault(fact, []).append(Statement(record, path, leaf))
+        for name, path, leaf in published_again(document) if record in PRINTED else ():
+            out.setdefault(names.get(name, name), []).append(Statement(record, path, leaf))
     if run.receipt is not None and POLARIS in out:
         out[POLARIS].append(Statement(Record.RECEIPT, "", Leaf(value=True, position=run.receipt.position)))
     for name, statement in (*_mirrors(run), *_log_statements(run)):
         out.setdefault(name, []).append(statement)
     _tell_names_apart(run, out)
     for name, record, document, path, tree in (*_objects(run), *_mirrored_objects(run)):
-        plain = [s for s in out.get(name, ()) if not is_blank(s.leaf.value) and not isinstance(s.leaf.value, Compound)]
+        object_like = Nested if name.startswith(MIRROR) else Compound  # of a copy, an empty object is no blank
+        plain = [
+            s for s in out.get(name, ()) if not is_blank(s.leaf.value) and not isinstance(s.leaf.value, object_like)
+        ]
         other_name = path.rpartition(".")[2] != name.rpartition(".")[2]
         if other_name and any(s.record is record for s in plain):
             continue  # such as a block ``frontier`` beside the figure ``frontier_tps``
@@ -232,8 +248,9 @@ _Object: TypeAlias = "tuple[str, Record, Document, str, dict[str, JsonTree]]"
 def _objects(run: Run) -> Iterator[_Object]:
     """Objects of a run's records: fact, record, document, path, value. Those that :data:`PLACES` enters are none."""
     names = other_names(run)
+    copies = {record for record, _, _ in attested(run)[1:]}
     for record, document in documents(run):
-        if record is Record.ATTESTATION and run.receipt is not None:
+        if record in copies:
             continue
         entered = {place.prefix for place in PLACES if place.record is record}
         for path, tree in document.objects():
@@ -244,10 +261,11 @@ def _objects(run: Run) -> Iterator[_Object]:
 
 def _mirrored_objects(run: Run) -> Iterator[_Object]:
     """Objects of an attestation and of its copies: which values stand where is the same in all."""
-    for record, document, prefix in _copies(run):
+    copies = attested(run)
+    for record, document, prefix in copies if len(copies) > 1 else ():
         for path, tree in document.objects():
             if path.startswith(prefix):
-                yield f"attestation.{path.removeprefix(prefix)}", record, document, path, tree
+                yield f"{MIRROR}{path.removeprefix(prefix)}", record, document, path, tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +303,16 @@ class RunFacts:
 PREFERENCE: Final = {
     record: rank
     for rank, record in enumerate(
-        (Record.RESULT, Record.SEALED, Record.LOGGED, Record.RECEIPT, Record.ATTESTATION, Record.LEDGER, Record.INDEX)
+        (
+            Record.RESULT,
+            Record.SEALED,
+            Record.LOGGED,
+            Record.RECEIPT,
+            Record.ATTESTATION,
+            Record.PRINTED,
+            Record.LEDGER,
+            Record.INDEX,
+        )
     )
 }
 """Records in the order in which a fact is looked up; figures of log lines are evidence, not records."""
@@ -313,20 +340,17 @@ def fact_of(record: Record, path: str, names: Mapping[str, str]) -> str | None:
 
 def _mirrors(run: Run) -> Iterator[tuple[str, Statement]]:
     """An attestation beside the receipt, or printed in the log, should be the receipt's, value for value."""
-    for record, document, prefix in _copies(run):
+    copies = attested(run)
+    for record, document, prefix in copies if len(copies) > 1 else ():
         for path, leaf in document.leaves.items():
             if path.startswith(prefix):
-                yield f"attestation.{path.removeprefix(prefix)}", Statement(record, path, leaf)
+                yield f"{MIRROR}{path.removeprefix(prefix)}", Statement(record, path, leaf)
 
 
-def _copies(run: Run) -> Iterator[tuple[Record, Document, str]]:
-    """A receipt and the copies of its attestation, each with the prefix of the attestation; nothing without a copy."""
-    copies = [] if run.attestation is None else [(Record.ATTESTATION, run.attestation)]
-    if run.log is not None and run.log.attestation is not None:
-        copies.append((Record.LOG, run.log.attestation))
-    if run.receipt is not None and copies:
-        yield Record.RECEIPT, run.receipt, "attestation."
-        yield from ((record, document, "") for record, document in copies)
+def attested(run: Run) -> list[tuple[Record, Document, str]]:
+    """Every copy of what a run's attestation says, with its prefix there: the one that is looked at, and its copies."""
+    prefixes = {Record.RECEIPT: "attestation.", Record.ATTESTATION: "", Record.PRINTED: ""}
+    return [(record, document, prefixes[record]) for record, document in documents(run) if record in prefixes]
 
 
 def _log_statements(run: Run) -> Iterator[tuple[str, Statement]]:

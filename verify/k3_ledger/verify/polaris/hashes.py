@@ -64,8 +64,10 @@ class Record(enum.StrEnum):
     RESULT = "result"
     LOGGED = "result in the log"
     ATTESTATION = "attestation.json"
+    PRINTED = "attestation in the log"
     LEDGER = "ledger line"
     INDEX = "index row"
+    ADVANCE = "frontier advance"
     LOG = "log text"
     NAME = "folder name"
 
