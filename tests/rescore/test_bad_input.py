@@ -201,10 +201,12 @@ def test_a_peer_may_have_any_name_of_its_own() -> None:
 def test_a_rule_that_a_claim_names_is_looked_up_as_it_is_read() -> None:
     head = '[[claim]]\nid = "a"\nsays = "x"\nkind = "rescored"\n'
     text = head + 'rule = "v0.2.9"\npins = "own"\nchange = "lower"\ncount = 1\n'
-    with pytest.raises(RescoreError, match=r"no rule is named 'v0\.2\.9'") as caught:
+    with pytest.raises(RescoreError, match=r"no registered rule is named 'v0\.2\.9'") as caught:
         read_claims(text.encode(), source="x.toml")
     assert caught.value.finding.position.line == 5
     assert "did you mean v0.2." in str(caught.value.finding.hint)
+    assert "or one that a ledger published itself, no claim is checked" in str(caught.value.finding.hint)
+    assert "rescore SOURCE --rule NAME|FILE" in str(caught.value.finding.hint)
 
 
 @pytest.mark.parametrize(("what", "bound"), [("top1", "most"), ("kl", "least"), ("attestation", "least")])

@@ -97,7 +97,11 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
         changed(tiers={"steps": (("XL", F(0)),), "significance": F(0)}),
         {Fault.TIER_UNREACHABLE, Fault.CLOCK_WIDER_THAN_TIERS, Fault.GUARD_ADMITS_TRADE},
     ),
-    ("what the clock allows, and no more", changed(tiers={"significance": F("0.01")}, guard={"least": F(1)}), set()),
+    (
+        "what the clock allows, and no more",
+        changed(tiers={"significance": F("0.01")}, guard={"least": F("0.9999")}),
+        set(),
+    ),
     (
         "less than the clock allows",
         changed(tiers={"significance": F("0.0099")}, guard={"least": F("1.0001")}),
@@ -371,7 +375,7 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
             tiers={"significance": F("0.005")},
             guard={"least": F(1)},
         ),
-        {Fault.CLOCK_WIDER_THAN_TIERS, Fault.GUARD_ADMITS_TRADE},
+        {Fault.CLOCK_WIDER_THAN_TIERS, Fault.GUARD_ADMITS_TRADE, Fault.GUARD_ADMITS_NO_NOISE},
     ),
     # What no receipt holds, by the schema's own bounds.
     ("a million repetitions", changed(sampling={"repetitions": 10**6}), {Fault.NOTHING_EARNS}),
@@ -454,8 +458,13 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     ),
     ("one depth twice", changed(correctness={"depths": (4, 4)}), {Fault.SUITE_OF_ONE_DEPTH}),
     ("a warning of what is more than equal", changed(ratchet={"warn": F(1)}), set()),
-    ("a guard at its pin", changed(guard={"least": F(1)}), set()),
-    ("a guard written down, at its pin", changed(guard={"pin": "fixed", "least": F(1)}, pins=(GUARD,)), set()),
+    ("a guard at its pin", changed(guard={"least": F(1)}), {Fault.GUARD_ADMITS_NO_NOISE}),
+    ("a guard a hair below its pin", changed(guard={"least": F("0.999999")}), set()),
+    (
+        "a guard written down, at its pin",
+        changed(guard={"pin": "fixed", "least": F(1)}, pins=(GUARD,)),
+        {Fault.GUARD_ADMITS_NO_NOISE, Fault.GUARD_PIN_FIXED},
+    ),
     (
         "a ratchet at the edge of noise",
         changed(ratchet={"floor": F("0.0005"), "block_from": F(0)}),
@@ -480,7 +489,12 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     (
         "hundredths, and any gain counts",
         changed(precision={"speed": 2}, tiers={"significance": F(0)}, guard={"least": F(1)}, pins=(at(50),)),
-        {Fault.ROUNDING_IS_CREDITED, Fault.CLOCK_WIDER_THAN_TIERS, Fault.GUARD_ADMITS_TRADE},
+        {
+            Fault.ROUNDING_IS_CREDITED,
+            Fault.CLOCK_WIDER_THAN_TIERS,
+            Fault.GUARD_ADMITS_TRADE,
+            Fault.GUARD_ADMITS_NO_NOISE,
+        },
     ),
     ("as many decimals as claims have", changed(pins=(at("0.00001"),)), set()),
     (
@@ -731,3 +745,11 @@ def test_reach_of_a_region_the_frontier_has_left_behind() -> None:
 def test_guards_and_ratchets_are_built_as_the_mutants_need() -> None:
     assert isinstance(CLEAN.guard, Guard)
     assert isinstance(CLEAN.ratchet, Ratchet)
+
+
+def test_a_guard_that_admits_no_noise_is_shown_with_the_least_reading_that_it_refuses() -> None:
+    found = only(changed(guard={"least": F(1)}), Fault.GUARD_ADMITS_NO_NOISE)
+    guarded, pin = (F(dict(found.witness)[name]) for name in ("guarded", "pin"))
+    assert (guarded < pin, found.reach, found.shows) == (True, Reach.LIVE, "is refused")
+    stale = only(changed(guard={"pin": "fixed", "least": F(1)}, pins=(GUARD,)), Fault.GUARD_PIN_FIXED)
+    assert F(dict(stale.witness)["guarded"]) < F(dict(stale.witness)["measured"])

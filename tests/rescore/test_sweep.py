@@ -50,9 +50,11 @@ from tests.rescore.receipts import (
 from tests.schemas import examples
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from k3_ledger.rescore.rules.parameters import Rule
+    from tests.commands import Done
 
 POWERS = {10**exponent for exponent in range(41)}
 HOUSE = find_rule("house-1.decode")
@@ -121,6 +123,8 @@ def along(builder: Builder, rule: Rule, **options: Any) -> Along:
 def same(builder: Builder, rule: Rule) -> Sweep:
     found = sweep(verified(builder), rule)
     assert found.tiers == explained(builder, rule)
+    rows = rescore(gather(verified(builder)).candidates, rule)
+    assert found.not_admitted == len({identity for identity, _ in rows.not_admitted})
     assert along(builder, rule, chunk_bytes=8000).result() == found
     return found
 
@@ -865,3 +869,27 @@ def test_a_chunk_travels_whole() -> None:
 )
 def test_the_ratchet_tells_numbers_from_text_above_one_too(main: str, mine: str, holds: bool) -> None:
     assert Ratchet(HOUSE).beside_text([4], [main], "x").check([4], [mine], "x") is holds
+
+
+@pytest.mark.parametrize("name", ["v0.2.1", "v0.2.1@d28b5df", "v0.1.0@4e11d5f"])
+def test_what_a_rule_would_not_have_admitted_is_counted(name: str) -> None:
+    """On either path: the last of them scores the clock's number, which the explaining one alone reads."""
+    builder, _ = house_ledger()
+    beyond = receipt(60.0)
+    beyond["timing"][0] = timed("decode", 160.0, context=131_072)[0]
+    for body in (beyond, receipt(1000.0)):
+        builder.add("run", body, RUNNER)
+    assert same(builder, find_rule(name)).not_admitted > 0
+
+
+def test_counting_says_what_a_rule_would_not_have_admitted(tmp_path: Path, command: Callable[..., Done]) -> None:
+    builder, _ = house_ledger()
+    builder.add("run", receipt(1000.0), RUNNER)
+    builder.write(tmp_path)
+    words = ("rescore", ".", "--rule", "v0.2.1")
+    whole, counted = command(*words), command(*words, "--counts")
+    count = whole.out.count("keeps its tier, and the rule would not have admitted it")
+    assert count == 1
+    assert f"  {count} keep their tier, and the rule would not have admitted them: " in counted.out
+    assert command(*words, "--counts", "--json").json["not_admitted"] == count
+    assert "admitted" not in command("rescore", ".", "--rule", "house-1.decode", "--counts").out

@@ -233,6 +233,7 @@ def _count(path: Path, rule: Rule, processes: int, trusted: Trusted, *, as_json:
                 "changes": changes,
                 "imports_not_counted": imports,
                 "left_out": dict(found.left_out),
+                "not_admitted": found.not_admitted,
                 "not_shown": unshown,
             }
         )
@@ -242,6 +243,9 @@ def _count(path: Path, rule: Rule, processes: int, trusted: Trusted, *, as_json:
     said = ", ".join(f"{count} {change}" for change, count in found.changes.most_common())
     say(f"{sum(found.tiers.values())} metrics of runs under {rule.name}; against published: {said or 'nothing'}")
     _print_left_out(found.left_out)
+    if found.not_admitted:
+        said = f"{found.not_admitted} keep their tier, and the rule would not have admitted them"
+        say(f"  {said}: without --counts each is named, with the gate")
     for index, before, now in found.changed:
         say(f"  entry {index}: {before} -> {now}")
 

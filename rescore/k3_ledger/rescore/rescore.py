@@ -100,7 +100,7 @@ class RescoreReport:
         return tuple(
             (row.candidate.identity, f"{gate.name}: {gate.detail}")
             for row in self.rows
-            if isinstance(row.result, Verdict) and row.result.tier != REJECT
+            if isinstance(row.result, Verdict) and row.result.not_admitted
             for gate in row.result.gates
             if gate.outcome is Outcome.FAIL
         )

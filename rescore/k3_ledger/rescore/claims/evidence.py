@@ -80,13 +80,8 @@ def list_evidence(material: Material) -> list[Evidence]:
     return [*receipts, *_figures(material)]
 
 
-def refused(material: Material) -> frozenset[str]:
-    """Identities of the runs that were published as refused, on whatever metric: no number of theirs counts."""
-    return frozenset(candidate.identity for candidate in material.candidates if candidate.published == REJECT)
-
-
 def _receipts(material: Material) -> Iterator[Evidence]:
-    rejected = refused(material)
+    rejected = {candidate.identity for candidate in material.candidates if candidate.refused}
     own = {(one.identity, one.run.track): one for one in material.candidates if one.native}
     for fact in material.facts:
         one = fact.speed

@@ -334,11 +334,12 @@ def _rescored(table: Table, base: Claim) -> Claim:
     except RescoreError as error:
         raise RescoreError(
             Code.TOML_FIELD,
-            f"rule: {error.finding.message}",
+            f"rule: no registered rule is named {rule[:60]!r}",
             position=table.position("rule"),
-            expected="the name of a registered rule",
+            expected="the name of a registered rule (`k3-ledger rules list`)",
             found=rule[:60],
-            hint=error.finding.advice,
+            hint=f"{error.finding.advice}; of a rule in a file, or one that a ledger published itself, no claim is "
+            "checked: `k3-ledger rescore SOURCE --rule NAME|FILE` says what it changes",
         ) from None
     return _with(
         base,

@@ -61,6 +61,7 @@ class Fault(enum.StrEnum):
     GUARD_PIN_FIXED = "guard-pin-fixed"
     GUARD_PIN_UNRECONCILED = "guard-pin-unreconciled"
     GUARD_REFUSES_PIN = "guard-refuses-pin"
+    GUARD_ADMITS_NO_NOISE = "guard-admits-no-noise"
     GUARD_ADMITS_COLLAPSE = "guard-admits-collapse"
     GUARD_INERT = "guard-inert"
     GUARD_WITHOUT_CLOCK = "guard-without-clock"
@@ -123,6 +124,7 @@ MEANINGS: Final[Mapping[Fault, str]] = {
     Fault.GUARD_PIN_FIXED: "the guarded metric may fall by all that it rose since the pin was written",
     Fault.GUARD_PIN_UNRECONCILED: "any pin entry passes for a reconciled one, however stale it is",
     Fault.GUARD_REFUSES_PIN: "the pinned value itself is refused",
+    Fault.GUARD_ADMITS_NO_NOISE: "a build that changed nothing is refused whenever it reads lower, every second time",
     Fault.GUARD_ADMITS_COLLAPSE: "the guarded metric may lose half or more",
     Fault.GUARD_INERT: "the guard passes whatever is measured",
     Fault.GUARD_WITHOUT_CLOCK: "the guarded metric is what the program says of itself: no clock bears it out",

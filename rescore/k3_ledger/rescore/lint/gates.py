@@ -121,6 +121,8 @@ def check_guard(context: Context) -> Iterator[LintFinding]:
     if rule.least > 1:
         message = f"{rule.metric} must be {format_exact(rule.least)} of its own pin"
         yield LintFinding(Fault.GUARD_REFUSES_PIN, Reach.LIVE, context.region("guarded"), message)
+    if rule.least == 1:
+        yield _no_noise(context, rule)
     if rule.least <= 0:
         message = f"{rule.metric} must be {format_exact(rule.least)} of its pin, which everything is"
         yield LintFinding(Fault.GUARD_INERT, Reach.LIVE, context.region("guarded"), message)
@@ -135,7 +137,7 @@ def check_guard(context: Context) -> Iterator[LintFinding]:
         if not context.rule.reconciles:
             yield _unreconciled(context, rule)
         return
-    if not 0 < rule.least < 1:
+    if not 0 < rule.least <= 1:
         return
     if pin is None:
         message = f"{rule.metric} is held against a pin that the rule does not carry"
@@ -146,7 +148,7 @@ def check_guard(context: Context) -> Iterator[LintFinding]:
     least = rule.least * pin / (1 - allowed) if allowed < 1 else None
     if least is None:
         return
-    region = context.region("guarded", least)
+    region = context.region("guarded", least, above=not allowed)
     at = now if now is not None and region.covers(now) else region.first
     assert at is not None
     admits = format_percent(1 - rule.least * pin / at)
@@ -157,6 +159,17 @@ def check_guard(context: Context) -> Iterator[LintFinding]:
     witness = (("guarded", format_exact(rule.least * pin)), ("measured", format_exact(at)))
     shows = f"passes, {admits} % below what was measured"
     yield LintFinding(Fault.GUARD_PIN_FIXED, context.reach(region, now, None), region, message, witness, shows)
+
+
+def _no_noise(context: Context, rule: Guard) -> LintFinding:
+    """A guard that admits no loss at all: shown with a reading that is lower by as little as the rule tells apart."""
+    pin = context.pinned("guard", rule.metric, rule.context) or Fraction(100)
+    message = (
+        f"{rule.metric} must be all of its pin: the rule admits no loss, and no two readings of one build are equal"
+    )
+    witness = (("guarded", format_exact(pin - context.step)), ("pin", format_exact(pin)))
+    region = context.region("guarded")
+    return LintFinding(Fault.GUARD_ADMITS_NO_NOISE, Reach.LIVE, region, message, witness, "is refused")
 
 
 def check_frontier(context: Context) -> Iterator[LintFinding]:

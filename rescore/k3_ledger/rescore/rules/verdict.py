@@ -113,6 +113,11 @@ class Verdict:
         return tuple(gate.name for gate in self.gates if gate.outcome is Outcome.FAIL)
 
     @property
+    def not_admitted(self) -> bool:
+        """Whether a gate that only admits refused the run: it keeps its tier, and would not have been measured."""
+        return self.tier != REJECT and bool(self.refused_by)
+
+    @property
     def inferred(self) -> bool:
         """Whether any pin used was taken from the shipped history rather than from a record of the run."""
         return any(pin.figure.inferred for pin in self.pins)

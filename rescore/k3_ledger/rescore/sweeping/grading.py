@@ -78,8 +78,8 @@ class Grading:
 
     def tier(
         self, item: Scored, held: Held, *, ratchet: bool | None, repeats: Repeats | None
-    ) -> tuple[str, bool] | None:
-        """(tier, whether no gate refused or is open); ``not scorable`` where a reference is missing.
+    ) -> tuple[str, bool | None] | None:
+        """(tier, what all gates come to, None where one is open); ``not scorable`` where a reference is missing.
 
         None when the claim stands on a tie of the rule's decimals: what it was rounded from may not.
 
@@ -94,19 +94,18 @@ class Grading:
             return None
         graded = self._grade(speed, held)
         if graded is None:
-            return NOT_SCORABLE, False
+            return NOT_SCORABLE, None
         outcome = item.gates
         if outcome is not False:
             found = self._held_to(item, held, ratchet, first=graded == BASELINE and self.grades)
             outcome = False if found is False else None if found is None else outcome
         if self.repeats and outcome is True and not self._is_proved(speed, held, repeats):
             outcome = None
-        clean = outcome is True
         if not self.grades:
-            return (REJECT if item.correct is False else graded), clean
+            return (REJECT if item.correct is False else graded), outcome
         if outcome is False:
             return REJECT, False
-        return (graded if clean else NONE), clean
+        return (graded if outcome else NONE), outcome
 
     def _held_to(  # noqa: PLR0911 - one return for each thing that can refuse or be missing
         self, item: Scored, held: Held, ratchet: bool | None, *, first: bool

@@ -15,7 +15,7 @@ from k3_ledger.rescore.native import read_weights
 from k3_ledger.rescore.replay import Gathering
 from k3_ledger.rescore.rescore import Judge, order_change
 from k3_ledger.rescore.rules.guards import DRIFT
-from k3_ledger.rescore.rules.verdict import Verdict
+from k3_ledger.rescore.rules.verdict import REJECT, Verdict
 from k3_ledger.rescore.slots import ABSENT
 from k3_ledger.rescore.standing import is_supposed, publishes
 from k3_ledger.rescore.sweeping.agreement import Ratchet
@@ -56,6 +56,7 @@ class Sweep:
         changed: (index, tier before, tier now) of each run that changed.
         imports: how many imported runs stand in the log, which are not judged.
         left_out: how many metrics of candidates are no measurement, by why.
+        not_admitted: how many keep a tier although the rule would not have admitted them.
     """
 
     tiers: Counter[str] = field(default_factory=Counter)
@@ -64,6 +65,7 @@ class Sweep:
     changed: list[tuple[int, str, str]] = field(default_factory=list)
     imports: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
+    not_admitted: int = 0
 
 
 class _Lane:
@@ -294,6 +296,7 @@ class Settling:
             candidate.superseded = candidate.identity in self._superseded
             result = self._judge(candidate)[1]
             tier = result.tier if isinstance(result, Verdict) else NOT_SCORABLE
+            self.result.not_admitted += isinstance(result, Verdict) and result.not_admitted
             found.append((candidate.run.track.metric, tier))
         self.result.left_out.update(f"{one.metric}: {one.reason}" for one in material.left_out)
         material.left_out.clear()
@@ -328,8 +331,10 @@ class Settling:
         graded = self._grading.tier(item, held, ratchet=ratchet, repeats=repeats)
         if graded is None:
             return None
-        tier, clean = graded
-        if clean and (lane.best is None or item.speed > lane.speed):
+        tier, passed = graded
+        if passed is False and tier != REJECT:
+            self.result.not_admitted += 1
+        if passed and (lane.best is None or item.speed > lane.speed):
             self._advance(item, lane)
         return tier
 
