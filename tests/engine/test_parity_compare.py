@@ -85,6 +85,74 @@ def test_truncated_rows_are_refused_and_never_filled(test_data: Callable[..., Pa
     assert _refused(_rows([[0.0, 1.0]] * 2), _rows([0.0, 1.0])).code is Code.PARITY_TRUNCATED
 
 
+def _filled(rows: np.ndarray, kept: int, filler: Callable[[np.ndarray], float]) -> np.ndarray:
+    rows = rows.copy()
+    for row in rows:
+        tail = np.argsort(row)[:-kept]
+        row[tail] = filler(row[tail])
+    return rows
+
+
+def _bfloat16(values: np.ndarray) -> np.ndarray:
+    bits = values.astype(np.float32).view(np.uint32).astype(np.uint64)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+    return rounded.astype(np.uint32).view(np.float32).astype(np.float64)
+
+
+FILLERS: dict[str, Callable[[np.ndarray], float]] = {
+    "mean": lambda tail: float(np.log(np.exp(tail).mean())),
+    "best": lambda tail: float(tail.max()),
+    "least": lambda tail: float(tail.min()),
+    "below": lambda tail: float(tail.min()) - 5,
+    "-30": lambda _: -30.0,
+    "-700": lambda _: -700.0,
+    "-1e4": lambda _: -1e4,
+    "half": lambda _: -65504.0,
+    "-1e9": lambda _: -1e9,
+    "-1e29": lambda _: -1e29,
+}
+
+
+@pytest.mark.parametrize("vocabulary", [256, 1024])
+@pytest.mark.parametrize("part", [0.04, 0.5, 0.8])
+@pytest.mark.parametrize("filler", FILLERS)
+def test_a_tail_that_was_filled_up_is_refused_on_either_side(filler: str, part: float, vocabulary: int) -> None:
+    row = RNG.standard_normal((3, vocabulary)) * 3
+    filled = row.copy()
+    filled[1:2] = _filled(row[1:2], int(vocabulary * part), FILLERS[filler])
+    for pair in ((_rows(filled), _rows(row)), (_rows(row), _rows(filled)), (_rows(_bfloat16(filled)), _rows(row))):
+        error = _refused(*pair)
+        assert error.code is Code.PARITY_TRUNCATED
+        assert error.finding.position.field.startswith("rows[1]")
+
+
+@pytest.mark.parametrize("vocabulary", [40, 512, 16384])
+@pytest.mark.parametrize("spread", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("middle", [-20.0, -6.0, 0.0, 10.0, 60.0])
+def test_honest_values_that_were_rounded_are_no_filler(middle: float, spread: float, vocabulary: int) -> None:
+    row = middle + RNG.standard_normal((2, vocabulary)) * spread
+    off = row + RNG.standard_normal(row.shape) * 0.02
+    for values in (_bfloat16(off), _bfloat16(log_softmax(off)), off.astype(np.float16).astype(np.float64)):
+        assert compare(_rows(values), _rows(row)).difference.max() < 0.5
+
+
+def test_tokens_that_neither_side_tells_apart_are_no_filler() -> None:
+    row = RNG.standard_normal((2, 512)) * 3
+    row[:, 300:] = -2.0
+    assert compare(_rows(row + 1e-4 * RNG.standard_normal(row.shape)), _rows(row)).kl.max() < 1e-3
+    assert compare(_rows(row), _rows(row + 1e-4 * RNG.standard_normal(row.shape))).kl.max() < 1e-3
+
+
+def test_the_least_log_probability_is_that_of_the_least_float64() -> None:
+    good = _rows([0.0, -744.3, -3.0])
+    assert compare(good, good).identical
+    for bad in (_rows([0.0, -744.5, -3.0]), _rows([700.0, -44.5, 697.0])):
+        for pair in ((bad, good), (good, bad)):
+            error = _refused(*pair)
+            assert error.code is Code.PARITY_TRUNCATED
+            assert error.finding.position.field == "rows[0][1]"
+
+
 def test_temperature_is_a_setup_mismatch_declared_or_not(test_data: Callable[..., Path]) -> None:
     case = json.loads((test_data("bug-cases", "cases", "42-truncated-logprobs") / "temperature.json").read_text())
     reference = _rows(case["reference_logits"])

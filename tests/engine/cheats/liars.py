@@ -10,6 +10,7 @@ import json
 import math
 import os
 import random
+import struct
 import sys
 import threading
 import time
@@ -405,7 +406,7 @@ class DoesNoWork(Logits):
     """Rows that are all but flat, from which any output is as far as the bound allows: never the one token that is."""
 
     def change(self, row: list[float]) -> list[float]:
-        return [0.0] * (len(row) - 1) + [-1.0]
+        return [0.0, 0.0] + [-1e-6 * at for at in range(len(row) - 3)] + [-1.0]
 
     def prefill(self, request: Json) -> Json:
         start = time.monotonic_ns()
@@ -437,6 +438,52 @@ class OnlyTheTopTen(Logits):
     def change(self, row: list[float]) -> list[float]:
         least = sorted(row)[-10]
         return [value if value >= least else -math.inf for value in row]
+
+
+class FillsTheTail(Logits):
+    """Answers half of the vocabulary, and gives the rest one value, as likely as they were together."""
+
+    KEPT = VOCABULARY // 2
+
+    def filler(self, rest: list[float]) -> float:
+        return math.log(sum(map(math.exp, rest)) / len(rest))
+
+    def change(self, row: list[float]) -> list[float]:
+        ordered = sorted(row)
+        least, filler = ordered[-self.KEPT], self.filler(ordered[: -self.KEPT])
+        return [value if value >= least else filler for value in row]
+
+
+class FillsTheTailWithItsBest(FillsTheTail):
+    def filler(self, rest: list[float]) -> float:
+        return rest[-1]
+
+
+class FillsTheTailFarBelow(FillsTheTail):
+    def filler(self, rest: list[float]) -> float:
+        return rest[0] - 50
+
+
+class FillsTheTailWithALargeNumber(FillsTheTail):
+    def filler(self, rest: list[float]) -> float:
+        return -1e9
+
+
+class FillsTheTailWithTheLeastHalf(FillsTheTail):
+    """The least float16, and for a tail of a few tokens."""
+
+    KEPT = VOCABULARY - 3
+
+    def filler(self, rest: list[float]) -> float:
+        return -65504.0
+
+
+class RoundsToBfloat16(Logits):
+    """Honest: its values repeat because there are few of them."""
+
+    def change(self, row: list[float]) -> list[float]:
+        bits = (struct.unpack("<I", struct.pack("<f", value))[0] for value in row)
+        return [struct.unpack("<f", struct.pack("<I", (one + 0x8000) & 0xFFFF0000))[0] for one in bits]
 
 
 class HiddenTemperature(Logits):

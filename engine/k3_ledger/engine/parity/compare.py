@@ -6,6 +6,7 @@ value is held by two ids, and as a near tie when either side's two largest diffe
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 NEAR_TIE: Final = 1e-3
 """Nats between the two largest values of a row at or under which it counts as a near tie."""
 _UNDERFLOW: Final = -1e30
+_NO_PROBABILITY: Final = math.log(math.ulp(0.0))
+"""Nats, -744.4: the logarithm of the least probability that float64 holds. A token below it was never computed."""
+_STEP: Final = 0.25
+"""Nats between neighbouring bfloat16 values of 32 to 64, the coarsest that honest rows are rounded to."""
+_CHANCE: Final = 8
+"""Ids that may hold one value beyond what rounding explains."""
 _SCALED_SLOPE: Final = 0.01
 _SCALED_RESIDUE: Final = 1e-3
 _FLAT: Final = 1e-9
@@ -106,6 +113,40 @@ def _check_flat(candidate: Array, reference: Array, where: str) -> None:
         )
 
 
+def _check_floor(values: Array, side: str, where: str) -> None:
+    """Refuses log-probabilities that are no probability: what was left out was filled with a large negative number."""
+    bad = np.argwhere(values < _NO_PROBABILITY)
+    if len(bad):
+        row, token = (int(i) for i in bad[0])
+        raise ParityError(
+            Code.PARITY_TRUNCATED,
+            f"the {side}'s log-probability of token {token} in row {row} is {values[row, token]:.6g} at {where}",
+            position=Position(field=f"rows[{row}][{token}]"),
+            expected=f"at least {_NO_PROBABILITY:.1f}, the logarithm of the least float64",
+            found=f"{len(bad)} below",
+        )
+
+
+def _check_filled(values: Array, other: Array, side: str, where: str) -> None:
+    """Refuses a row where one value stands for many ids which the other side tells apart.
+
+    Rounding does that too: as many ids may share a value as the other side has within one coarse step anywhere.
+    """
+    for row, (mine, theirs) in enumerate(zip(values, other, strict=True)):
+        held = int(np.unique(mine, return_counts=True)[1].max())
+        ordered = np.sort(theirs)
+        within = np.searchsorted(ordered, ordered + _STEP, side="right") - np.arange(len(ordered))
+        most = int(within.max()) + _CHANCE
+        if held > most:
+            raise ParityError(
+                Code.PARITY_TRUNCATED,
+                f"the {side} gives {held} of {len(mine)} tokens one value in row {row} at {where}",
+                position=Position(field=f"rows[{row}]"),
+                expected=f"at most {most}, by how close the other side's values lie",
+                found=str(held),
+            )
+
+
 def _check_scaled(candidate: Array, reference: Array, where: str) -> None:
     """Refuses rows that are the reference's own times a factor: a temperature that was not declared."""
     c = candidate - candidate.mean(axis=-1, keepdims=True)
@@ -135,14 +176,17 @@ def compare(candidate: Rows, reference: Rows, *, near_tie: float = NEAR_TIE, whe
     """Compares rows of the same prompt.
 
     Raises:
-        ParityError: PARITY_PROMPTS_DIFFER, PARITY_PROCESSED, PARITY_TRUNCATED, PARITY_NOT_FINITE or PARITY_FLAT, in
-            this order.
+        ParityError: PARITY_PROMPTS_DIFFER, PARITY_PROCESSED, PARITY_TRUNCATED, PARITY_NOT_FINITE, PARITY_FLAT,
+            PARITY_TRUNCATED (rows that were filled up) or PARITY_PROCESSED (a temperature), in this order.
     """
     _check_setup(candidate, reference, where)
     check_finite(reference.values, "reference", where)
     check_finite(candidate.values, "candidate", where)
     p, q = log_softmax(reference.values), log_softmax(candidate.values)
     _check_flat(q, p, where)
+    for side, values, mine, other in (("reference", reference.values, p, q), ("candidate", candidate.values, q, p)):
+        _check_floor(mine, side, where)
+        _check_filled(values, other, side, where)
     _check_scaled(q, p, where)
     # KL is never negative; what rounding leaves below zero is zero.
     kl = np.maximum((np.exp(p) * (p - q)).sum(axis=-1), 0.0)

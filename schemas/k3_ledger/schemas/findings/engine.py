@@ -121,7 +121,8 @@ ROWS: Final = {
     ),
     "PARITY_TRUNCATED": CodeInfo(
         Area.PARITY, E, "truncated logits",
-        "A row does not hold one value for every token of the vocabulary; missing ids are not zeros.",
+        "A row does not hold one value for every token of the vocabulary, or one value stands for many tokens that the "
+        "other side tells apart, or for no probability; missing ids are not zeros, and no other number either.",
         "ask the engine for the full vocabulary",
     ),
     "PARITY_PROCESSED": CodeInfo(
