@@ -23,6 +23,8 @@ _DERIVED_FROM: Final = {
     "receipt_id": "which covers a constant and the sealed output alone",
     "tdx.nonce": "as a digest of one commit, model and seed is",
 }
+PAIR: Final = 2
+"""Of so many results neither is most: the later one differs."""
 VARYING: Final = frozenset(
     {
         "effective_pct",
@@ -32,6 +34,8 @@ VARYING: Final = frozenset(
         "note",
         "pct_of_ceiling",
         "pct_of_llama",
+        "polaris",
+        "polaris_receipt_id",
         "reason",
         "receipt_id",
     }
@@ -226,11 +230,11 @@ def _out_of_round(scored: list[RunFacts]) -> Iterator[tuple[RunFacts, str]]:
 
 
 def _out_of_shape(scored: list[RunFacts]) -> Iterator[tuple[RunFacts, str]]:
-    """A run whose result has other fields than most results that the same scorer wrote; of two, the later one."""
+    """A run whose result has other fields than more than half that the same scorer wrote; of two, the later one."""
     for runs in group((run for run in scored if shape(run)), _scorer).values():
-        common = Counter(map(shape, runs)).most_common(1)[0][0]
+        common, count = Counter(map(shape, runs)).most_common(1)[0]
         for run in runs:
-            if shape(run) != common:
+            if shape(run) != common and (2 * count > len(runs) or len(runs) == PAIR):
                 yield run, "its other results have other fields"
 
 

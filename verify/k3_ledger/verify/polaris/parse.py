@@ -88,7 +88,7 @@ class Run:
 
     @property
     def timestamp(self) -> str:
-        """Time that the receipt, else the listing, claims; empty when none does."""
+        """Time that the receipt, else an attestation, else the listing claims; empty when none does."""
         for document, path in self._times():
             text = document.text(path)
             if text is not None:
@@ -98,6 +98,9 @@ class Run:
     def _times(self) -> Iterator[tuple[Document, str]]:
         if self.receipt is not None:
             yield self.receipt, "attestation.timestamp_utc"
+        for attestation in (self.attestation, None if self.log is None else self.log.attestation):
+            if attestation is not None:
+                yield attestation, "timestamp_utc"
         for row in (*self.ledger, *self.index):
             yield row, "timestamp_utc"
             yield row, "date"
