@@ -210,6 +210,24 @@ def test_the_honest_twin_passes(machine: str, seed: int, tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize("seed", range(2))
+def test_what_is_graded_is_no_part_of_what_was_timed(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither is the beginning of the other, nor stands within it: timing shows nothing of the prompts of parity."""
+    Machine(**MACHINES["quiet"], seed=seed).install(monkeypatch)
+    session, _ = measure(liar("Engine"), tmp_path, replace(VIRTUAL, seed=seed))
+    assert session.found is not None
+    assert session.graded is not None
+    found = session.found
+    walks = [*found.pilots, *found.walks, *(walk for one in found.warmups + found.shorter for walk in one.values())]
+    timed = {f",{','.join(map(str, walk.prompt))}," for walk in walks}
+    graded = {f",{','.join(map(str, ids))}," for ids in session.graded.prompts}
+    assert len(timed) >= 20
+    assert len(graded) == 8
+    assert not [1 for one in timed for other in graded if one in other or other in one]
+
+
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", CLOCKED)
 def test_the_liar_is_refused_by_times_alone_on_any_machine(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from k3_ledger.engine.parity import Suite
 from k3_ledger.engine.runner.checks import check_observations
 from k3_ledger.engine.runner.measure import Observer, Plan, observe
 from k3_ledger.engine.runner.observations import KINDS, METRICS, Kind, Observations, Prefilled, Round, Timed, Walk
@@ -476,6 +477,15 @@ def test_prompts_are_fresh_and_resembling_ones_differ_at_both_ends_only() -> Non
     assert prompts.next(50) != first
     assert len(prompts.next(3, resembling=True)) == 3
     assert Prompts(range(100), 7).next(50) == first
+
+
+@pytest.mark.parametrize("seed", [0, 1, 7, 2**32 - 1, 2**53 - 1])
+@pytest.mark.parametrize("length", [4, 64, 200])
+def test_the_prompts_of_parity_are_drawn_apart_from_those_that_are_timed(length: int, seed: int) -> None:
+    timed = Prompts(range(10_000), seed)
+    given = [timed.next(length)[:4] for _ in range(20)]
+    for ids in Suite(depths=(4, 256), prompts=4, seed=seed).ids(range(10_000)):
+        assert not {tuple(ids[at : at + 4]) for at in range(len(ids) - 3)} & set(given)
 
 
 def test_a_prompt_resembles_one_of_its_length_whatever_came_between() -> None:

@@ -52,8 +52,12 @@ class Suite:
             raise ValueError("at least one row and one prompt")
 
     def ids(self, usable: Sequence[int]) -> list[list[int]]:
-        """The prompts, drawn from the usable token ids, as long as the largest depth."""
-        generator = np.random.Generator(np.random.Philox(self.seed))
+        """The prompts, drawn from the usable token ids, as long as the largest depth.
+
+        They are drawn apart from whatever else is drawn from this seed: what is timed has shown none of them.
+        """
+        apart = np.random.SeedSequence(self.seed).spawn(1)[0]
+        generator = np.random.Generator(np.random.Philox(apart))
         pool = np.asarray(usable)
         return [pool[generator.integers(0, len(pool), self.depths[-1])].tolist() for _ in range(self.prompts)]
 
