@@ -39,3 +39,7 @@ def _say(text: str, *errors: BaseException) -> None:
             sys.stderr.write(text.format(*shown))
     except Exception:  # noqa: BLE001, S110 - the disk is full, the pipe or the stream closed, there is no memory
         pass
+
+
+if __name__ == "__main__":
+    main()

@@ -50,6 +50,14 @@ def test_an_interrupt_is_one_line_and_130_whenever_it_comes(module: str, tmp_pat
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
 
+def test_the_module_is_the_program() -> None:
+    """Run as ``python -m``, a command that cannot be carried out does not end as one that succeeded."""
+    command = [sys.executable, "-m", "k3_ledger.start", "verify", "--no-such-option"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "--no-such-option" in done.stderr
+
+
 @pytest.fixture(params=["a full disk", "a closed pipe"])
 def refusing(request: pytest.FixtureRequest) -> Iterator[int]:
     """Something that takes no word."""

@@ -501,6 +501,20 @@ def test_a_served_run_whose_latencies_contradict_it_is_refused(changes: Json, wh
     assert str(caught.value.finding.position.field).endswith(f".{where}")
 
 
+@pytest.mark.parametrize(
+    ("changes", "where", "expected", "found"),
+    [({"failed": 1, "num_prompts": None}, "failed", "0", "1"), ({"num_prompts": 4}, "completed", "4", "3")],
+)
+def test_requests_that_failed_are_told_where_they_are_counted(
+    changes: Json, where: str, expected: str, found: str
+) -> None:
+    fields = {key: value for key, value in {**SERVE, **changes}.items() if value is not None}
+    with pytest.raises(RunError, match="some requests failed") as caught:
+        read("vllm", fields)
+    told = caught.value.finding
+    assert (str(told.position.field).rsplit(".", 1)[-1], told.expected, told.found) == (where, expected, found)
+
+
 @pytest.mark.parametrize("tool", ["vllm", "sglang"])
 @pytest.mark.parametrize(
     "changes",

@@ -97,7 +97,9 @@ def served(fields: Fields, told: Told) -> tuple[Series, ...]:
     given, completed = fields.count("total_input_tokens"), fields.count("completed")
     failed = fields.count("failed", 0) if "failed" in fields else 0
     wanted = fields.count("num_prompts") if "num_prompts" in fields else completed
-    if failed != 0 or wanted != completed:
+    if failed != 0:
+        raise refuse("file.failed", "some requests failed: their tokens are in no total", "0", failed)
+    if wanted != completed:
         raise refuse("file.completed", "some requests failed: their tokens are in no total", str(wanted), completed)
     if "output_throughput" not in fields:
         raise refuse("file.output_throughput", "no rate to hold time and tokens against")
