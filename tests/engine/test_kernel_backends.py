@@ -38,8 +38,8 @@ print(json.dumps({
 
 def test_interpreted_kernels_give_the_naive_result(synthetic: Callable[..., Path]) -> None:
     pytest.importorskip("triton")
-    rooms = os.pathsep.join(str(ROOT / room) for room in ("schemas", "engine", "kernels"))
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": rooms}
+    paths = [str(ROOT / room) for room in ("schemas", "engine", "kernels")] + [os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(synthetic("tiny-mxfp4", layers=4))],
         env=environment,

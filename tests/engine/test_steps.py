@@ -11,8 +11,9 @@ import torch
 from k3_ledger.engine import steps
 from k3_ledger.engine.linear import Numerics
 from k3_ledger.engine.model import ExpertUse, Model, Options
+from k3_ledger.engine.sampling import numbers
 from k3_ledger.engine.state import SLICE_ROWS
-from k3_ledger.engine.walk import graded_rows, timed_decode, timed_prefill
+from k3_ledger.engine.walk import Noted, graded_rows, timed_decode, timed_prefill
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,6 +126,64 @@ def test_a_graded_row_of_decode_has_the_bits_of_the_timed_one(device: str, made:
         rows = graded_rows(model, [*IDS, 300, *ids[:-1]], 6, "decode", chunk=16, capacity=40)
         assert rows.argmax(1).tolist() == ids
         assert [float(row.max() - row.logsumexp(0)) for row in rows] == logprobs
+
+
+@DEVICES
+def test_a_timed_decode_feeds_back_what_the_device_chose(
+    device: str, made: Callable[..., Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, fed = made(device, Numerics()), []
+    step = Model.decode_one
+    monkeypatch.setattr(Model, "decode_one", lambda self, token, state: fed.append(token) or step(self, token, state))
+    with torch.inference_mode():
+        state = model.new_state(40)
+        first, _ = timed_prefill(model, IDS, state, 16)
+        ids, _ = timed_decode(model, first, 6, state)
+    assert [type(one) for one in fed] == [int, *[torch.Tensor] * 5]
+    assert [int(one) for one in fed] == [first, *ids[:-1]]
+
+
+@pytest.mark.skipif(not GPU, reason="nothing is waited for without a GPU")
+def test_no_recorded_step_waits_for_the_device(made: Callable[..., Model]) -> None:
+    model, noted = made("cuda", Numerics()), Noted()
+    with torch.inference_mode():
+        state = model.new_state(40)
+        model.prefill(IDS, state, 16)
+        token = noted(model.decode_one(300, state))  # recorded
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            for _ in range(6):
+                token = noted(model.decode_one(token, state))
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    assert len(noted.logprobs()) == 7
+
+
+@DEVICES
+def test_of_equal_logits_the_lowest_id_is_noted(device: str) -> None:
+    noted = Noted()
+    logits = torch.zeros(2048, device=device)
+    logits[[700, 91, 1999]] = 3.0
+    assert int(noted(logits)) == 91
+    assert noted.logprobs() == [float(logits[91] - logits.logsumexp(0))]
+
+
+def test_ids_of_the_host_and_of_the_device_become_numbers() -> None:
+    assert numbers([3, torch.tensor(7), 5, torch.tensor(9)]) == [3, 7, 5, 9]
+    assert numbers([]) == []
+
+
+@DEVICES
+@pytest.mark.parametrize(("exact", "calls"), [(True, {"kda_step": 2}), (False, {"kda_chunk": 2})])
+def test_a_chunk_is_one_call_of_the_recurrence_in_each_layer(
+    device: str, exact: bool, calls: dict[str, int], made: Callable[..., Model]
+) -> None:
+    model = made(device, Numerics(deterministic=exact), graph=False)
+    layers = len(model.new_state(1).memory)
+    with torch.inference_mode():
+        model.prefill(IDS, model.new_state(40), 16)
+    ran = {one["op"]: one["calls"] for one in model.runs.records() if str(one["op"]).startswith("kda_")}
+    assert ran == {op: many * layers for op, many in calls.items()}
 
 
 @DEVICES

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from k3_ledger.kernels.dispatch import select
 from k3_ledger.kernels.kda_step.naive import kda_step, l2_norm, log_decay
 from tests.kernels.comparison import MARGIN, TOLERANCE, distance, kernel, naive, widen
 from tests.kernels.kda_inputs import kda_inputs, tokens
@@ -33,14 +34,17 @@ def test_equals_the_specification_and_leaves_the_state(shape, lower_bound, devic
     assert distance(inputs["state"], state) < TOLERANCE[torch.float32]
 
 
+@pytest.mark.parametrize("shape", [{"heads": 2, "width": 20}, {"heads": 1, "width": 128, "values": 128}], ids=str)
 @pytest.mark.parametrize("split", [[1] * 17, [5, 12], [16, 1]], ids=str)
-def test_bits_do_not_depend_on_how_tokens_are_split_into_calls(split, device, dtype):
-    inputs = kda_inputs(device, dtype, heads=2, width=20)
+@pytest.mark.parametrize("backend", ["triton", "naive"])
+def test_bits_do_not_depend_on_how_tokens_are_split_into_calls(backend, split, shape, device, dtype):
+    inputs = kda_inputs(device, dtype, **shape)
     whole = {**inputs, "state": inputs["state"].clone()}
-    expected = kernel("kda_step", **whole)
+    step = select("kda_step", backend)
+    expected = step(**whole)
     parts, begin = [], 0
     for size in split:
-        parts.append(kernel("kda_step", **tokens(inputs, begin, begin + size)))
+        parts.append(step(**tokens(inputs, begin, begin + size)))
         begin += size
     assert torch.equal(torch.cat(parts, dim=1), expected)
     assert torch.equal(inputs["state"], whole["state"])

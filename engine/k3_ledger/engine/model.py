@@ -22,7 +22,7 @@ from k3_ledger.engine.config import Epsilons, K3Config
 from k3_ledger.engine.experts import Experts
 from k3_ledger.engine.linear import Matrix, Numerics
 from k3_ledger.engine.reference import SMALLEST_SUM
-from k3_ledger.engine.sampling import Greedy, Sampler
+from k3_ledger.engine.sampling import Chosen, Greedy, Sampler, numbers
 from k3_ledger.engine.state import SLICE_ROWS, State, new_state
 from k3_ledger.engine.steps import Steps
 from k3_ledger.engine.weights import Weights, open_weights
@@ -169,11 +169,15 @@ class Model:
         """As :meth:`prefill`, with the logits after every token: ``[len(ids), V]``."""
         return torch.cat([self._head(self._take(part, state)) for part in self._parts(ids, state, chunk)])
 
-    def decode_one(self, token: int, state: State) -> Tensor:
-        """Takes one token and returns the float32 logits ``[V]`` of the next."""
+    def decode_one(self, token: Chosen, state: State) -> Tensor:
+        """Takes one token and returns the float32 logits ``[V]`` of the next.
+
+        A recorded step takes an id that was chosen on the device from there: the host waits for nothing.
+        """
         if not self.options.graph or self.expert_use is not None:
-            return self.prefill([token], state, 1)
-        next(self._parts([token], state, 1))  # the same refusals
+            return self.prefill([int(token)], state, 1)
+        # The same refusals; an id that the device chose among logits is one of the vocabulary.
+        next(self._parts([token if isinstance(token, int) else 0], state, 1))
         if self._steps is None or self._steps.capacity < state.capacity:
             self._steps = Steps(self, state.capacity)
         return self._steps(token, state)
@@ -185,11 +189,10 @@ class Model:
     def decode_n(self, token: int, count: int, state: State, sampler: Sampler | None = None) -> list[int]:
         """Takes ``token`` and goes on for ``count`` steps, each feeding the id it chose; returns the chosen ids."""
         sampler = sampler or Greedy()
-        out: list[int] = []
+        out: list[Chosen] = [token]
         for _ in range(count):
-            token = sampler(self.decode_one(token, state))
-            out.append(token)
-        return out
+            out.append(sampler(self.decode_one(out[-1], state)))
+        return numbers(out[1:])
 
     def generate(
         self,
@@ -205,7 +208,7 @@ class Model:
         state = self.new_state(len(ids) + count)
         logits = self.prefill(ids, state, chunk)
         for step in range(count):
-            token = sampler(logits)
+            token = int(sampler(logits))
             if token in stop:
                 return
             yield token
@@ -279,12 +282,9 @@ class Model:
         f = self.matrices[f"{prefix}ssm_f_b.weight"](low).reshape(1, tokens, c.heads, c.head)
         beta = self.matrices[f"{prefix}ssm_beta.weight"](z)[None]
         arguments = (q.contiguous(), k.contiguous(), v.contiguous(), f, beta)
-        if self.numerics.deterministic:
-            # One call a token: the carried state is rounded once a token, whatever the chunk.
-            parts = [tuple(x[:, t : t + 1].contiguous() for x in arguments) for t in range(tokens)]
-            out = torch.cat([self._recur("kda_step", layer, part, state) for part in parts], dim=1)[0]
-        else:
-            out = self._recur("kda_step" if tokens == 1 else "kda_chunk", layer, arguments, state)[0]
+        # The step takes a chunk in one call: it rounds the carried state once a token, however many there are.
+        stepped = self.numerics.deterministic or tokens == 1
+        out = self._recur("kda_step" if stepped else "kda_chunk", layer, arguments, state)[0]
         gate = self.matrices[f"{prefix}ssm_g.weight"](z).reshape(tokens, c.heads, c.head)
         out = self._norm(f"{prefix}ssm_norm.weight", out, self.epsilons.norm, gate)
         return self.matrices[f"{prefix}attn_output.weight"](out.reshape(tokens, c.inner))

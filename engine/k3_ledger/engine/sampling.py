@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+import torch
 
 from k3_ledger.schemas.errors import ModelError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from torch import Tensor
 
-Sampler = Callable[["Tensor"], int]
+Chosen: TypeAlias = "int | Tensor"
+"""A token id: a number of the host, or one that is on the device still (0 dimensions, int64)."""
+Sampler = Callable[["Tensor"], "Chosen"]
 """Takes float32 logits ``[V]`` and returns an id. Logits that are not finite are a ModelError, never token 0."""
+
+
+def numbers(chosen: Sequence[Chosen]) -> list[int]:
+    """Ids as numbers of the host, which waits once for those that are on a device."""
+    kept = [one for one in chosen if not isinstance(one, int)]
+    waited = iter(torch.stack(kept).tolist() if kept else ())
+    return [one if isinstance(one, int) else next(waited) for one in chosen]
 
 
 def _values(logits: Tensor) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

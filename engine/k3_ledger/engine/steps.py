@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from k3_ledger.engine.model import Model
+    from k3_ledger.engine.sampling import Chosen
     from k3_ledger.kernels.dispatch import Ran
 
 
@@ -56,8 +57,8 @@ class Steps:
         # `record` took the step twice, and neither was asked for: a replay counts as one.
         self._ran: Counter[Ran] = type(seen)({ran: calls // 2 for ran, calls in seen.items()})
 
-    def __call__(self, token: int, state: State) -> Tensor:
-        """Takes one token; returns the float32 logits ``[V]`` of the next."""
+    def __call__(self, token: Chosen, state: State) -> Tensor:
+        """Takes one token, of the host or of the device; returns the float32 logits ``[V]`` of the next."""
         if self._inside is None or self._inside() is not state:
             self._move_in(state)
         assert self._state.place is not None

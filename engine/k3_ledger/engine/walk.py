@@ -27,11 +27,10 @@ class Noted:
     def __init__(self) -> None:
         self._noted: list[Tensor] = []
 
-    def __call__(self, logits: Tensor) -> int:
-        """See :data:`~k3_ledger.engine.sampling.Sampler`."""
-        chosen = int(logits.argmax())
-        # Behind the wait: the device does it while the host prepares the next step.
-        self._noted.append(logits[chosen] - logits.logsumexp(dim=-1))
+    def __call__(self, logits: Tensor) -> Tensor:
+        """See :data:`~k3_ledger.engine.sampling.Sampler`; the id stays on the device, and nobody waits for it."""
+        best, chosen = logits.max(dim=-1)
+        self._noted.append(best - logits.logsumexp(dim=-1))
         return chosen
 
     def logprobs(self) -> list[float]:
@@ -63,7 +62,7 @@ def timed_prefill(model: Model, ids: Sequence[int], state: State, chunk: int) ->
     """Takes a prompt; returns what would come next and its log-probability."""
     noted = Noted()
     token = noted(model.prefill(ids, state, chunk))
-    return token, noted.logprobs()[0]
+    return int(token), noted.logprobs()[0]
 
 
 def timed_decode(model: Model, token: int, count: int, state: State) -> tuple[list[int], list[float]]:
