@@ -739,7 +739,7 @@ def test_imports_and_notes_have_artifacts_too_and_quotes_are_counted_not_checked
     ledger = small_ledger(1)
     one = artifact(b"one")
     body = {
-        "format": "polaris/1", "foreign_id": "a1", "original_sha256": one["sha256"], "attestation": "tdx-quote",
+        "format": "other/1", "foreign_id": "a1", "original_sha256": one["sha256"], "attestation": "tdx-quote",
         "fields": [], "findings": [], "artifacts": [one],
     }  # fmt: skip
     ledger.add("import", body, LOG)

@@ -334,6 +334,7 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
     except LedgerError as error:  # not a ledger at all, or the medium failed
         if error.code in (Code.NOT_A_LEDGER, Code.UTF16):  # then whatever its lines are is no finding
             findings.clear()
+            scan.head = None
         findings.add(error.finding)
     return _remembering(scan, make_report(source.name, policy, scan), options), scan
 
