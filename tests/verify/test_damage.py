@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,7 +21,6 @@ from tests.ledgers import ROOT, small_ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 LEDGER = small_ledger(6)
 LINES = LEDGER.lines
@@ -74,6 +74,41 @@ VARIANTS: dict[str, tuple[bytes, set[Code], ExitCode, set[Code], ExitCode]] = {
     "22_trailing_spaces": (DATA + b"  ", {C.TAIL_DAMAGED}, FALSE, set(), FALSE),
     "22_second_ledger_joined": (DATA + DATA, {C.CHAIN_SECOND_GENESIS, C.KEY_ENROLLED_TWICE}, FALSE, BEYOND, FALSE),
 }  # fmt: skip
+
+WORDS = {
+    "01_torn_half": "the last line is cut in its middle",
+    "01_torn_then_appended": "another line is appended to that",
+    "01_torn_one_byte": "the last line is cut behind its first byte",
+    "03_last_entry_removed": "the last entry is gone",
+    "03_last_two_removed": "the last two are gone",
+    "03_first_removed": "the first entry is gone",
+    "03_empty": "the file is empty",
+    "03_middle_removed": "an entry in the middle is gone",
+    "03_swapped": "two neighbours are swapped",
+    "05_last_entry_repeated": "the last entry stands twice",
+    "22_bom": "a byte order mark stands in front",
+    "22_crlf": "line endings are CRLF",
+    "22_blank_line": "a blank line stands in the middle",
+    "22_nul_tail": "NUL bytes stand behind the last line",
+    "22_trailing_spaces": "spaces stand behind the last line",
+    "22_second_ledger_joined": "a second ledger is appended",
+}
+"""What a page says of each variant."""
+
+
+def row(name: str) -> str:
+    """A variant as a row of the page."""
+    _, alone, exit_alone, beside, exit_beside = VARIANTS[name]
+    cells = [
+        " ".join(f"`{code.id[4:]}`" for code in sorted(codes, key=lambda code: code.id)) or "nothing"
+        for codes in (alone, alone | beside)
+    ]
+    return f"| {WORDS[name]} | {cells[0]} | {int(exit_alone)} | {cells[1]} | {int(exit_beside)} |"
+
+
+def test_the_page_says_what_each_kind_of_damage_is_called() -> None:
+    page = (Path(__file__).parents[2] / "docs/verify.md").read_text(encoding="utf-8").splitlines()
+    assert [line for line in page if line in {row(name) for name in VARIANTS}] == [row(name) for name in VARIANTS]
 
 
 def outcome(data: bytes, checkpoint: bytes | None) -> tuple[set[Code], ExitCode]:
