@@ -193,6 +193,39 @@ def test_a_temperature_that_nobody_declared_is_recognised(temperature: float) ->
     assert _refused(_rows(row / temperature), _rows(row)).code is Code.PARITY_PROCESSED
 
 
+@pytest.mark.parametrize("vocabulary", [64, 1024])
+@pytest.mark.parametrize("temperature", [0.7, 0.98, 1.02, 1.1])
+@pytest.mark.parametrize("rows", [[0], [3], [0, 1, 3]])
+def test_a_temperature_in_some_rows_is_recognised_whatever_else_was_moved(
+    rows: list[int], temperature: float, vocabulary: int
+) -> None:
+    row = RNG.standard_normal((4, vocabulary)) * 3
+    scaled = row.copy()
+    scaled[rows] /= temperature
+    moved, noisy = scaled.copy(), scaled + RNG.standard_normal(scaled.shape) * 0.004
+    moved[:, :: vocabulary // 5] += np.array([0.5, -3.0, 2.0, 8.0])[:, None]
+    for values in (scaled, moved, noisy):
+        error = _refused(_rows(values), _rows(row))
+        assert error.code is Code.PARITY_PROCESSED
+        assert error.finding.position.field == f"rows[{rows[0]}]"
+
+
+@pytest.mark.parametrize("vocabulary", [64, 1024])
+@pytest.mark.parametrize("off", [1e-5, 0.02, 0.5, 3.0])
+def test_what_models_differ_by_is_no_temperature(off: float, vocabulary: int) -> None:
+    row = RNG.standard_normal((50, vocabulary)) * 3
+    agreeing = np.sqrt(1 - min(off, 2.9) ** 2 / 9)  # of two models that are as spread, the part that agrees
+    for part in (1.0, agreeing):
+        other = part * row + RNG.standard_normal(row.shape) * off
+        assert compare(_rows(other), _rows(row)).kl.max() > 0
+
+
+def test_a_row_that_is_flat_on_both_sides_has_no_temperature() -> None:
+    row = RNG.standard_normal((2, 64))
+    row[0] = 0.0
+    assert compare(_rows(row), _rows(row)).identical
+
+
 def test_a_tie_on_either_side_alone_is_a_tie() -> None:
     tied, plain = _rows([1.0, 1.0, 0.0]), _rows([2.0, 0.0, 1.0])
     for pair in ((tied, plain), (plain, tied)):

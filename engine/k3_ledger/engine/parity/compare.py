@@ -29,7 +29,14 @@ _STEP: Final = 0.25
 _CHANCE: Final = 8
 """Ids that may hold one value beyond what rounding explains."""
 _SCALED_SLOPE: Final = 0.01
-_SCALED_RESIDUE: Final = 1e-3
+_SCALED_LEAST: Final = 0.1
+"""Factor below which a row is next to flat, and says too little to be called another's times a factor."""
+_SCALED_RESIDUE: Final = 0.25
+"""What a temperature leaves of how far the two sides are apart, at most; what two models differ by it leaves whole."""
+_MOST: Final = 0.9
+"""Part of the ids of a row that a temperature explains; the others may have been moved besides."""
+_MOVED: Final = 1e-6
+"""Nats by which a temperature that matters moves them."""
 _FLAT: Final = 1e-9
 """Spread of a row, in nats, below which rounding decides what its slope is."""
 
@@ -147,21 +154,37 @@ def _check_filled(values: Array, other: Array, side: str, where: str) -> None:
             )
 
 
+def _temperature(candidate: Array, reference: Array) -> float | None:
+    """What one row is the other's times, where all but a tenth of its ids lie along that and not along one.
+
+    The slope is the median over pairs of ids that lie half a row apart, so no few ids that were moved besides hide it.
+    """
+    order, half = np.argsort(reference), len(reference) // 2
+    c, r = candidate[order], reference[order]
+    rise, run = c[-half:] - c[:half], r[-half:] - r[:half]
+    if not (run > _FLAT).any():
+        return None
+    slope = float(np.median(rise[run > _FLAT] / run[run > _FLAT]))
+
+    def residue(of: float) -> float:
+        off = c - of * r
+        return float(np.quantile(np.abs(off - np.median(off)), _MOST))
+
+    apart = residue(1.0)
+    likely = slope >= _SCALED_LEAST and abs(slope - 1) > _SCALED_SLOPE and apart > _MOVED
+    return slope if likely and residue(slope) <= _SCALED_RESIDUE * apart else None
+
+
 def _check_scaled(candidate: Array, reference: Array, where: str) -> None:
-    """Refuses rows that are the reference's own times a factor: a temperature that was not declared."""
-    c = candidate - candidate.mean(axis=-1, keepdims=True)
-    r = reference - reference.mean(axis=-1, keepdims=True)
-    power = (r * r).sum(axis=-1)
-    if (np.abs(r).max(axis=-1) <= _FLAT).any():
-        return
-    slope = (c * r).sum(axis=-1) / power
-    residue = np.abs(c - slope[:, None] * r).max(axis=-1)
-    spread = np.abs(c).max(axis=-1)
-    if (np.abs(slope - 1) > _SCALED_SLOPE).all() and (residue <= _SCALED_RESIDUE * spread).all():
-        raise ParityError(
-            Code.PARITY_PROCESSED,
-            f"one side's logits are the other's times {slope[0]:.4f} at {where}: a temperature was applied",
-        )
+    """Refuses a row that is the reference's own times a factor: a temperature that was not declared."""
+    for row, (mine, right) in enumerate(zip(candidate, reference, strict=True)):
+        slope = _temperature(mine, right)
+        if slope is not None:
+            raise ParityError(
+                Code.PARITY_PROCESSED,
+                f"one side's logits are the other's times {slope:.4f} at {where}: a temperature was applied",
+                position=Position(field=f"rows[{row}]"),
+            )
 
 
 def _top(values: Array) -> tuple[np.ndarray[tuple[int], np.dtype[np.intp]], Array]:
