@@ -164,6 +164,13 @@ def test_generate_streams_the_same_text_again(run: Callable[..., Any], synthetic
     assert drawn[0].stderr == "seed 1\n"
 
 
+def test_a_seed_of_a_text_that_is_not_drawn_is_refused(run: Callable[..., Any], synthetic: Callable[..., Path]) -> None:
+    refused = run("generate", synthetic("tiny"), "The ledger", "--seed", 4)
+    assert refused.exit_code == 2
+    assert "--seed" in refused.stderr
+    assert "--temperature above 0" in refused.stderr
+
+
 def test_generate_knows_synthetic_models_by_name(run: Callable[..., Any]) -> None:
     assert run("generate", "synth:tiny", "a", "--tokens", 2).exit_code == 0
     assert run("generate", "synth:huge", "a").exit_code == 2

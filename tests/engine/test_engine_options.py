@@ -41,7 +41,6 @@ NEVER = ("nan", "inf", "-inf", "-1", "", "x", "\u0663", "1_0", "0x10", "1" + 400
 WHOLE = ("1e-320", "1.5", "1e3", "1" + 30 * "0")
 FITS = {
     ("model synth", "--seed", "0"),
-    ("generate", "--seed", "0"),
     ("bundle from", "--warmup", "0"),
     *itertools.product(["model check"], ["--memory"], ["0", "1e-320", "1e3"]),
     *itertools.product(["model parity"], ["--bound"], ["0", "1e-320", "1e3", "1" + 30 * "0"]),
@@ -77,6 +76,9 @@ BOGUS = {
     ("bundle from", "--inputs"): ("", "stale"),
     ("bundle from", "--role"): ("",),
 }
+
+
+PLAIN = (("--temperature", "nan", "such as 0.8"), ("--seed", "1.5", "whole"))
 
 
 @pytest.fixture
@@ -389,3 +391,12 @@ def test_a_model_whose_logits_overflow_generates_an_error_in_words(
     assert done.err.count("error:") == 1
     assert f"[{Code.MODEL_LOGIT_VALUE.id}]" in done.err
     assert run("generate", whole, "The ledger", "--tokens", "4", "--dtype", dtype, *words).code == 0
+
+
+@pytest.mark.parametrize(("option", "value", "said"), PLAIN)
+def test_what_is_no_number_is_told_how_one_is_spelled(
+    option: str, value: str, said: str, run: Callable[..., Done]
+) -> None:
+    done = run("generate", "missing.gguf", "text", option, value)
+    assert done.code == 2
+    assert said in done.err

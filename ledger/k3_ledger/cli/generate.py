@@ -49,6 +49,8 @@ def generate(
     from k3_ledger.engine.text import prompt_ids, stream_text
     from k3_ledger.engine.weights import open_weights
 
+    if seed is not None and temperature == 0:
+        raise typer.BadParameter("greedy draws nothing; a seed needs --temperature above 0", param_hint="--seed")
     try:
         numerics = Numerics(dtype_named(dtype), deterministic=not fast)
     except ValueError as error:

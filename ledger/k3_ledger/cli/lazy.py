@@ -46,10 +46,13 @@ MODULES: Final[dict[str, tuple[str, ...]]] = {
 }
 """Commands by the module of this package that brings them, in the order in which help lists them."""
 _SPELLED: Final = {
-    "int": re.compile(r"[+-]?[0-9]+"),
-    "float": re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"),
+    "int": (re.compile(r"[+-]?[0-9]+"), "is not a whole number in the digits 0 to 9"),
+    "float": (
+        re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"),
+        "is not a number such as 0.8 or 12, in the digits 0 to 9",
+    ),
 }
-"""How a number is spelled, by the framework's name of its type."""
+"""How a number is spelled, by the framework's name of its type, and what is said of one that is not."""
 _UNICODE: Final = re.compile(r"[^\ud800-\udfff]*")
 NO_NAME: Final = "names no file or folder; . is this folder (is a variable of the shell not set?)"
 _NAMED: Final = re.compile(r".+", re.DOTALL)
@@ -112,9 +115,9 @@ def _spell(command: Any) -> None:
     for child in getattr(command, "commands", {}).values():
         _spell(child)
     for param in command.params:
-        pattern = _SPELLED.get(param.type.name.removesuffix(" range"))
-        if pattern is not None:
-            param.type = _spelled(param.type, pattern, "is not a number in the digits 0 to 9")
+        spelled = _SPELLED.get(param.type.name.removesuffix(" range"))
+        if spelled is not None:
+            param.type = _spelled(param.type, *spelled)
         elif param.type.name == "str" and param.name not in _MAY_BE_PATHS:
             param.type = _spelled(param.type, _UNICODE, "is no text in UTF-8")
         elif param.type.name == "str":
