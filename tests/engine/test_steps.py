@@ -144,6 +144,7 @@ def test_a_timed_decode_feeds_back_what_the_device_chose(
 
 
 @pytest.mark.skipif(not GPU, reason="nothing is waited for without a GPU")
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode:UserWarning")
 def test_no_recorded_step_waits_for_the_device(made: Callable[..., Model]) -> None:
     model, noted = made("cuda", Numerics()), Noted()
     with torch.inference_mode():
