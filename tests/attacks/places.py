@@ -151,7 +151,7 @@ def edit_the_index(world: World) -> CommandTrial:
     def change(folder: Path) -> None:
         assert command(folder, "index", "--ledger", "ledger").exit == 0
         with sqlite3.connect(folder / "ledger" / "index.sqlite") as db:
-            db.execute("update entries set kind = 'note', time = '2030-01-01T00:00:00Z'")
+            db.execute("update entries set kind = 'note', claimed_time = '2030-01-01T00:00:00Z'")
         db.close()
 
     return CommandTrial(ledger_files(world.ledger, {DIGEST: SAMPLES}), change)

@@ -152,6 +152,9 @@ def receipt_cases() -> Iterator[Case]:
     yield Case("failed", Code.RECEIPT_BUNDLE, {**failed, "bundle": NOBODY}, failed)
     right = with_artifacts("import", artifact())
     yield Case("import", Code.IMPORT_ORIGINAL, {**right, "original_sha256": NOBODY}, right)
+    record = with_artifacts("import", artifact(name="runs/a1/result.json"))
+    read = {**record, "format": "polaris/1", "foreign_id": "a1", "attestation": "none", "fields": [], "findings": []}
+    yield Case("import", Code.IMPORT_FIELDS, {**read, "fields": [{"name": "result.tps", "value": "1"}]}, read)
 
 
 TABLE = [*receipt_cases(), *artifact_cases(), *reference_cases()]

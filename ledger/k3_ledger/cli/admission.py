@@ -93,14 +93,36 @@ def check_evidence(ledger: Ledger, body: Mapping[str, Any], files: Mapping[str, 
         LedgerError: the position names what is wrong.
     """
     from k3_ledger.ledger.writer.batch import refusal
+
+    for finding in evidence_faults(body, name, _opener(ledger, files)):
+        raise refusal(finding)
+
+
+def check_copied(ledger: Ledger, body: Mapping[str, Any], files: Mapping[str, Path], name: str) -> None:
+    """Refuse an import whose originals are here and say something else: as :func:`check_evidence`."""
+    import json
+
+    from k3_ledger.ledger.writer.batch import refusal
+    from k3_ledger.schemas.bodies import ImportBody
+    from k3_ledger.schemas.outcomes import Position
+    from k3_ledger.verify.polaris.originals import Originals
+    from k3_ledger.verify.receipts import check_import
+
+    copied = ImportBody.model_validate_json(json.dumps(body))
+    _, finding = Originals(_Files(name, _opener(ledger, files))).check(copied)
+    if finding is not None and not any(check_import(copied)):
+        raise refusal(replace(finding, position=Position(name, field=finding.position.field), hint=_CORRECT))
+
+
+def _opener(ledger: Ledger, files: Mapping[str, Path]) -> Callable[[str], BinaryIO | None]:
+    """Opens an artifact that is about to be stored, or stands already; None where neither is so."""
     from k3_ledger.ledger.writer.blobs import blob_path
 
     def open_file(digest: str) -> BinaryIO | None:
         path = files.get(digest, blob_path(ledger, digest))
         return path.open("rb") if path.is_file() else None
 
-    for finding in evidence_faults(body, name, open_file):
-        raise refusal(finding)
+    return open_file
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,7 +156,7 @@ def append(
     as_json: JsonOption = False,
 ) -> None:
     """Append one entry."""
-    from k3_ledger.cli.admission import admission, check_evidence, check_kept_line
+    from k3_ledger.cli.admission import admission, check_copied, check_evidence, check_kept_line
     from k3_ledger.cli.given import BODY, given
     from k3_ledger.ledger.writer.append import Draft
     from k3_ledger.ledger.writer.blobs import put_blob
@@ -183,6 +183,8 @@ def append(
             check_kept_line(opened, value, witness or ())
         if kind == "run":
             check_evidence(opened, value, files, "stdin" if body == "-" else body)
+        if kind == "import":
+            check_copied(opened, value, files, "stdin" if body == "-" else body)
         stored = []
         for path in artifact or ():
             with _open_file(path) as file:

@@ -12,14 +12,14 @@ from k3_ledger.schemas.outcomes import Position
 if TYPE_CHECKING:
     from k3_ledger.verify.bodies import Naming
     from k3_ledger.verify.scan import Scan
-    from k3_ledger.verify.source import LogSource
+    from k3_ledger.verify.source import ArtifactSource, LogSource
 
 _ONLY_DISOWNED = "artifacts are named by entries alone that count for nothing"
 BLOCK = 1 << 20
 """Bytes read at a time, so that an artifact of any size costs flat memory."""
 
 
-def read_artifact(source: LogSource, digest: str, limit: int) -> bytes | None:
+def read_artifact(source: ArtifactSource, digest: str, limit: int) -> bytes | None:
     """A whole small artifact, or None where it is not here, cannot be read, is longer than ``limit`` bytes or is not
     itself.
     """

@@ -15,6 +15,19 @@ NOT_LOOKED_FOR = "were not looked for, and not checked: this place does not say 
 """What is said of the kept heads and timestamps of a place that lists nothing."""
 
 
+class ArtifactSource(Protocol):
+    """Where artifacts come from."""
+
+    @property
+    def name(self) -> str:
+        """What to call it in findings."""
+        ...
+
+    def open_artifact(self, sha256: str) -> BinaryIO | None:
+        """The artifact with this digest, opened for reading; None where it is not here."""
+        ...
+
+
 class LogSource(Protocol):
     """Bytes of one ledger: a directory, a tar, a download; whatever the caller opened.
 

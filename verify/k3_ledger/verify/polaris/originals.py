@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from k3_ledger.verify.polaris.parse import Run
     from k3_ledger.verify.polaris.to_import import ImportItem
     from k3_ledger.verify.scan import Scan
-    from k3_ledger.verify.source import LogSource
+    from k3_ledger.verify.source import ArtifactSource, LogSource
 
 MAX_ORIGINAL: Final = 1 << 26
 """Longest original that is read, in bytes: the longest that importing takes."""
@@ -95,7 +95,7 @@ class Originals:
         source: where they come from.
     """
 
-    def __init__(self, source: LogSource) -> None:
+    def __init__(self, source: ArtifactSource) -> None:
         self._source = source
         self._seen: set[str] = set()
         self._again = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from k3_ledger.schemas.attested import COLLATERAL, EVIDENCE, QUOTE, TOKEN, report_data
 from k3_ledger.schemas.errors import LedgerError
@@ -24,26 +24,11 @@ from k3_ledger.verify.tee.tokens import KEY_SET, check_tokens, load_keys
 from k3_ledger.verify.tee.tokens import faults_within as faults_of_tokens
 
 if TYPE_CHECKING:
-    from typing import BinaryIO
-
     from k3_ledger.verify.attestation import AttestationPolicy
     from k3_ledger.verify.attested import Attested
     from k3_ledger.verify.scan import Scan
-    from k3_ledger.verify.source import LogSource
+    from k3_ledger.verify.source import ArtifactSource, LogSource
     from k3_ledger.verify.tee.tokens import Keys
-
-
-class Evidence(Protocol):
-    """Where the evidence of receipts comes from."""
-
-    @property
-    def name(self) -> str:
-        """What to call it in findings."""
-        ...
-
-    def open_artifact(self, sha256: str) -> BinaryIO | None:
-        """The artifact with this digest, opened for reading; None where it is not here."""
-        ...
 
 
 def check_attestations(
@@ -80,7 +65,7 @@ def check_attestations(
     return "no trust directory says whose certificates count" if policy is None else anchors.sentence
 
 
-def faults_within(receipt: Attested, source: Evidence) -> list[Finding]:
+def faults_within(receipt: Attested, source: ArtifactSource) -> list[Finding]:
     """What is wrong with an attested receipt whoever's certificates count; evidence that is not here is passed over."""
     return _check(receipt, source, _Demands())[1]
 
@@ -94,7 +79,7 @@ class _Demands:
     keys: Keys = field(default_factory=dict)
 
 
-def _check(receipt: Attested, source: Evidence, demands: _Demands) -> tuple[Outcome, list[Finding]]:
+def _check(receipt: Attested, source: ArtifactSource, demands: _Demands) -> tuple[Outcome, list[Finding]]:
     place = _Place(receipt, source, quiet=demands.policy is None)
     outcomes: list[Outcome] = []
     findings: list[Finding] = []
@@ -111,7 +96,7 @@ def _check(receipt: Attested, source: Evidence, demands: _Demands) -> tuple[Outc
 class _Place:
     """Where the evidence of one receipt is, and how to read it. Quiet, it leaves what is missing to step 9."""
 
-    def __init__(self, receipt: Attested, source: Evidence, *, quiet: bool) -> None:
+    def __init__(self, receipt: Attested, source: ArtifactSource, *, quiet: bool) -> None:
         self._receipt = receipt
         self._source = source
         self._quiet = quiet
