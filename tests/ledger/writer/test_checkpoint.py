@@ -418,3 +418,11 @@ def test_killed_at_any_step_leaves_a_whole_head_and_the_next_run_finishes(tmp_pa
         assert made.checkpoint.size == OPENING + 1
         assert len(list(ledger.checkpoints_path.iterdir())) == 2
     assert 15 < step < 100
+
+
+def test_a_tampered_last_entry_without_its_line_feed_is_not_called_torn(ledger):
+    append_notes(ledger, "genuine")
+    ledger.log_path.write_bytes(ledger.log_path.read_bytes().replace(b"genuine", b"forgery")[:-1])
+    with pytest.raises(SignatureError) as caught:
+        make_checkpoint(ledger, LOG)
+    assert caught.value.code is Code.SIGNATURE_MISMATCH
