@@ -217,3 +217,14 @@ def test_a_round_of_a_log_whose_runs_are_known_by_their_receipts_is_held_against
     found = held_against(known, items(again))
     assert found.new == []
     assert [finding.message.partition(":")[0] for finding in found.differing] == [path.rpartition("/")[0]]
+
+
+@pytest.mark.parametrize("nothing", [b"", b"{}", b"[]\n"])
+@pytest.mark.parametrize("file", ["eval.log", "attestation.json"])
+def test_a_file_that_says_nothing_makes_no_run_another(file: str, nothing: bytes) -> None:
+    def log(name: str, tps: int) -> Files:
+        result = json.dumps({"run_id": name, "tps": tps}).encode()
+        return {f"runs/{name}/result.json": result, f"runs/{name}/{file}": nothing}
+
+    found = held_against(ledger_of(log("a", 1)), items(log("b", 2)))
+    assert ([item.body["foreign_id"] for item in found.new], found.known, found.differing) == (["b"], 0, ())

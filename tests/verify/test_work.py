@@ -318,6 +318,31 @@ def test_an_interrupt_is_for_this_process_alone() -> None:
     assert interrupts_come(0)
 
 
+def large(data: bytes) -> bytes:
+    """An answer that no line takes in at once."""
+    return data
+
+
+def test_a_pool_that_is_closed_while_it_starts_is_waited_for_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, begun, go = parallel._Worker._start, threading.Event(), threading.Event()
+
+    def slow(self: parallel._Worker) -> Any:
+        begun.set()
+        go.wait(30)
+        return start(self)
+
+    monkeypatch.setattr(parallel._Worker, "_start", slow)
+    crew = parallel._Crew(large, 1, 2)
+    pieces = [parallel._Pending(number, large, (bytes(1 << 20),)) for number in range(2)]
+    assert [crew.take(piece) for piece in pieces] == [True, True]
+    assert begun.wait(30)
+    closing = threading.Thread(target=crew.close, daemon=True)
+    closing.start()
+    go.set()
+    closing.join(30)
+    assert not closing.is_alive()
+
+
 def test_a_reader_who_leaves_early_leaves_nobody_behind() -> None:
     before = set(threading.enumerate())
     results = parallel.in_order(((number, (number, 2)) for number in range(50)), divmod, 2)

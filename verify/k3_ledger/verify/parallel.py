@@ -178,6 +178,8 @@ class _Worker:
 
     def end(self) -> None:
         """End the process."""
+        for pending in self._has:
+            pending.claim()  # what was not begun is nobody's: a process that starts now is sent nothing
         self._queue.put(None)
         self._kill()  # whoever is still sending to it is not heard, and stops
         if self._thread is not None:

@@ -91,6 +91,7 @@ class Scan:
         references: by target identity, (position, kind, body field) of the entries that name it.
         head: what state the verdict is about, set when the log or proof was read.
         attested: what step 13 needs of receipts that say they are attested.
+        imports: positions of foreign receipts, and of other parts of a foreign log.
         imported: positions of foreign receipts that say so.
         tail: what stands after the last LF.
         bounds: by when entries existed according to witnesses, largest tree first.
@@ -135,6 +136,7 @@ class Scan:
     references: dict[str, list[tuple[int, str, str]]] = field(default_factory=dict)
     head: Head | None = None
     attested: list[Attested] = field(default_factory=list)
+    imports: array[int] = field(default_factory=lambda: array("Q"))
     imported: array[int] = field(default_factory=lambda: array("Q"))
     tail: Tail | None = None
     bounds: tuple[TimeBound, ...] = ()
@@ -320,6 +322,7 @@ class Joiner:
         scan.marks.append(ChunkMark(len(chunk.data), chunk.offset, chunk.first_line, result.digest))
         scan.shaped += result.shaped
         scan.attested += result.attested
+        scan.imports += result.imports
         scan.imported += result.imported
         for name, (checked, failed, not_checked) in result.counts.items():
             tally = scan.tallies[name]

@@ -153,8 +153,7 @@ def check_imports(scan: Scan, source: LogSource | None) -> None:
         source: where log and artifacts come from; None where these are not to be read.
     """
     disowned = scan.keyring.disowned()
-    uses = (positions for (_, kind), positions in scan.keyring.uses.items() if kind == "import")
-    count = sum(position not in disowned for positions in uses for position in positions)
+    count = sum(position not in disowned for position in scan.imports)
     if not count:
         return
     from k3_ledger.verify.polaris.originals import check_originals, describe_open  # noqa: PLC0415 - few logs have any

@@ -82,6 +82,7 @@ class ChunkResult:
         faulty: (position, signer, faults) of entries whose body is wrong by itself.
         references: (position, kind, body field, target) of entries that name an earlier entry.
         attested: what later steps need of receipts that say they are attested.
+        imports: positions of foreign receipts, and of other parts of a foreign log.
         imported: positions of foreign receipts that say so.
         read: what a companion's reader made of the entries.
         broken: position of the first line that could not be read or whose signature is not good.
@@ -105,6 +106,7 @@ class ChunkResult:
     faulty: list[tuple[int, str, list[Fault]]] = field(default_factory=list)
     references: list[tuple[int, str, str, str]] = field(default_factory=list)
     attested: list[Attested] = field(default_factory=list)
+    imports: array[int] = field(default_factory=lambda: array("Q"))
     imported: array[int] = field(default_factory=lambda: array("Q"))
     read: Any = None
     broken: int | None = None
@@ -308,6 +310,7 @@ class _Worker:
         """Keep what later steps need: the same, and entries that must exist."""
         kind, body = entry.kind, entry.body
         if kind == "import":
+            self.result.imports.append(position)
             if body.attestation != "none":
                 self.result.imported.append(position)
             self.receipts[0] += 1

@@ -112,7 +112,8 @@ def days_of(text: str) -> tuple[str, str] | None:
         return (text, text) if instant(f"{text}T00:00:00Z") is not None else None
     time = instant(text)
     if time is None:
-        return None
+        day = text[:10] if _DAY.fullmatch(text[:10]) and text[10:11] in {" ", "T"} else ""
+        return days_of(day) if day else None
     days = []
     for ahead in (EARLIEST, LATEST):
         try:

@@ -83,4 +83,6 @@ def _named(run: Run) -> tuple[Document, str, str] | None:
 
 def _said(document: Document, name: str) -> str:
     leaf = document.leaves.get(name)
-    return "true" if leaf is not None and leaf.value is True else document.text(name) or ""
+    if name == "polaris":
+        return "true" if leaf is not None and leaf.value is True else ""
+    return document.text(name) or ""

@@ -33,7 +33,6 @@ from k3_ledger.verify.polaris.to_import import (
     item_of_advance,
     item_of_round,
     item_of_run,
-    row_name,
 )
 from k3_ledger.verify.receipts import check_import
 
@@ -46,11 +45,9 @@ if TYPE_CHECKING:
     from k3_ledger.verify.source import ArtifactSource, LogSource
 
 MAX_ORIGINAL: Final = 1 << 26
-"""Longest original that is read, in bytes: the longest that importing takes."""
+"""Most bytes that the originals of one entry have together: the longest file that importing takes."""
 MAX_AGAIN: Final = 1 << 28
 """Most bytes of originals that are read more than once: entries may name one again and again."""
-MAX_LINE: Final = 1 << 20
-"""Highest line of a listing that an advance of the frontier is put back to."""
 _ROW: Final = re.compile(rf"({re.escape(LEDGER)}|{re.escape(INDEX)})@([0-9]{{1,9}})")
 DIGESTS: Final = frozenset({Code.FOREIGN_HASH})
 """What an audit finds that judging an import rests on, and that its originals show by themselves."""
@@ -112,11 +109,13 @@ class Originals:
             files = self._files(body)
         except _NotHereError:
             return Outcome.NOT_CHECKED, None
-        finding = _compare(body, _items(body.foreign_id, files))
+        finding = _compare(body, _items(body, files))
         return (Outcome.PASS if finding is None else Outcome.FAIL), finding
 
     def _files(self, body: Any) -> dict[str, bytes]:
         """The part of the log that an entry's originals are, by path."""
+        if sum(artifact.size for artifact in body.artifacts) > MAX_ORIGINAL:
+            raise _NotHereError
         files: dict[str, bytes] = {}
         rows: dict[str, list[bytes]] = {}
         for artifact in body.artifacts:
@@ -124,12 +123,8 @@ class Originals:
             row = _ROW.fullmatch(artifact.name)
             if row is None:
                 files[artifact.name] = data
-            elif body.foreign_id != artifact.name:
-                rows.setdefault(row[1], []).append(data)
-            elif int(row[2]) <= MAX_LINE:
-                rows[row[1]] = [*[b""] * (int(row[2]) - 1), data]
             else:
-                raise _NotHereError
+                rows.setdefault(row[1], []).append(data)
         if LEDGER in rows:
             files[LEDGER] = b"\n".join(rows[LEDGER])
         if INDEX in rows:
@@ -139,7 +134,7 @@ class Originals:
     def _read(self, digest: str, size: int) -> bytes:
         if digest in self._seen:
             self._again += size
-        if size > MAX_ORIGINAL or self._again > MAX_AGAIN:
+        if self._again > MAX_AGAIN:
             raise _NotHereError
         self._seen.add(digest)
         data = read_artifact(self._source, digest, size)
@@ -156,17 +151,18 @@ def _is_whole(body: Any) -> bool:
 
 def describe_open(count: int) -> str:
     """What is said of imports that were not held against their originals; empty of none."""
-    return f"{count} imports not held against their originals, which are not all here to be read" if count else ""
+    return f"{count} imports not held against their originals" if count else ""
 
 
-def _items(foreign_id: str, files: dict[str, bytes]) -> list[ImportItem]:
+def _items(body: Any, files: dict[str, bytes]) -> list[ImportItem]:
     """What importing would make of a part of a log, in each way in which the whole may have had it.
 
     A name that two folders of a log have is one folder's, and the text of a round is read by names. So a run may have
     fewer names in the whole than in its part.
-    None of them where it is no part of a log.
+    There are none where it is no part of a log.
     """
-    if foreign_id.startswith(ROUNDS):
+    foreign_id = body.foreign_id
+    if foreign_id.startswith(ROUNDS) and all(path.startswith(ROUNDS) for path in files):
         texts = [(path, read_log(data, path)) for path, data in files.items() if path.count("/") == 2]
         rounds = [item_of_round(path.split("/")[1], text, files) for path, text in texts]
         return [item for item in rounds if item.body["foreign_id"] == foreign_id]
@@ -174,7 +170,8 @@ def _items(foreign_id: str, files: dict[str, bytes]) -> list[ImportItem]:
         log = parse_log(files)
     except MalformedError:
         return []
-    advances = [item_of_advance(row) for row in log.advances if row_name(row) == foreign_id]
+    alone = [artifact.name for artifact in body.artifacts] == [foreign_id]  # by its line, which no part has
+    advances = [item_of_advance(row) for row in log.advances if alone]
     runs = [run for run in log.runs if as_name(run.run_id) == foreign_id]
     named = [replace(run, names=names) for run in runs for names in _namings(run.names)]
     return [*advances, *(item_of_run(run, files, _digests(run)) for run in named)]

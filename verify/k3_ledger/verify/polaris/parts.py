@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -67,8 +68,10 @@ def published_again(document: Document) -> Iterator[tuple[str, str, Leaf]]:
 
     It is that one where it has the same figures but for one at most: with one edited it is the same still.
     """
+    paths = sorted(document.leaves)
     for block in judged(document):
-        inner = {path.removeprefix(block): leaf for path, leaf in document.leaves.items() if path.startswith(block)}
+        begin, end = bisect_left(paths, block), bisect_left(paths, f"{block[:-1]}/")  # "/" comes behind "."
+        inner = {path.removeprefix(block): document.leaves[path] for path in paths[begin:end]}
         shared = [name for name, leaf in inner.items() if isinstance(leaf.value, Number) and name in document.leaves]
         other = [name for name in shared if document.leaves[name].value != inner[name].value]
         if len(shared) >= LEAST_SHARED and len(other) <= 1:

@@ -104,8 +104,7 @@ def read_imports(scan: Scan, source: LogSource) -> Iterator[tuple[int, Any]]:
     Raises:
         StoreError: the log could not be read again, or is no longer what was verified.
     """
-    found = {at for (_, kind), uses in scan.keyring.uses.items() if kind == "import" for at in uses}
-    wanted = found - scan.keyring.disowned()
+    wanted = set(scan.imports) - scan.keyring.disowned()
     for mark, data in read_again(source, scan.marks):
         for position, line in enumerate(data.split(b"\n")[:-1], start=mark.first_line):
             if position in wanted:

@@ -53,6 +53,8 @@ RUNS: Final = "runs/"
 """What the name of an artifact out of a run's folder begins with."""
 PROOF: Final = "advance.proof"
 """Field in which an advance of the frontier names its proof."""
+NOTHING: Final = 16
+"""Files up to so many bytes say nothing of which run they are: empty ones, or an object without fields."""
 ARTIFACTS_OMITTED: Final = "import.artifacts_omitted"
 """Field that counts the originals beyond :data:`MAX_ARTIFACTS`."""
 SOURCES: Final = (
@@ -147,9 +149,10 @@ class Marks(NamedTuple):
 def import_marks(body: dict[str, Any]) -> Marks:
     """What the run of any import body is known by."""
     stated = {field["name"]: field["value"] for field in body["fields"]}
-    digests = {_file_of(artifact["name"]): artifact["sha256"] for artifact in body["artifacts"]}
+    telling = [artifact for artifact in body["artifacts"] if artifact["size"] > NOTHING]
+    digests = {_file_of(artifact["name"]): artifact["sha256"] for artifact in telling}
     of_a_round = any(name.startswith("log.") for name in stated)
-    own = _OWN_FILES if of_a_round else (*_OWN_FILES, *LOG_NAMES)
+    own = _OWN_FILES if of_a_round or any(name in digests for name in _OWN_FILES) else (*_OWN_FILES, *LOG_NAMES)
     seal = tuple(stated.get(name, "") for name in _SEAL) if stated.get(_SEAL[0]) else None
     return Marks(seal, tuple(digests[name] for name in own if name in digests))
 
