@@ -55,8 +55,8 @@ ROWS: Final = {
         "An import holds a field, an attestation or an original that reading its originals does not give, lacks one "
         "that it gives, or keeps silent on a digest that does not come out in them. Rules, pins and claims read what "
         "an import says: it is the importer's word against the bytes that were imported.",
-        "do not trust what is scored from this import; supersede it, and import the originals again with `k3-ledger "
-        "import polaris`",
+        "do not trust what is scored from this import: no later entry makes it true; ask who imported, and import the "
+        "originals into another ledger with `k3-ledger import polaris`",
     ),
     "IMPORT_DIFFERS": CodeInfo(
         Area.RECEIPT, E, "log differs from what was imported",

@@ -158,8 +158,7 @@ def _items(body: Any, files: dict[str, bytes]) -> list[ImportItem]:
     """What importing would make of a part of a log, in each way in which the whole may have had it.
 
     A name that two folders of a log have is one folder's, and the text of a round is read by names. So a run may have
-    fewer names in the whole than in its part.
-    There are none where it is no part of a log.
+    fewer names in the whole than in its part. There are none where it is no part of a log.
     """
     foreign_id = body.foreign_id
     if foreign_id.startswith(ROUNDS) and all(path.startswith(ROUNDS) for path in files):
