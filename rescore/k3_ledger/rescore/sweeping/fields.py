@@ -12,7 +12,7 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-PIECE_BYTES: Final = 12 << 10
+PIECE_BYTES: Final = 48 << 10
 """About as much is decoded at once as stays in the cache next to a processor, with all that it becomes: of a chunk of a
 megabyte, what was decoded first is gone from there before it is read, and each line costs up to twice as much."""
 

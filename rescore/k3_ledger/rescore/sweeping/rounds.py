@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.sweeping.items import Agreement, Place, Standing
 
 KEPT_ROUNDS: Final = 20_000
-"""Rounds that are kept whole, at about 1 KB each."""
+"""Rounds that are kept whole, at 3 KB each where the rule asks for their repetitions and agreement."""
 
 
 class ForgottenError(Exception):

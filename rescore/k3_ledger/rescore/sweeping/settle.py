@@ -21,6 +21,7 @@ from k3_ledger.rescore.standing import is_supposed, publishes
 from k3_ledger.rescore.sweeping.agreement import Ratchet
 from k3_ledger.rescore.sweeping.grading import NOT_SCORABLE, Grading
 from k3_ledger.rescore.sweeping.items import Scored, Standing, Unscored
+from k3_ledger.rescore.sweeping.lanes import Found, Lane
 from k3_ledger.rescore.sweeping.numbers import SCALE
 from k3_ledger.rescore.sweeping.rounds import NO_ROUND, Rounds, digest_of
 from k3_ledger.rescore.sweeping.sources import UnweighedError, find_weights, named_sources
@@ -35,8 +36,9 @@ if TYPE_CHECKING:
     from k3_ledger.rescore.rules.repeats import Repeats
     from k3_ledger.rescore.standing import Known as KnownRule
     from k3_ledger.rescore.sweeping.agreement import Beside
-    from k3_ledger.rescore.sweeping.grading import Held, Known
+    from k3_ledger.rescore.sweeping.grading import Known
     from k3_ledger.rescore.sweeping.items import Agreement, Item, Place, Prepared
+    from k3_ledger.rescore.sweeping.lanes import Asked
     from k3_ledger.rescore.sweeping.rounds import Measured, Round
     from k3_ledger.verify.again import Piece
     from k3_ledger.verify.log import VerifiedEntry
@@ -66,34 +68,6 @@ class Sweep:
     imports: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     not_admitted: int = 0
-
-
-class _Lane:
-    """One track on one file of weights, with everything about it that is looked up for each of its runs.
-
-    Under a rule that does not ask for weights they are all one.
-    """
-
-    __slots__ = (
-        "best", "frontier_slot", "guard", "guard_slots", "held", "own", "reference_slot", "speed", "track", "weights",
-    )  # fmt: skip
-
-    def __init__(self, own: Measured, guard: Measured | None, weights: str) -> None:
-        self.own, self.guard, self.weights = own, guard, weights
-        self.track = own.track
-        self.frontier_slot, self.reference_slot = self.track.slot("frontier"), self.track.slot("reference")
-        self.guard_slots = (guard.track.slot("guard"), guard.track.slot("frontier")) if guard else ("", "")
-        self.best: Figure | None = None
-        self.speed = 0
-        self.held: Held | None = None
-
-    def take(self, judge: Judge) -> None:
-        """The frontier as it has climbed, and in ``10**-6`` units per second: measured speeds have no more decimals."""
-        if self.weights:
-            self.best = judge.best_alike.get((self.track, digest_of(self.weights)))
-        else:
-            self.best = judge.best.get(self.track)
-        self.speed = 0 if self.best is None else int(self.best.value * SCALE)
 
 
 class Settling:
@@ -130,11 +104,13 @@ class Settling:
         self._judge = Judge(rule, "own")
         self._before: dict[bytes, str] = {}
         self._unknown: set[bytes] = set()
-        self._lanes: dict[Place, _Lane] = {}
+        self._lanes: dict[Place, Lane] = {}
         self._rounds = Rounds(rule, self._gathering, kept)
         self._grading = Grading(rule)
         self._ratchet = Ratchet(rule)
         self._beside: tuple[Agreement | Parity, Beside] | None = None
+        self._asked: Asked | None = None
+        self._found: Found | None = None
         self._piece: Piece = Lines(b"")
         self._previous: Piece = self._piece
         self._first = 0
@@ -188,6 +164,7 @@ class Settling:
         self._previous, self._searched = self._piece if self._searches else Lines(b""), False
         self._piece, self._first, self._entries, self._places = piece, first, [], prepared.places
         self._files.update([place[3] for place in prepared.places])
+        self._found = None
         self.judged_before = self.judged_before or prepared.judged
         disowned = self.disowned
         self.result.imports += sum(first + offset not in disowned for offset in prepared.imports)
@@ -214,6 +191,7 @@ class Settling:
             return
         if isinstance(item, Standing):
             if not self._superseded or sha256(self._data(offset)).hexdigest() not in self._superseded:
+                self._found = None
                 self._rounds.take(item, self._places[item.place])
         elif not candidate:
             entry = read_entry(first + offset, self._data(offset))
@@ -222,7 +200,7 @@ class Settling:
             self._take(entry)
             self._forget()
         else:
-            found = self._found(first, offset, item)
+            found = self._judged(first, offset, item)
             self.result.tiers.update(tier for _, tier in found)
             if self._before or self._unknown:
                 self._compare(first + offset, offset, found)
@@ -238,10 +216,11 @@ class Settling:
                 weights |= find_weights(both, named_sources(chunk), self.disowned)
             if source not in weights:
                 raise UnweighedError(source)
-        self._files.add(weights.get(source) or ABSENT)
+        self._files.add(weights.get(source) or ABSENT)  # what is pinned is taken next
 
     def _take(self, entry: VerifiedEntry) -> None:
         """Have an entry gathered, by the explaining path, beside what it would have gathered before."""
+        self._found = None
         if entry.entry.kind == "run":
             self._rounds.spell_out(entry.entry.body.round)
             self._files.add(read_weights(entry.entry.body) or ABSENT)
@@ -259,7 +238,7 @@ class Settling:
             self._entries = entries_of(self._piece.read())
         return self._entries[offset]
 
-    def _found(self, first: int, offset: int, item: Item) -> list[tuple[str, str]]:
+    def _judged(self, first: int, offset: int, item: Item) -> list[tuple[str, str]]:
         """(metric, tier) of every metric of a candidate, in order."""
         if isinstance(item, Scored):
             tier = self._tier(item)
@@ -305,30 +284,26 @@ class Settling:
             lane.take(self._judge)
         return found
 
-    def _lane(self, place: Place) -> _Lane:
+    def _lane(self, place: Place) -> Lane:
         scope, guard = self.rule.scope, self.rule.guard
         own = self._rounds.measured(scope.metric, scope.context, place)
-        lane = _Lane(own, self._rounds.measured(guard.metric, guard.context, place) if guard else None, place[3])
+        lane = Lane(own, self._rounds.measured(guard.metric, guard.context, place) if guard else None, place[3])
         lane.take(self._judge)
         self._lanes[place] = lane
         return lane
 
     def _tier(self, item: Scored) -> str | None:
         """Tier of what the rule scores; None when it is out of the ordinary."""
-        place = self._places[item.place]
-        lane = self._lanes.get(place) or self._lane(place)
-        name = item.round
-        round_ = NO_ROUND if name is None else self._rounds.round(name)
-        ratchet = self._hold(item, lane, name or "", round_) if item.kls else item.ratchet
-        mixed = lane.weights and self._is_mixed(item, lane, name, round_)
-        repeats = self._repeats(lane, name, round_) if self._asks_repeats else None
-        figures = None if mixed else self._figures(lane, name, round_, repeats)
-        if figures is None:
+        asked = item.place, item.round, item.guarded is None
+        found = self._found
+        if found is None or asked != self._asked:
+            self._asked, self._found = asked, None  # until it is had: looking may fail
+            found = self._found = self._find(item)
+        lane, held = found.lane, found.held
+        if held is None:
             return NOT_SCORABLE
-        held = lane.held
-        if held is None or held.figures != figures:
-            held = lane.held = self._grading.hold(figures)
-        graded = self._grading.tier(item, held, ratchet=ratchet, repeats=repeats)
+        ratchet = self._hold(item, lane, item.round or "", found.round) if item.kls else item.ratchet
+        graded = self._grading.tier(item, held, ratchet=ratchet, repeats=found.repeats)
         if graded is None:
             return None
         tier, passed = graded
@@ -338,7 +313,21 @@ class Settling:
             self._advance(item, lane)
         return tier
 
-    def _hold(self, item: Scored, lane: _Lane, name: str, round_: Round) -> bool | None:
+    def _find(self, item: Scored) -> Found:
+        """Look up what a run is held against."""
+        place, name = self._places[item.place], item.round
+        lane = self._lanes.get(place) or self._lane(place)
+        round_ = NO_ROUND if name is None else self._rounds.round(name)
+        mixed = lane.weights and self._is_mixed(item, lane, name, round_)
+        repeats = self._repeats(lane, name, round_) if self._asks_repeats else None
+        figures = None if mixed else self._figures(lane, name, round_, repeats)
+        if figures is None:
+            return Found(lane, round_, repeats, None)
+        if lane.held is None or lane.held.figures != figures:
+            lane.held = self._grading.hold(figures)
+        return Found(lane, round_, repeats, lane.held)
+
+    def _hold(self, item: Scored, lane: Lane, name: str, round_: Round) -> bool | None:
         """What the ratchet says beside the round's frontier build; no evidence where that was not graded."""
         graded = round_.graded.get(lane.own)
         agreement: Agreement | Parity | None
@@ -349,7 +338,7 @@ class Settling:
             self._beside = agreement, self._ratchet.beside(agreement)
         return self._beside[1].check(item.depths, item.kls.split(" "), item.ground)
 
-    def _repeats(self, lane: _Lane, name: str | None, round_: Round) -> Repeats | None:
+    def _repeats(self, lane: Lane, name: str | None, round_: Round) -> Repeats | None:
         """What the frontier runs of a run's round measured on its weights, in ``10**-6`` units per second."""
         found = round_.repeats.get((lane.own, lane.weights))
         gathered = self._gathering.round_repeats
@@ -359,7 +348,7 @@ class Settling:
                 found = read.scaled(SCALE) if found is None else found.joined(read.scaled(SCALE))
         return found
 
-    def _figures(self, lane: _Lane, name: str | None, round_: Round, repeats: Repeats | None) -> _Figures | None:
+    def _figures(self, lane: Lane, name: str | None, round_: Round, repeats: Repeats | None) -> _Figures | None:
         """Frontier, reference, pin of the guard and newest measurement of the guarded metric, as they are known now.
 
         None where the round's frontier is an alarm: of several the fastest, where the rule asks for several.
@@ -387,7 +376,7 @@ class Settling:
                 newest = self._newest(lane.guard, name, round_)
         return lane.best if frontier is None else frontier, reference, guard, newest
 
-    def _is_mixed(self, item: Scored, lane: _Lane, name: str | None, round_: Round) -> bool:
+    def _is_mixed(self, item: Scored, lane: Lane, name: str | None, round_: Round) -> bool:
         """Whether a run would be held against what is not known to be of its weights: as ``Judge`` has it."""
         own, guard, weights, gathering = lane.own, lane.guard, lane.weights, self._gathering
         if len(self._files) < 2 or weights == ABSENT:
@@ -414,7 +403,7 @@ class Settling:
             return found
         return _weights(self._gathering.round_frontier.get((name, measured.track)))
 
-    def _reference(self, lane: _Lane) -> Known:
+    def _reference(self, lane: Lane) -> Known:
         """What the other engine measured last, or is pinned at, where that is of a run's weights."""
         own, gathering = lane.own, self._gathering
         if own.reference is not None:
@@ -423,7 +412,7 @@ class Settling:
         figure = figure or gathering.figures.get(lane.reference_slot)
         return figure if _weights(figure) == lane.weights else None
 
-    def _greatest(self, lane: _Lane) -> Known:
+    def _greatest(self, lane: Lane) -> Known:
         """The greatest that is pinned as frontier, or that any frontier build measured, on a run's weights if asked."""
         gathering = self._gathering
         if lane.weights:
@@ -449,7 +438,7 @@ class Settling:
             found = guard.newest
         return gathering.frontiers.get(guard.track) if found is None else found
 
-    def _advance(self, item: Scored, lane: _Lane) -> None:
+    def _advance(self, item: Scored, lane: Lane) -> None:
         """A run that no gate refused or left open moves the frontier of its track."""
         identity = sha256(self._data(item.offset)).hexdigest()
         if identity not in self._superseded:
@@ -461,6 +450,7 @@ class Settling:
             if known is None or speed > known.value:
                 judge.best[lane.track] = figure
             lane.take(judge)
+            self._found = None
 
 
 def _weights(known: Figure | Parity | None) -> str:

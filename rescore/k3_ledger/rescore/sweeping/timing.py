@@ -129,12 +129,16 @@ def _timing(speed: int, samples: int, by_length: dict[int, list[int]], *, filled
             samples = repeated
         if repeated > 1:
             cut = left_out(repeated) if middle else 0
-            spread = max(spread, rows[repeated - 1 - cut] - rows[cut])
+            between = rows[repeated - 1 - cut] - rows[cut]
+            if between > spread:  # noqa: PLR1730 - likewise
+                spread = between
     if len(by_length) < 2:
         return Timing(speed, 0, 0, None, samples, filled)
-    short, long = min(by_length), max(by_length)
-    twice = twice_median(by_length[long]) - twice_median(by_length[short])
-    return Timing(speed, long - short, twice, None if spread < 0 else spread, samples, filled)
+    (one, of_one), (other, of_other) = by_length.items()
+    tokens, twice = other - one, twice_median(of_other) - twice_median(of_one)
+    if tokens < 0:
+        tokens, twice = -tokens, -twice
+    return Timing(speed, tokens, twice, None if spread < 0 else spread, samples, filled)
 
 
 class ClockNumbers:
