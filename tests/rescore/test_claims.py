@@ -396,22 +396,23 @@ def test_a_file_without_claims_is_refused(source: str) -> None:
         read_claims(b"# nothing here\n", source=source)
 
 
-def test_claims_stand_in_fenced_blocks_of_a_document() -> None:
+@pytest.mark.parametrize("source", ["README.md", "README.MD", "notes.Md", "claims.markdown", "a.toml.md"])
+def test_claims_stand_in_fenced_blocks_of_a_document(source: str) -> None:
     first = speed("60")
     second = speed("61").replace('"a"', '"b"')
     text = (
         f"# Speed\n\n```toml claims\n{first}```\n\n```toml\n[[claim]]\nnot = 'ours'\n```\n\n"
         f"~~~~ toml claims\n{second}~~~~\n\n"
     )
-    claims: list[Claim] = read_claims(text.encode(), source="README.md")
+    claims: list[Claim] = read_claims(text.encode(), source=source)
     assert [(each.id, each.position.line) for each in claims] == [("a", 4), ("b", 19)]
     broken = text.replace("value = 61", "valeu = 61")
     with pytest.raises(RescoreError) as caught:
-        read_claims(broken.encode(), source="README.md")
+        read_claims(broken.encode(), source=source)
     assert caught.value.finding.position.line == 24
     for damage, line in (("[[claim", 4), ("other = 5\n[[claim]]", 4)):
         with pytest.raises(RescoreError) as caught:
-            read_claims(text.replace("[[claim]]", damage, 1).encode(), source="README.md")
+            read_claims(text.replace("[[claim]]", damage, 1).encode(), source=source)
         assert caught.value.finding.position.line == line
 
 

@@ -50,7 +50,7 @@ def frontier(
     """Show frontiers."""
     from k3_ledger.rescore.frontier import derive_climbs, list_metrics
 
-    if picture is not None and picture.suffix not in PICTURES:
+    if picture is not None and picture.suffix.lower() not in PICTURES:
         raise typer.BadParameter(f"a picture is a file ending in {' or '.join(PICTURES)}", param_hint="--picture")
     if picture is not None:
         check_free(picture, replace=replace, reads=(source,), option="--picture")

@@ -253,7 +253,7 @@ def named_key(ledger: Ledger, spec: str, *, ended: bool = False) -> EnrolledKey:
     from k3_ledger.cli.given import PUBLIC_KEY, given
     from k3_ledger.ledger.writer.roster import find_key
 
-    with given(spec, PUBLIC_KEY) if Path(spec).suffix == ".pem" else contextlib.nullcontext():
+    with given(spec, PUBLIC_KEY) if Path(spec).suffix.lower() == ".pem" else contextlib.nullcontext():
         return find_key(ledger, spec, ended=ended)
 
 

@@ -43,9 +43,9 @@ def draw(climbs: Sequence[Climb], path: Path, *, replace: bool) -> None:
         axes.set_ylabel("units/s")
         axes.set_xticks(places, [_name(climb, place) for place in places], rotation=60, fontsize=7)
         axes.legend(loc="upper left", fontsize=7)
-    metadata = {"Date": None} if path.suffix == ".svg" else {}
+    metadata = {"Date": None} if path.suffix.lower() == ".svg" else {}
     with new_file(path, replace=replace, option="--picture") as file:
-        figure.savefig(file, format=path.suffix[1:], metadata=metadata)
+        figure.savefig(file, format=path.suffix[1:].lower(), metadata=metadata)
 
 
 def _name(climb: Climb, place: int) -> str:

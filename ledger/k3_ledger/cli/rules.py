@@ -67,7 +67,7 @@ def load_rule(name: str, also: Sequence[str] = ()) -> Rule:
         RescoreError: no such rule, or not a rule file.
         StoreError: the file cannot be read.
     """
-    if name.endswith(".toml"):
+    if name.lower().endswith(".toml"):
         from k3_ledger.cli.given import RULE, given
         from k3_ledger.ledger.regular import read_small
         from k3_ledger.rescore.rules.reading import read_rule_file

@@ -31,7 +31,7 @@ def read_trust_dir(folder: Path) -> tuple[tuple[str, bytes], ...]:
         StoreError: one cannot be read.
     """
     try:
-        paths = sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES)
+        paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
     except OSError as error:
         raise unreadable(folder, error) from None
     if not 0 < len(paths) <= MAX_FILES:
@@ -51,7 +51,7 @@ def _check_usable(files: tuple[tuple[str, bytes], ...]) -> None:
     from k3_ledger.verify.tee.certificates import load_anchors
     from k3_ledger.verify.tee.tokens import KEY_SET, load_keys
 
-    load_anchors((name, data) for name, data in files if name.endswith(".pem"))
+    load_anchors((name, data) for name, data in files if name.lower().endswith(".pem"))
     for name, data in files:
         if name == KEY_SET:
             load_keys(data)

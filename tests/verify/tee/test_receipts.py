@@ -217,8 +217,9 @@ def test_without_keys_tokens_are_not_checked() -> None:
     assert codes(report) == {"TOKEN_NO_KEY", "REQUIRED_NOT_CHECKED"}
 
 
-def test_a_trust_directory_with_what_is_no_certificate_is_refused() -> None:
-    policy = replace(POLICY, attestation=replace(DEMANDS, anchors=(("a.pem", b"words"),)))
+@pytest.mark.parametrize("name", ["a.pem", "a.PEM", "A.Pem"])
+def test_a_trust_directory_with_what_is_no_certificate_is_refused(name: str) -> None:
+    policy = replace(POLICY, attestation=replace(DEMANDS, anchors=((name, b"words"),)))
     report = verified(Attested().quoted(), policy=policy)
     assert "POLICY_MALFORMED" in codes(report)
     assert report.exit_code is ExitCode.USAGE

@@ -109,7 +109,7 @@ def find_key(ledger: Ledger, spec: str, *, ended: bool = False) -> EnrolledKey:
     every = enrolled_keys(ledger)
     keys = [key for key in every if key.retired is None]
     names = {spec}
-    if spec.endswith(".pem") or (os.path.sep in spec and not _named(every, names)):
+    if spec.lower().endswith(".pem") or (os.path.sep in spec and not _named(every, names)):
         names = {load_public_key(spec).key_id}
     found = _named(keys, names)
     if not found and ended:

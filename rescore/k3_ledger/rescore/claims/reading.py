@@ -121,7 +121,7 @@ class Claim:
 
 
 def read_claims(data: bytes, *, source: str, tolerance_limit: Fraction = TOLERANCE_LIMIT) -> list[Claim]:
-    """Read a claims file, or the claims blocks of a document (a name that ends in ``.md``).
+    """Read a claims file, or the claims blocks of a document (whose name ends in ``.md`` or ``.markdown``).
 
     Args:
         data: the file's bytes.
@@ -133,7 +133,7 @@ def read_claims(data: bytes, *, source: str, tolerance_limit: Fraction = TOLERAN
     """
     tables: list[Table] = []
     around = None
-    if source.endswith(".md"):
+    if source.lower().endswith((".md", ".markdown")):
         around = read_document_of_claims(data.decode("utf-8-sig", "replace"), source)
         for first_line, block in around.blocks:
             tables += read_tables(block.encode(), "claim", source=source, first_line=first_line)

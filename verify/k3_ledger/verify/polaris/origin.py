@@ -97,4 +97,4 @@ def open_origin(policy: AttestationPolicy) -> Origin:
     """
     from k3_ledger.verify.tee.certificates import load_anchors  # noqa: PLC0415 - brings X.509
 
-    return Origin(policy, load_anchors((name, data) for name, data in policy.anchors if name.endswith(".pem")))
+    return Origin(policy, load_anchors((name, data) for name, data in policy.anchors if name.lower().endswith(".pem")))

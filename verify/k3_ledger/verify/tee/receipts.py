@@ -46,7 +46,7 @@ def check_attestations(
         PolicyError: the trust directory holds what is no certificate or no key set.
     """
     files = () if policy is None else policy.anchors
-    anchors = load_anchors((name, data) for name, data in files if name.endswith(".pem"))
+    anchors = load_anchors((name, data) for name, data in files if name.lower().endswith(".pem"))
     keys: Keys = {}
     for name, data in files:
         if name == KEY_SET:
