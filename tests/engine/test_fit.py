@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 import torch
 
-from k3_ledger.engine import linear
+from k3_ledger.engine import linear, machine
 from k3_ledger.engine.fit import check_accelerator, needs
+from k3_ledger.engine.machine import Said
 from k3_ledger.engine.runner import serve
 from k3_ledger.engine.runner.flags import resolve_flags
 from k3_ledger.engine.weights import open_weights
@@ -150,3 +151,57 @@ def test_generate_asks_the_accelerator_too(
     assert (done.out, asked) == ("", ["cuda:1"])
     assert "more than the accelerator has free" in done.err
     assert f"[{Code.MODEL_DOES_NOT_FIT.id}]" in done.err
+
+
+@pytest.fixture
+def run_on(
+    synthetic: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> Callable[..., tuple[Any, bool]]:
+    """``run --flag device=cuda`` where NVIDIA's tool says so: what came of it, and whether anything was begun."""
+    begun, invoke = list[object](), runner(monkeypatch, capsys)
+    monkeypatch.chdir(tmp_path)
+
+    def begin(*given: object) -> None:
+        begun.append(given)
+        raise ModelError(Code.MODEL_ARCHITECTURE, "begun")
+
+    def on(said: Said | None, *words: str) -> tuple[Any, bool]:
+        begun.clear()
+        monkeypatch.setattr(machine, "ask_nvidia", lambda *_: said)
+        model = ("--model", synthetic("tiny", **WIDE), "--context", "8", "--decode-tokens", "12", "--depth", "4")
+        done = invoke("run", *model, "--out", "new", "--own-reference", "--flag", "device=cuda", *words)
+        assert not (tmp_path / "new").exists()
+        return done, bool(begun)
+
+    monkeypatch.setattr("k3_ledger.engine.runner.run._Started", begin)
+    return on
+
+
+@pytest.mark.parametrize("given", [{}, {"dtype": "bfloat16"}, {"packed": "1"}, {"chunk": "8"}])
+def test_run_refuses_before_it_hashes_what_no_accelerator_has_room_for(
+    given: dict[str, str], weights: Callable[..., Weights], run_on: Callable[..., tuple[Any, bool]]
+) -> None:
+    """Hashing half a terabyte takes minutes, and the engine's own refusal came only behind it."""
+    values, words = flags(**given), [f"{name}={value}" for name, value in given.items()]
+    sizes = {name: values[name] for name in ("dtype", "packed")}
+    need = needs(weights("tiny", **WIDE), context=32, chunk=min(32, values["chunk"]), **sizes).total
+    words, less = [part for word in words for part in ("--flag", word)], need >> 20
+    done, begun = run_on(Said(f"{less}\n3\n".encode()), *words)
+    assert (done.out, begun) == ("", False)
+    assert f"needs {need} bytes, {need - (less << 20)} more than the accelerator has free" in " ".join(done.err.split())
+    assert f"[{Code.MODEL_DOES_NOT_FIT.id}]" in done.err
+    for said in (f"3\n{less + 1}\n", f"{less + 1}"):  # whichever GPU it will be
+        assert run_on(Said(said.encode()), *words)[1]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [None, Said(b"", "it hangs"), Said(b"[N/A]\n"), Said(b"1\n[N/A]\n"), Said(b"No devices were found\n"), Said(b"")],
+)
+def test_a_tool_that_does_not_say_leaves_it_to_the_engine(
+    said: Said | None, run_on: Callable[..., tuple[Any, bool]]
+) -> None:
+    assert run_on(said)[1]

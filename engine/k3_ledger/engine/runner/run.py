@@ -17,9 +17,9 @@ import k3_ledger.engine
 import k3_ledger.kernels
 from k3_ledger.engine.bundle import Reserved, bundle_bytes, describe_artifact
 from k3_ledger.engine.contracts import contract_text
-from k3_ledger.engine.fit import check_context, check_host
+from k3_ledger.engine.fit import check_accelerator, check_context, check_host
 from k3_ledger.engine.grading import emulates, reference_for
-from k3_ledger.engine.machine import ask_nvidia, probe_machine, probe_source
+from k3_ledger.engine.machine import ask_nvidia, free_on_accelerators, probe_machine, probe_source
 from k3_ledger.engine.parity.apart import ANSWER_SECONDS
 from k3_ledger.engine.parity.rows import ids_text
 from k3_ledger.engine.places import Places
@@ -148,11 +148,8 @@ def run(
     with Reserved(request.out) as place, open_weights(request.model) as weights:
         answered = not request.own_reference
         check_context(weights.config, request.longest, answered=answered)
-        values = resolved.values
-        if not request.engine and values["device"] == "cpu":
-            check_host(
-                weights, context=request.longest, **{name: values[name] for name in ("dtype", "packed", "chunk")}
-            )
+        if not request.engine:
+            _check_fit(weights, resolved.values, request.longest)
         room = weights.config.context - answered
         request = dataclasses.replace(request, plan=dataclasses.replace(request.plan, room=room))
         started = _Started(request, resolved, weights, place, progress)
@@ -167,6 +164,18 @@ def run(
             why = printable(f"the runner ended: {type(error).__name__}: {error}", _REASON)
             kept(started.fail(Finding(Code.RUN_ENGINE_FAILED, why)))
             raise
+
+
+def _check_fit(weights: Weights, values: Mapping[str, Any], context: int) -> None:
+    """Refuse what has no room, before a file of hundreds of gigabytes is hashed.
+
+    Which GPU it will be is for the engine's own process to say, which asks again: here the one with most room counts.
+    """
+    sizes = {name: values[name] for name in ("dtype", "packed", "chunk")}
+    if values["device"] == "cpu":
+        check_host(weights, context=context, **sizes)
+    elif (free := free_on_accelerators()) is not None:
+        check_accelerator(weights, free, context=context, **sizes)
 
 
 class _Started:
