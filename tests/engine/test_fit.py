@@ -193,6 +193,7 @@ def test_run_refuses_before_it_hashes_what_no_accelerator_has_room_for(
     assert (done.out, begun) == ("", False)
     assert f"needs {need} bytes, {need - (less << 20)} more than the accelerator has free" in " ".join(done.err.split())
     assert f"[{Code.MODEL_DOES_NOT_FIT.id}]" in done.err
+    assert not run_on(Said(b"0\n"), *words)[1]
     for said in (f"3\n{less + 1}\n", f"{less + 1}"):  # whichever GPU it will be
         assert run_on(Said(said.encode()), *words)[1]
 

@@ -112,8 +112,9 @@ def free_on_accelerators() -> int | None:
     """Bytes that nobody has taken of the GPU that has most; None where NVIDIA's tool does not say it of every one."""
     said = ask_nvidia("memory.free", "csv,noheader,nounits")
     lines = [] if said is None or said.fault is not None else said.data.decode(errors="replace").splitlines()
-    free = [int(line) << 20 if line.strip().isdecimal() else None for line in lines]
-    return None if None in free else max(filter(None, free), default=None)
+    if not all(line.strip().isdecimal() for line in lines):
+        return None
+    return max((int(line) << 20 for line in lines), default=None)
 
 
 def _accelerator(line: str) -> Accelerator:
