@@ -25,7 +25,7 @@ Files = dict[str, bytes]
 # -- a day and a moment -----------------------------------------------------------------------------------------------
 
 TIMES: Final = [
-    # one, the other, whether they may be one moment
+    # one, the other, whether they may be one moment; None where one is no date
     ("2026-08-02", "2026-08-02T12:00:00Z", True),
     ("2026-08-02", "2026-08-01T22:52:01Z", True),  # in Europe it was the second
     ("2026-08-02", "2026-08-01T10:00:00Z", True),
@@ -35,9 +35,9 @@ TIMES: Final = [
     ("2026-08-02", "2026-08-03T01:00:00+02:00", True),
     ("2026-08-02", "2026-08-02", True),
     ("2026-08-02", "2026-08-03", False),
-    ("2026-08-02", "2026-08-32", False),
-    ("someday", "2026-08-02T12:00:00Z", False),
-    ("2026-02-30", "2026-03-01T00:00:00Z", False),
+    ("2026-08-02", "2026-08-32", None),
+    ("someday", "2026-08-02T12:00:00Z", None),
+    ("2026-02-30", "2026-03-01T00:00:00Z", None),
     ("0001-01-01", "0001-01-01T00:00:00Z", True),
     ("9999-12-31", "9999-12-31T23:59:59Z", True),
     ("2026-08-02T12:00:00Z", "2026-08-02T12:00:01Z", False),
@@ -45,8 +45,8 @@ TIMES: Final = [
 
 
 @pytest.mark.parametrize(("one", "other", "same"), TIMES)
-def test_a_day_is_held_against_a_moment_wherever_that_was(one: str, other: str, same: bool) -> None:
-    expected = Agreement.EQUAL if same else Agreement.DIFFER
+def test_a_day_is_held_against_a_moment_wherever_that_was(one: str, other: str, same: bool | None) -> None:
+    expected = {True: Agreement.EQUAL, False: Agreement.DIFFER, None: Agreement.NOT_COMPARED}[same]
     assert compare("timestamp_utc", one, other) is compare("timestamp_utc", other, one) is expected
 
 
@@ -96,7 +96,6 @@ EDITS: Final = [
     ("result", "date", "2026-07-30", "receipt attestation.timestamp_utc"),
     ("index", "date", "2026-07-30", "result date"),
     ("attestation", "timestamp_utc", "2026-07-30T12:00:00Z", "index row date"),
-    ("result", "date", "someday", "receipt attestation.timestamp_utc"),
     ("result", "pr", 99, "folder name pr"),
     ("index", "pr", 99, "result url"),
     ("result", "commit", "f" * 7, "folder name commit"),
@@ -298,12 +297,23 @@ def test_what_an_advance_leaves_blank_and_its_proof_states_is_said(field: str, v
     assert any(f"{field} is blank in the advance" in message for _, message in added)
 
 
-@pytest.mark.parametrize("value", ["someday", "2026-13-01", 5, {"day": 1}, ["2026-08-02"]])
-def test_a_date_of_an_advance_that_is_none_is_of_the_wrong_shape(value: object) -> None:
+@pytest.mark.parametrize("value", [5, {"day": 1}, ["2026-08-02"]])
+def test_a_date_of_an_advance_that_is_no_text_is_of_the_wrong_shape(value: object) -> None:
     log = make_log.sibling_draft()
     log.advances[1]["date"] = value
     added = told(make_log.build(log)) - told(make_log.build(make_log.sibling_draft()))
     assert {code for code, _ in added} == {"FOREIGN_SHAPE"}
+
+
+@pytest.mark.parametrize("value", ["someday", "2026-13-01", "30 February 2026"])
+def test_a_date_of_an_advance_that_cannot_be_read_is_not_checked(value: str) -> None:
+    log = make_log.sibling_draft()
+    whole = audit(make_log.build(log))
+    log.advances[1]["date"] = value
+    report = audit(make_log.build(log))
+    added = told(make_log.build(log)) - told(make_log.build(make_log.sibling_draft()))
+    assert {code for code, _ in added} == {"FOREIGN_NOT_COMPARED"}
+    assert (report.failed, report.not_checked) == (whole.failed, whole.not_checked + 1)
 
 
 def test_the_moment_of_an_advance_may_stand_where_others_have_a_day() -> None:

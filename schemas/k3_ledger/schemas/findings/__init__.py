@@ -273,6 +273,7 @@ class Code(enum.Enum):
     FOREIGN_PRECISION_LOST = enum.auto()
     FOREIGN_PRECISION_FEIGNED = enum.auto()
     FOREIGN_BLANK_COPY = enum.auto()
+    FOREIGN_NOT_COMPARED = enum.auto()
     FOREIGN_FIELD_ABSENT = enum.auto()
     FOREIGN_UNLISTED = enum.auto()
     FOREIGN_ROW_WITHOUT_RUN = enum.auto()

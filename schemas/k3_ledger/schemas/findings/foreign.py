@@ -184,6 +184,11 @@ ROWS: Final = {
         "One record leaves blank what another record of the same run states.",
         "the value rests on a single record",
     ),
+    "FOREIGN_NOT_COMPARED": CodeInfo(
+        Area.FOREIGN, W, "said in words that are not compared",
+        "Two records give one fact in words of which some name no day, or no architecture, that is known here.",
+        "hold them against one another by hand; nothing was concluded from them",
+    ),
     "FOREIGN_FIELD_ABSENT": CodeInfo(
         Area.FOREIGN, W, "record lacks a field",
         "A row, a receipt or a result lacks a field that nearly all others carry.",

@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from k3_ledger.schemas.findings import Code, Finding
-from k3_ledger.verify.polaris.compare import Agreement, compare, days_of
+from k3_ledger.verify.polaris.compare import Agreement, compare, days_of, written_day
 from k3_ledger.verify.polaris.crosscheck import Standing
 from k3_ledger.verify.polaris.derived import GAIN, check_record
 from k3_ledger.verify.polaris.facts import is_blank
@@ -101,7 +101,7 @@ def check_advances(log: RunLog, facts: list[RunFacts], derived: DerivedChecks, c
             standing = Standing.ALONE if proof is None else _standing(row, path, proof, line)
             cross.standings.setdefault((Record.ADVANCE, path), Counter())[standing] += 1
         if proof is not None:
-            yield from _date(row, proof)
+            yield from _date(row, proof, cross)
             yield from _against(row, proof, line)
         elif name or not isinstance(row.object.get("proof", ""), str | None):
             message = f"{name or 'nothing'}: named as proof in line {row.position.line}, and not in this log"
@@ -191,7 +191,10 @@ def _standing(row: Document, path: str, proof: RunFacts, line: _Line) -> Standin
     leaf, stated = row.leaves[path], proof.first(PARTNERS.get(path, ""))
     if stated is None or is_blank(leaf.value):
         return Standing.ALONE
-    if compare(PARTNERS[path], leaf.value, stated.leaf.value) is not Agreement.DIFFER:
+    agreement = compare(PARTNERS[path], leaf.value, stated.leaf.value)
+    if agreement is Agreement.NOT_COMPARED:
+        return Standing.ALONE
+    if agreement is not Agreement.DIFFER:
         return Standing.COPIED
     return Standing.ALONE if _is_free(path, line) else Standing.DISPUTED
 
@@ -235,7 +238,7 @@ def _unmeasured(log: RunLog, by_id: dict[str, RunFacts]) -> Iterator[Finding]:
     found: list[tuple[Decimal, Finding]] = []
     for row in log.advances:
         after = _line(row, None).after
-        until = (row.text("date") or "")[:10]
+        until = written_day(row.text("date") or "")
         proof = numbers.get(proof_of(row, by_id))
         known = fastest[: bisect_right(days, until) if until else None][-1:] + ([] if proof is None else [proof])
         if after is None or after.value is None or not known:
@@ -256,19 +259,23 @@ def _faster(one: Number, two: Number) -> Number:
 
 
 def _day(run: RunFacts) -> str:
-    return run.text("timestamp_utc")[:10]
+    return written_day(run.text("timestamp_utc"))
 
 
-def _date(row: Document, proof: RunFacts) -> Iterator[Finding]:
+def _date(row: Document, proof: RunFacts, cross: CrossChecks) -> Iterator[Finding]:
     """No advance is older than its proof. It may be later: what it dates is the merge."""
     name, stated = proof.run.run_id, row.leaf("date")
     if stated is None or is_blank(stated.value):
         return  # which _against says
     found = show(stated.value)[:40]
     dated, measured = days_of(found), days_of(proof.text("timestamp_utc"))
-    if dated is None or row.text("date") is None:
+    if row.text("date") is None:
         message = f"{name}: the advance has a date that is none"
         yield Finding(Code.FOREIGN_SHAPE, message, stated.position, expected="a date", found=found)
+    elif dated is None:
+        cross.agreements[Agreement.NOT_COMPARED] += 1
+        message = f"{name}: the advance is dated {found}, which is no date that can be read"
+        yield Finding(Code.FOREIGN_NOT_COMPARED, message, stated.position, expected="a date", found=found)
     elif measured is not None and dated[1] < measured[0]:
         message = f"{name}: the advance is dated {found}, its proof {measured[0]}"
         yield Finding(Code.FOREIGN_CONTRADICTION, message, stated.position, f"{measured[0]} or later", found)

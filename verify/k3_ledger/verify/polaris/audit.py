@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import ExitCode, Outcome, Severity
 from k3_ledger.verify.polaris.advances import check_advances
-from k3_ledger.verify.polaris.compare import Agreement
+from k3_ledger.verify.polaris.compare import OPEN, Agreement
 from k3_ledger.verify.polaris.crosscheck import CrossChecks, Standing, check_printed, check_run
 from k3_ledger.verify.polaris.derived import check_derived
 from k3_ledger.verify.polaris.folders import view
@@ -149,7 +149,7 @@ class AuditReport:
     @property
     def checked(self) -> int:
         """Digests recomputed, fields compared and figures derived."""
-        pairs = sum(count for agreement, count in self.agreements if agreement is not Agreement.BLANK)
+        pairs = sum(count for agreement, count in self.agreements if agreement not in OPEN)
         return sum(row.passed + row.failed for row in self.hashes) + pairs + self.derived
 
     @property
@@ -161,8 +161,8 @@ class AuditReport:
 
     @property
     def not_checked(self) -> int:
-        """Digests that could not be recomputed, pairs of which one is blank, and what was held against nothing."""
-        pairs = sum(count for agreement, count in self.agreements if agreement is Agreement.BLANK)
+        """Digests that could not be recomputed, pairs that cannot be compared, and what was held against nothing."""
+        pairs = sum(count for agreement, count in self.agreements if agreement in OPEN)
         return sum(row.not_checked for row in self.hashes) + pairs + self.unread + self.unproved + self.unusable
 
     @property

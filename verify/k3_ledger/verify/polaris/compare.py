@@ -1,4 +1,4 @@
-"""Comparing two statements of one fact: equal, a rounded copy, left blank, or different.
+"""Comparing two statements of one fact: equal, a rounded copy, left blank, not comparable, or different.
 
 Numbers are compared exactly, as decimals. A number counts as a rounded copy of another when rounding the other to one
 of :data:`ROUNDED_TO` decimals gives it; so 0.0039 is a copy of 0.003867 (four places) but 1.0 is none of 0.97.
@@ -13,8 +13,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.verify.polaris.facts import KINDS, Kind, is_blank
-from k3_ledger.verify.polaris.foreign_json import number_of
+from k3_ledger.verify.polaris.foreign_json import Compound, number_of, show
 from k3_ledger.verify.polaris.spelling import plain
+from k3_ledger.verify.polaris.wordings import architectures_of, day_of, repository_of
 
 if TYPE_CHECKING:
     from k3_ledger.verify.polaris.foreign_json import Number, Scalar
@@ -32,8 +33,10 @@ EARLIEST: Final = timedelta(hours=-12)
 LATEST: Final = timedelta(hours=14)
 """Least and most that a place of this world is ahead of UTC."""
 
+IN_WORDS: Final = frozenset({Kind.TIME, Kind.ARCHITECTURE})
+"""Kinds of which a value may be in words that cannot be read: that contradicts nothing."""
+
 _HEX = re.compile(r"[0-9a-f]{8,64}")
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})?"
 )
@@ -45,7 +48,12 @@ class Agreement(enum.Enum):
     EQUAL = "equal"
     ROUNDED = "rounded copy"
     BLANK = "blank in one"
+    NOT_COMPARED = "not comparable"
     DIFFER = "different"
+
+
+OPEN: Final = frozenset({Agreement.BLANK, Agreement.NOT_COMPARED})
+"""Pairs of which neither can be held against the other."""
 
 
 def compare(fact: str, a: Scalar, b: Scalar) -> Agreement:
@@ -61,6 +69,8 @@ def compare(fact: str, a: Scalar, b: Scalar) -> Agreement:
             return compare_numbers(left, right, percent="pct" in fact)
         same = a == b if not isinstance(a, str) or not isinstance(b, str) else plain(a) == plain(b)
         return Agreement.EQUAL if type(a) is type(b) and same else Agreement.DIFFER
+    if kind in IN_WORDS and not isinstance(a, Compound) and not isinstance(b, Compound):
+        return _compare_words(kind, show(a), show(b))
     same = isinstance(a, str) and isinstance(b, str) and _same_text(kind, a, b)
     return Agreement.EQUAL if same else Agreement.DIFFER
 
@@ -85,11 +95,26 @@ def is_rounding(coarse: Number, fine: Number, places: int) -> bool:
     return 2 * abs(coarse.value - fine.value) <= Decimal(1).scaleb(-places)
 
 
+def _compare_words(kind: Kind, a: str, b: str) -> Agreement:
+    """Relate two texts that say something in words of which some cannot be read."""
+    same = True if a == b else (_same_time if kind is Kind.TIME else _same_architecture)(a, b)
+    if same is None:
+        return Agreement.NOT_COMPARED
+    return Agreement.EQUAL if same else Agreement.DIFFER
+
+
+def _same_architecture(a: str, b: str) -> bool | None:
+    """Whether two names may be of one architecture; None where one of them is of no vocabulary that is known."""
+    one, two = architectures_of(a), architectures_of(b)
+    return None if one is None or two is None else not one.isdisjoint(two)
+
+
 def _same_text(kind: Kind, a: str, b: str) -> bool:
     if kind is Kind.TIER:
         return a.casefold() == b.casefold()
-    if kind is Kind.TIME:
-        return a == b or _same_time(a, b)
+    if kind is Kind.REPOSITORY:
+        here, there = repository_of(a), repository_of(b)
+        return a == b or (here is not None and there is not None and here.may_be(there))
     if kind is Kind.WORDS:
         one, two = set(a.casefold().split()), set(b.casefold().split())
         return bool(one and two) and (one <= two or two <= one)
@@ -97,23 +122,21 @@ def _same_text(kind: Kind, a: str, b: str) -> bool:
     return short == long or (long.startswith(short) and _HEX.fullmatch(long) is not None and len(short) in SHORTENED)
 
 
-def _same_time(a: str, b: str) -> bool:
-    """Whether two texts may be one moment: a day is one where it was that day in some place."""
+def _same_time(a: str, b: str) -> bool | None:
+    """Whether two texts may be one moment; None where one is no date. A day is one where it was that day somewhere."""
     one, two = instant(a), instant(b)
     if one is not None and two is not None:
         return one == two
     left, right = days_of(a), days_of(b)
-    return left is not None and right is not None and left[0] <= right[1] and right[0] <= left[1]
+    return None if left is None or right is None else left[0] <= right[1] and right[0] <= left[1]
 
 
 def days_of(text: str) -> tuple[str, str] | None:
     """First and last day, as text, that a day or a moment in UTC was anywhere; None for what is neither."""
-    if _DAY.fullmatch(text):
-        return (text, text) if instant(f"{text}T00:00:00Z") is not None else None
     time = instant(text)
     if time is None:
-        day = text[:10] if _DAY.fullmatch(text[:10]) and text[10:11] in {" ", "T"} else ""
-        return days_of(day) if day else None
+        day = day_of(text)
+        return None if day is None else (day, day)
     days = []
     for ahead in (EARLIEST, LATEST):
         try:
@@ -121,6 +144,11 @@ def days_of(text: str) -> tuple[str, str] | None:
         except OverflowError:  # the first and the last day that there is
             days.append(f"{time.date()}")
     return days[0], days[1]
+
+
+def written_day(text: str) -> str:
+    """The day that a date, or a date and time, is written with, as YYYY-MM-DD; empty for what is neither."""
+    return text[:10] if instant(text) is not None else day_of(text) or ""
 
 
 def instant(text: str) -> datetime | None:

@@ -15,7 +15,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final, Self
 
 from k3_ledger.schemas.findings import Code, Finding
-from k3_ledger.verify.polaris.compare import Agreement, compare
+from k3_ledger.verify.polaris.compare import OPEN, Agreement, compare
 from k3_ledger.verify.polaris.facts import FIGURES, documents, fact_of, is_blank, other_names
 from k3_ledger.verify.polaris.foreign_json import Compound, number_of, show
 from k3_ledger.verify.polaris.hashes import Record
@@ -139,7 +139,7 @@ def _hidden(run: Run, fact: str, statements: list[Statement]) -> Iterator[Findin
 def _standing(agreement: Agreement, one: Statement, other: Statement, *, other_bound: bool) -> Standing:
     if agreement is Agreement.DIFFER:
         return Standing.REFUTED if other_bound else Standing.DISPUTED
-    if agreement is Agreement.BLANK:
+    if agreement in OPEN:
         return Standing.ALONE
     if other_bound:
         return Standing.CONFIRMED
@@ -169,6 +169,8 @@ def _finding(run: Run, fact: str, agreement: Agreement, first: list[Statement], 
         assert right is not None
         if left.decimals < right.decimals:
             first, second = second, first
+    if agreement is Agreement.NOT_COMPARED:
+        code = Code.FOREIGN_NOT_COMPARED
     if agreement is Agreement.BLANK:
         code = Code.FOREIGN_BLANK_COPY
         if first[0].leaf.value in (None, ""):

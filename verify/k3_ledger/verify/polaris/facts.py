@@ -36,8 +36,10 @@ class Kind(enum.Enum):
     PREFIX = "one may be the beginning of the other, where both are hexadecimal"
     WORDS = "every word of one is in the other"
     TIER = "text without regard to case"
-    TIME = "the same instant, or a day that this instant was somewhere"
+    TIME = "the same instant, or a day that this instant was somewhere; what is no date is not compared"
     REFERENCE = "a number, with or without # in front"
+    REPOSITORY = "owner and name, or an address of them, of one host where both name one"
+    ARCHITECTURE = "names of one architecture; others are not compared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +84,13 @@ PLACES: Final = (
 KINDS: Final = {
     "commit": Kind.PREFIX,
     "frontier_commit": Kind.PREFIX,
+    "gpu_arch": Kind.ARCHITECTURE,
     "gpu_name": Kind.WORDS,
     "label": Kind.TIER,
     "pr": Kind.REFERENCE,
     "llamacpp_commit": Kind.PREFIX,
     "receipt_id": Kind.PREFIX,
+    "repo": Kind.REPOSITORY,
     "run_id": Kind.PREFIX,
     "timestamp_utc": Kind.TIME,
 }

@@ -58,6 +58,7 @@ def _render(report: AuditReport, *, verbose: bool) -> Iterator[str]:
     if blank:
         yield f"  {blank:>6}  pairs of fields of which one is blank"
     for count, said in (
+        (dict(report.agreements)[Agreement.NOT_COMPARED], "pairs of fields in words that cannot be compared"),
         (report.unread, "places of records at which nothing was read"),
         (report.unusable, "records that could not be read, or not whole"),
         (report.unproved, "advances of the frontier that name no run as proof"),
