@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
+import k3_ledger
 from k3_ledger.engine.bundle import describe_artifact, write_bundle
-from k3_ledger.engine.machine import probe_machine, probe_source
+from k3_ledger.engine.machine import probe_machine
+from k3_ledger.engine.provenance import PATCH, probe_source
 from k3_ledger.schemas.measurement import RankMemory, RunMeasurement, Sample, Series, Subject, Tee
 from k3_ledger.schemas.values import Name
 from k3_ledger.schemas.version import __version__
@@ -125,9 +127,10 @@ def finish(
         return
     script = Path(sys.argv[0]).resolve()
     files = {path.name: path.read_bytes() for path in (script, Path(__file__).resolve())}
-    source, patch = probe_source(TREE)
+    source, patch = probe_source([Path(__file__).resolve().parent, *map(Path, k3_ledger.__path__)])
     if patch:
-        files["source.patch"] = patch
+        files[PATCH] = patch
+        print(f"kept in the bundle: {PATCH}, {len(patch)} bytes", file=sys.stderr)
     folders = {str(value): f"{{{name}}}" for name, value in vars(options).items() if isinstance(value, Path)}
     words = [folders.get(word, word) for word in sys.argv[1:]]  # no folder of this machine
     command = ["python", str(script.relative_to(TREE)), *words]

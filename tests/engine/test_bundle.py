@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import shutil
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -75,26 +74,6 @@ def test_nothing_is_left_when_writing_fails(tmp_path: Path, monkeypatch: pytest.
     assert not list(tmp_path.iterdir())
 
 
-def test_a_source_tree_is_clean_dirty_or_no_repository_at_all(tmp_path: Path) -> None:
-    assert machine.probe_source(tmp_path) == (None, b"")
-    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
-    subprocess.run([*git, "init", "-q"], check=True)
-    (tmp_path / "file").write_text("one\n")
-    subprocess.run([*git, "add", "file"], check=True)
-    subprocess.run([*git, "commit", "-qm", "first"], check=True)
-    clean, patch = machine.probe_source(tmp_path)
-    assert clean is not None
-    assert (len(clean.commit or ""), clean.dirty, clean.patch_sha256, patch) == (40, False, None, b"")
-    (tmp_path / "other").write_text("untracked\n")
-    untracked, patch = machine.probe_source(tmp_path)
-    assert untracked is not None
-    assert (untracked.dirty, patch) == (True, b"")
-    (tmp_path / "file").write_text("two\n")
-    dirty, patch = machine.probe_source(tmp_path)
-    assert dirty is not None
-    assert (dirty.dirty, dirty.patch_sha256) == (True, digest(patch))
-
-
 def test_accelerators_are_what_the_driver_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine.shutil, "which", lambda _: None)
     assert machine.probe_accelerators() == []
@@ -158,19 +137,6 @@ def test_a_tool_that_fails_costs_its_answer_and_nothing_else(
         tool.chmod(0o755)
     hangs = script is not None and "600" in script
     assert machine.ask([str(tool)], seconds=0.5 if hangs else 60, most=1 << 16) == Said(data, fault)
-
-
-def test_a_difference_that_is_no_text_is_kept_as_it_is(tmp_path: Path) -> None:
-    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
-    subprocess.run([*git, "init", "-q"], check=True)
-    (tmp_path / "file").write_bytes(b"gr\xfcn\n")
-    subprocess.run([*git, "add", "file"], check=True)
-    subprocess.run([*git, "commit", "-qm", "first"], check=True)
-    (tmp_path / "file").write_bytes(b"gr\xfcner\n")
-    source, patch = machine.probe_source(tmp_path)
-    assert source is not None
-    assert b"+gr\xfcner\n" in patch
-    assert source.patch_sha256 == digest(patch)
 
 
 BUNDLE = b"{}\n"

@@ -1,4 +1,4 @@
-"""Says where and with what something ran: the machine, software versions, the source tree. Reads, and guesses nothing.
+"""Says where and with what something ran: the machine and software versions. Reads, and guesses nothing.
 
 What cannot be read is null or "unknown", never a plausible value. Torch is not needed: accelerators are asked of the
 driver's own tool.
@@ -7,7 +7,6 @@ driver's own tool.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import platform
 import selectors
@@ -18,13 +17,16 @@ import time
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
-from k3_ledger.schemas.measurement import Accelerator, Machine, Node, Software, Source
+from k3_ledger.schemas.measurement import Accelerator, Machine, Node, Software
 from k3_ledger.schemas.moments import format_time
 from k3_ledger.schemas.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _TOOL_SECONDS: Final = 30.0
 """How long a tool that describes the machine may take."""
@@ -134,35 +136,18 @@ def ask_nvidia(query: str, layout: str) -> Said | None:
     return None if tool is None else ask([tool, f"--query-gpu={query}", f"--format={layout}"])
 
 
-def probe_source(tree: Path) -> tuple[Source | None, bytes]:
-    """The commit of a source tree and its difference from that commit.
-
-    Returns:
-        The source, and the patch that makes its commit into what is there: empty for a clean tree. Files that git does
-        not track are not in the patch, but make the tree dirty. None where there is no repository.
-    """
-    commit = ask(["git", "-C", str(tree), "rev-parse", "HEAD"])
-    if commit.fault is not None:
-        return None, b""
-    difference = ask(["git", "-C", str(tree), "diff", "--binary", "HEAD"])
-    patch = difference.data if difference.fault is None else b""
-    status = ask(["git", "-C", str(tree), "status", "--porcelain"])
-    return (
-        Source(
-            commit=commit.data.decode().strip(),
-            dirty=difference.fault is not None or status.fault is not None or bool(status.data.strip()),
-            patch_sha256=hashlib.sha256(patch).hexdigest() if patch else None,
-            clean_builds=0,
-        ),
-        patch,
-    )
-
-
-def ask(command: list[str], *, seconds: float = _TOOL_SECONDS, most: int = _TOOL_BYTES) -> Said:
+def ask(
+    command: list[str],
+    *,
+    seconds: float = _TOOL_SECONDS,
+    most: int = _TOOL_BYTES,
+    environment: Mapping[str, str] | None = None,
+) -> Said:
     """What a tool prints. One that is not there, fails, hangs or prints without end costs nothing but the answer."""
     try:
         process = subprocess.Popen(  # noqa: S603 - fixed tools with fixed arguments and a path
             command,
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

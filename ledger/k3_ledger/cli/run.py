@@ -265,7 +265,17 @@ def _set_by_hand(context: typer.Context) -> frozenset[str]:
 
 def _name(outcome: Outcome) -> None:
     """Say where the bundle is of a run that ends with an error of another kind."""
+    _tell_patch(outcome)
     typer.echo(f"{outcome.kind} bundle {outcome.bundle} in {outcome.out}", err=True)
+
+
+def _tell_patch(outcome: Outcome) -> None:
+    """Whoever publishes the bundle publishes uncommitted changes."""
+    from k3_ledger.engine.provenance import PATCH
+
+    for one in outcome.measurement.artifacts:
+        if one.name == PATCH:
+            typer.echo(f"kept in the bundle: {PATCH}, {one.size} bytes of changes that are not committed", err=True)
 
 
 @contextlib.contextmanager
@@ -422,6 +432,7 @@ def _show(outcome: Outcome, *, as_json: bool) -> None:
     from k3_ledger.schemas.outcomes import Severity
 
     rates, worst = rates_of(outcome.measurement), worst_depth(outcome.measurement)
+    _tell_patch(outcome)
     if as_json:
         answer: dict[str, Any] = {
             "bundle": outcome.bundle,

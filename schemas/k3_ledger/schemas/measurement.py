@@ -99,11 +99,11 @@ class Source(Model):
     """The source tree that the measured program was built from."""
 
     commit: Commit | None
-    """Commit that was checked out; null when there is no repository."""
+    """Commit that was checked out; null when none is known."""
     dirty: bool
-    """Whether the tree differed from that commit."""
+    """Whether the files that the program was built from differed from that commit."""
     patch_sha256: Hex64 | None
-    """SHA-256 of the difference, which is then an artifact; null for a clean tree."""
+    """SHA-256 of the difference, which is then an artifact; null where there is none that git knows of."""
     clean_builds: Count
     """How many builds from an empty directory gave this program."""
 
@@ -116,7 +116,7 @@ class Subject(Model):
     version: Text
     """The version it reports."""
     source: Source | None
-    """Its source tree; null when only a binary was at hand."""
+    """Its source tree; null when only a binary was at hand, or no repository tracks the files that ran."""
     build_sha256: Hex64 | None
     """SHA-256 of what ran: a binary, a wheel, or a manifest of sources that is an artifact."""
 

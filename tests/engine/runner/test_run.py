@@ -39,6 +39,7 @@ from k3_ledger.verify.policy import TrustPolicy
 from k3_ledger.verify.receipts import check_run
 from k3_ledger.verify.source import MemorySource
 from tests.engine.simulated_tsm import SimulatedModule
+from tests.engine.test_provenance import repository
 from tests.ledgers import RUNNER, small_ledger
 from tests.support import ROOT
 
@@ -280,11 +281,12 @@ def test_a_machine_with_accelerators_has_their_state_and_driver_in_the_bundle(
 
 
 def test_the_commit_the_difference_from_it_and_the_round_are_kept(
-    synthetic: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    invoke: Callable[..., Any], synthetic: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patch = b"diff --git a/x b/x\n"
-    source = Source(commit="1" * 40, dirty=True, patch_sha256=hashlib.sha256(patch).hexdigest(), clean_builds=0)
-    monkeypatch.setattr(runner, "probe_source", lambda _: (source, patch))
+    """Of a run that fails too; and whoever is to publish it is told what is kept."""
+    ours = repository(tmp_path / "ours")
+    (ours.top / "thesis.txt").write_text("password = hunter2\n")
+    monkeypatch.setattr(runner, "PACKAGES", ours.packages)
     tasks = []
 
     def measure(session: runner.Session, *_: object) -> list[Finding]:
@@ -292,10 +294,28 @@ def test_the_commit_the_difference_from_it_and_the_round_are_kept(
         return [Finding(Code.RUN_TIMEOUT, "no")]
 
     monkeypatch.setattr(runner.Session, "measure", measure)
-    outcome = runner.run(Request(synthetic("tiny"), "m", tmp_path / "b", "here", round="round-7", prompts=3))
-    assert (outcome.measurement.round, tasks[0].prompts) == ("round-7", 3)
-    assert outcome.measurement.subject.source == source
-    assert artifacts(tmp_path / "b")["source.patch"] == patch
+    words = ("run", "--model", synthetic("tiny"), "--round", "round-7", "--prompts", 3, "--json", "--out")
+    clean = invoke(*words, tmp_path / "clean")
+    ours.module.write_text("two = 3\n")
+    dirty = invoke(*words, tmp_path / "dirty")
+    assert [task.prompts for task in tasks] == [3, 3]
+    assert (clean.exit_code, dirty.exit_code) == (1, 1)
+    sources = []
+    for name in ("clean", "dirty"):
+        body = parse_bundle((tmp_path / name / "bundle.json").read_bytes()).body
+        assert body.round == "round-7"
+        sources.append(body.subject.source)
+    patch = artifacts(tmp_path / "dirty")["source.patch"]
+    assert b"+two = 3" in patch
+    assert b"hunter2" not in patch
+    named = {"commit": ours.git("rev-parse", "HEAD"), "clean_builds": 0}
+    assert sources == [
+        Source(**named, dirty=False, patch_sha256=None),
+        Source(**named, dirty=True, patch_sha256=hashlib.sha256(patch).hexdigest()),
+    ]
+    assert "source.patch" not in artifacts(tmp_path / "clean")
+    assert "source.patch" not in clean.stderr
+    assert f"source.patch, {len(patch)} bytes of changes that are not committed" in dirty.stderr
 
 
 def test_a_run_that_fails_is_kept_and_exits_1(

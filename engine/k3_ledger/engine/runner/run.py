@@ -19,10 +19,11 @@ from k3_ledger.engine.bundle import Reserved, bundle_bytes, describe_artifact
 from k3_ledger.engine.contracts import contract_text
 from k3_ledger.engine.fit import check_accelerator, check_context, check_host
 from k3_ledger.engine.grading import emulates, reference_for
-from k3_ledger.engine.machine import ask_nvidia, free_on_accelerators, probe_machine, probe_source
+from k3_ledger.engine.machine import ask_nvidia, free_on_accelerators, probe_machine
 from k3_ledger.engine.parity.apart import ANSWER_SECONDS
 from k3_ledger.engine.parity.rows import ids_text
 from k3_ledger.engine.places import Places
+from k3_ledger.engine.provenance import PATCH, probe_source, source_manifest
 from k3_ledger.engine.runner.bounds import CEILING, COARSE
 from k3_ledger.engine.runner.channel import python_command
 from k3_ledger.engine.runner.flags import check_together, resolve_flags
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from k3_ledger.engine.runner.flags import Resolved
     from k3_ledger.engine.weights import Weights
 
+PACKAGES = [Path(folder) for package in (k3_ledger.engine, k3_ledger.kernels) for folder in package.__path__]
+"""What runs: the digest of the build is of their source files."""
 SOFTWARE = ["k3-ledger", "torch", "triton", "numpy", "gguf", "xllamacpp"]
 _REASON = 4096
 
@@ -356,11 +359,11 @@ class _Started:
         session = self.session
         if self.request.engine:
             return Subject(name=session.name, version=session.version, source=None, build_sha256=self.build)
-        manifest = source_manifest()
+        manifest = source_manifest(PACKAGES)
         self.files["sources.sha256"] = (manifest, "text/plain")
-        source, patch = probe_source(Path(k3_ledger.engine.__file__).parent)
+        source, patch = probe_source(PACKAGES)
         if patch:
-            self.files["source.patch"] = (patch, "text/x-diff")
+            self.files[PATCH] = (patch, "text/x-diff")
         build = hashlib.sha256(manifest).hexdigest()
         return Subject(name=session.name, version=session.version, source=source, build_sha256=build)
 
@@ -413,15 +416,3 @@ def weights_of(weights: Weights, name: str, digests: Sequence[FileDigest]) -> We
         size=sum(one.size for one in digests),
         synthetic=weights.synthetic,
     )
-
-
-def source_manifest() -> bytes:
-    """SHA-256 and path of every source file of the engine and of every kernel, one a line, sorted."""
-    lines = []
-    for package in (k3_ledger.engine, k3_ledger.kernels):
-        assert package.__file__ is not None
-        folder = Path(package.__file__).parent
-        for path in sorted(folder.rglob("*.py")):
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            lines.append(f"{digest}  {folder.name}/{path.relative_to(folder).as_posix()}\n")
-    return "".join(lines).encode()
