@@ -365,6 +365,14 @@ def field_left_blank_in_one_record(log: Draft) -> None:
     log.runs[0].attestation["verdict"]["score_context"] = None
 
 
+@before("FOREIGN_IMPOSSIBLE")
+def part_of_more_than_the_whole(log: Draft) -> None:
+    for run in log.runs:
+        assert run.result is not None
+        run.result["agreement"] = "32/32 = 1.0"
+    log.runs[0].result = (log.runs[0].result or {}) | {"agreement": "33/32 = 1.0312"}
+
+
 # -- listings ---------------------------------------------------------------------------------------------------------
 
 

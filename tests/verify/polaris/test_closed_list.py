@@ -147,15 +147,15 @@ UNBOUND: Final = (
     ),
     Row("result", "auto_close model_sha_pinned", FLAT, NO_OTHER),
     Row("result", "clock_mhz clock_spread_mhz clocks_pinned eval_mode eval_seed guard_#_pass", ("bare",), NO_OTHER),
-    Row("result", "kl llama_commit reason regression_labels top1", ("bare",), NO_OTHER),
+    Row("result", "kl llama_commit reason regression_labels", ("bare",), NO_OTHER),
     Row("result", "best_context_label", ("bare",), "in another form it states no context"),
-    Row("attestation.json", "code.build_hash verdict.guard_regression_labels verdict.pass", ("attested",), UNSEALED),
+    Row("attestation.json", "code.build_hash verdict.guard_regression_labels", ("attested",), UNSEALED),
     Row("attestation.json", "references.guard_model_file references.model_file", ("attested",), UNSEALED),
     Row("attestation.json", "references.model_sha256", ("attested",), UNSEALED),
     Row("attestation.json", "environment.cuda_version environment.driver_version", ("attested",), CONTROLLER),
     Row("attestation.json", "environment.decode_tokens environment.pin_target_mhz", ("attested",), CONTROLLER),
     Row("attestation.json", "measurements.guard.ctx_#_tps measurements.guard.kl", ("attested",), GUARDED),
-    Row("attestation.json", "measurements.guard.model measurements.guard.top1", ("attested",), GUARDED),
+    Row("attestation.json", "measurements.guard.model", ("attested",), GUARDED),
     Row("attestation.json", "measurements.guard.accuracy_ok measurements.guard.speed_ok", ("attested",), GUARDED),
     Row("attestation in the log", "code.build_hash verdict.guard_regression_labels", ("printed",), UNSEALED),
     Row("attestation in the log", "references.guard_model_file references.model_file", ("printed",), UNSEALED),
@@ -174,7 +174,7 @@ UNBOUND: Final = (
         for name in (
             *("auto_close", "best_context_label", "clock_mhz", "clock_spread_mhz", "clocks_pinned", "decode_tokens"),
             *("eval_mode", "guard_#_pass", "kl", "llama_commit", "model", "model_sha_pinned", "pass", "pin_target_mhz"),
-            *("regression_labels", "score_context", "top1"),
+            *("regression_labels", "score_context"),
         )
     ),
 )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from k3_ledger.schemas.findings import Finding
 
-REJECT: dict[str, Any] = {"tps": 1.5, "label": "REJECT"}
+REJECT: dict[str, Any] = {"tps": 1.5, "label": "REJECT", "pass": False}
 
 
 def found(sealed: Callable[[dict[str, Any]], str]) -> list[Finding]:
@@ -51,7 +51,11 @@ OTHER_VERDICTS: dict[str, Callable[[str, str], str]] = {
 def test_another_verdict_of_the_enclave_contradicts_the_published_one(how: str) -> None:
     findings = found(lambda result: OTHER_VERDICTS[how](json.dumps(result), json.dumps(result | REJECT)))
     assert {finding.code.name for finding in findings} == {"FOREIGN_SEALED_VERDICT"}
-    assert {(finding.expected, finding.found) for finding in findings} == {("10.5", "1.5"), ("S", "REJECT")}
+    assert {(finding.expected, finding.found) for finding in findings} == {
+        ("10.5", "1.5"),
+        ("S", "REJECT"),
+        ("true", "false"),
+    }
     assert all("stdout_b64" in (finding.position.source or "") for finding in findings)
 
 

@@ -270,6 +270,7 @@ class Code(enum.Enum):
     FOREIGN_CONTRADICTION = enum.auto()
     FOREIGN_COMMIT = enum.auto()
     FOREIGN_DERIVED = enum.auto()
+    FOREIGN_IMPOSSIBLE = enum.auto()
     FOREIGN_PRECISION_LOST = enum.auto()
     FOREIGN_PRECISION_FEIGNED = enum.auto()
     FOREIGN_BLANK_COPY = enum.auto()

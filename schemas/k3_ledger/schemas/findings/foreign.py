@@ -169,6 +169,12 @@ ROWS: Final = {
         "A figure cannot be had from the figures beside it, not even allowing for their rounding.",
         "recompute it, and ask which of the figures was edited",
     ),
+    "FOREIGN_IMPOSSIBLE": CodeInfo(
+        Area.FOREIGN, E, "value that cannot be",
+        "A record states what nothing can measure, or a verdict that contradicts itself: a share outside of 0 and 1, a "
+        "speed below 0 or none, a part of more than the whole, a pass that is refused, a tier that does not pass.",
+        "do not use the record; ask what wrote it",
+    ),
     "FOREIGN_PRECISION_LOST": CodeInfo(
         Area.FOREIGN, W, "precision lost between copies",
         "One record holds a rounded copy of what another holds in full.",

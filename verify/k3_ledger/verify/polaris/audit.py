@@ -30,6 +30,7 @@ from k3_ledger.verify.polaris.lost import check_lost, usual_checks
 from k3_ledger.verify.polaris.meanings import check_meanings
 from k3_ledger.verify.polaris.origin import open_origin
 from k3_ledger.verify.polaris.parse import INDEX, LEDGER, parse_log, unread_places
+from k3_ledger.verify.polaris.possible import check_possible
 from k3_ledger.verify.polaris.provenance import check_clock, check_provenance, missing_for_rescore, timed_metrics
 from k3_ledger.verify.polaris.rounds import check_rounds
 from k3_ledger.verify.polaris.signed import check_signed
@@ -260,6 +261,7 @@ def audit(files: Files, options: AuditOptions | None = None) -> AuditReport:
     derived = check_derived(log)
     advances = [*check_advances(log, facts, derived, cross)]
     findings.extend(derived.findings)
+    findings.extend(check_possible(log))
     timed = timed_metrics(log)
     for run in facts:
         findings.extend(check_provenance(run))
