@@ -312,7 +312,9 @@ def test_nothing_in_a_ledger_vouches_for_it_and_verify_writes_nothing_there(run,
 @pytest.mark.parametrize("option", ["--expect-head", "--evidence", "--cache"])
 def test_no_other_thing_of_the_readers_lies_in_a_ledger(run, speed, tmp_path, option):
     done = run("verify", "speed", option, "speed/checkpoint")
-    assert (done.code, "nothing vouches for itself" in " ".join(done.err.replace("│", " ").split())) == (2, True)
+    said = " ".join(done.err.replace("│", " ").split())
+    assert (done.code, "nothing vouches for itself" in said, option in said) == (2, True, True)
+    assert sum(other in said for other in ("--expect-head", "--evidence", "--cache")) == 1
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "head").write_bytes((speed / "checkpoint").read_bytes())
     place = "kept/head" if option == "--expect-head" else "kept/new"

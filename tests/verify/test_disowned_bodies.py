@@ -234,3 +234,12 @@ def test_nobody_is_asked_for_what_a_thief_alone_names() -> None:
     alone.add("note", {"text": "x", "artifacts": [artifact("gone", "cd" * 32)]}, RUNNER)
     alone.add("key", key_body(RUNNER, "runner", "revoke", revoked_from=len(alone.lines) - 1), ROOT)
     assert step(check(alone), "artifacts").detail == "artifacts are named by entries alone that count for nothing"
+
+
+def test_an_import_that_is_wrong_by_itself_is_counted_once_where_originals_are_not_read() -> None:
+    ledger = begun()
+    ledger.add("import", imported(NOWHERE), LOG)
+    ledger.add("import", imported(DIGEST), LOG)
+    receipts = step(check(ledger, artifacts=False), "receipts")
+    assert (receipts.checked, receipts.failed, receipts.not_checked) == (2, 1, 1)
+    assert receipts.detail == "1 imports not held against their originals"

@@ -21,6 +21,7 @@ from k3_ledger.verify.report import FINDINGS_KEPT_PER_CODE
 from k3_ledger.verify.source import MemorySource
 from tests.ledgers import JUDGE, LOG, ORIGIN, ROOT, RUNNER, Builder, Key, key_body, run_body, sign_head, small_ledger
 from tests.static_host import mirror_files
+from tests.verify.test_disowned_bodies import DIGEST, imported
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -296,6 +297,23 @@ def test_what_stands_behind_every_gap_is_false() -> None:
     assert step(report, "receipts")[2:] == (1, 2 * FINDINGS_KEPT_PER_CODE)
     detail = next(each.detail for each in report.steps if each.name == "receipts")
     assert detail == "100 wrong, unless a root action that is not here took them back"
+
+
+def test_an_import_that_is_wrong_before_a_gap_is_left_open_once() -> None:
+    def receipts(*originals: str) -> tuple[str, int, int, int]:
+        ledger = small_ledger(20)
+        for original in originals:
+            ledger.add("import", imported(original), LOG)
+        ledger.runs(512 - len(ledger.lines))
+        ledger.add("import", imported("ab" * 32), LOG)
+        return step(partial(source(ledger, "tile/entries/001")), "receipts")
+
+    read = receipts()[1] + receipts()[3]
+    assert receipts()[2:] == (1, 0)
+    for count in (1, 3):
+        assert receipts(*["ab" * 32] * count) == ("fail", read - count, 1, count)
+        assert receipts(*[DIGEST] * count) == ("fail", read - count, 1, count)
+        assert receipts(*["ab" * 32] * count, *[DIGEST] * 2) == ("fail", read - count - 2, 1, count + 2)
 
 
 def test_a_remembered_head_is_compared_with_a_partial_mirror(ledger: Builder) -> None:

@@ -112,9 +112,9 @@ def verify(  # noqa: PLR0915 - one command, its imports counted
         from k3_ledger.cli.trust_dir import judged_at
 
         policy = judged_at(policy, at, present)
+    heads = read_heads(expect_head or (), subject=path)
     evidence = evidence or evidence_beside(memory, expect_head or [])
     _keep_apart(path, memory, evidence, cache)
-    heads = read_heads(expect_head or (), subject=path)
     if forget and memory is None:
         raise typer.BadParameter("there is nothing to forget without --memory", param_hint="--forget")
     options = Options(processes=processes, artifacts=artifacts, read_token=token_reader(policy))

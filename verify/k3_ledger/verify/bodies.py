@@ -108,6 +108,10 @@ class Bodies:
             signed.findings.add(Finding(code, message, place, expected, found))
             signed.positions.setdefault(code, array("Q")).append(position)
 
+    def entries(self) -> set[int]:
+        """Entries of which something was noted."""
+        return {position for signed in self._signed.values() for position in signed.entries}
+
     def leave_open(self) -> None:
         """What was noted until now may have been taken back by an entry that is not here: it is counted alone."""
         for signed in self._signed.values():

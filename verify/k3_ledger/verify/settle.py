@@ -152,8 +152,8 @@ def check_imports(scan: Scan, source: LogSource | None) -> None:
         scan: what was found.
         source: where log and artifacts come from; None where these are not to be read.
     """
-    disowned = scan.keyring.disowned()
-    count = sum(position not in disowned for position in scan.imports)
+    settled = scan.keyring.disowned() | scan.bodies.entries()  # what is wrong by itself was counted as that
+    count = sum(position not in settled for position in scan.imports)
     if not count:
         return
     from k3_ledger.verify.polaris.originals import check_originals, describe_open  # noqa: PLC0415 - few logs have any
