@@ -20,6 +20,7 @@ from tests.ledger.writer.support import (
     read_entries,
     write_bundle,
 )
+from tests.ledgers import JUDGE, LOG, ROOT, Key, key_body, small_ledger
 
 
 def test_keygen_prints_public_keys_and_never_overwrites(run, keys, tmp_path):
@@ -408,6 +409,33 @@ def test_what_was_taken_back_is_called_unknown_where_key_entries_are_damaged(run
         done = run(*words, "-l", "ledger")
         assert (done.code, "DISOWNED" in done.out) == (0, False)
         assert "note: which entries were disowned cannot be told: " in done.err
+
+
+@pytest.mark.parametrize("say", ["stranger", "other role", "retired", "too early", "good"])
+def test_what_no_key_may_sign_is_marked_wherever_entries_are_shown(run, tmp_path, say):
+    made = small_ledger(1)
+    key = {"other role": LOG}.get(say, JUDGE if say in ("retired", "good") else Key("stranger"))
+    if say == "retired":
+        made.add("key", key_body(JUDGE, "judge", "revoke"), ROOT)
+    at, target = len(made.lines), hashlib.sha256(made.lines[4][9:-99]).hexdigest()
+    made.add("supersede", {"target": target, "reason": "no", "replacement": None}, key)
+    if say == "too early":
+        made.add("key", key_body(key, "judge"), ROOT)
+    made.runs(1)
+    folder = tmp_path / "made"
+    folder.mkdir()
+    made.write(folder)
+    rows = run("ls", "-l", "made", "--json").json
+    assert {row["entry"]: row["enrolled"] for row in rows["entries"]} == {
+        index: index != at or say == "good" for index in range(len(made.lines))
+    }
+    assert {row["disowned_by"] for row in rows["entries"]} == {None}
+    marked = [line.split()[0] for line in run("ls", "-l", "made").out.splitlines() if "NOT ENROLLED: " in line]
+    assert marked == ([] if say == "good" else [str(at)])
+    shown = run("show", at, "-l", "made")
+    assert ("NOT ENROLLED: its key was never enrolled" in shown.out) == (say != "good")
+    assert run("show", at, "-l", "made", "--json").json["enrolled"] is (say == "good")
+    assert (run("verify", "made").code == 0) == (say == "good")
 
 
 def test_an_index_that_lies_about_a_key_hides_nothing_in_show(run, ledger, keys):

@@ -64,6 +64,14 @@ def test_what_lists_entries_says_so(tmp_path: Path) -> None:
     assert all("claimed_time" in row and "time" not in row for row in rows)
 
 
+def test_what_shows_an_entry_says_so_in_the_same_words(tmp_path: Path) -> None:
+    small_ledger().write(tmp_path)
+    listed, shown = (CliRunner().invoke(app, [*words, "--ledger", str(tmp_path)]) for words in (["ls"], ["show", "4"]))
+    (said,) = [line for line in listed.stderr.splitlines() if "claimed" in line]
+    assert '"time": "2026' in shown.stdout
+    assert said in shown.stderr.splitlines()
+
+
 def test_no_table_of_the_index_has_a_column_that_says_less(tmp_path: Path) -> None:
     small_ledger().write(tmp_path)
     assert CliRunner().invoke(app, ["index", "--ledger", str(tmp_path)]).exit_code == 0

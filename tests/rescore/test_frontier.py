@@ -70,6 +70,7 @@ def test_the_climb_of_the_real_log(command: Callable[..., Done], test_data: Call
     document = command("frontier", test_data("data", "sparkinfer-k3-log"), "--json").json
     assert [(climb["frontier"], len(climb["steps"])) for climb in document] == [("10.28", 3), ("59.9", 27), ("69", 2)]
     assert document[1]["reference"]["value"] == "18.4435"
+    assert all("time" not in step and step["claimed_time"].startswith("2026-") for step in document[1]["steps"])
 
 
 @pytest.fixture

@@ -116,6 +116,103 @@ def test_that_a_supersession_would_not_show_is_said_and_who_makes_a_proof_hears_
         assert (done.code, done.err.splitlines()) == (0, notes)
 
 
+STRANGER = Key("stranger")
+
+
+def revoke(ledger: Builder, key: Key, role: str, start: int) -> None:
+    ledger.add("key", key_body(key, role, "revoke", revoked_from=start), ROOT)
+
+
+def by_a_thief(ledger: Builder, body: dict[str, Any]) -> bool:
+    ledger.add("supersede", body, JUDGE)
+    revoke(ledger, JUDGE, "judge", len(ledger.lines) - 1)
+    return False
+
+
+def in_front_of_the_theft(ledger: Builder, body: dict[str, Any]) -> bool:
+    ledger.add("supersede", body, JUDGE)
+    ledger.add("supersede", body | {"target": "ab" * 32}, JUDGE)
+    revoke(ledger, JUDGE, "judge", len(ledger.lines) - 1)
+    return True
+
+
+def by_a_key_that_a_thief_enrolled(ledger: Builder, body: dict[str, Any]) -> bool:
+    spare = Key("spare root")
+    ledger.add("key", key_body(spare, "root"), ROOT)
+    start = len(ledger.lines)
+    ledger.add("key", key_body(STRANGER, "judge"), spare)
+    ledger.add("supersede", body, STRANGER)
+    revoke(ledger, spare, "root", start)
+    return False
+
+
+def by_a_stranger(ledger: Builder, body: dict[str, Any]) -> bool:
+    ledger.add("supersede", body, STRANGER)
+    return False
+
+
+def by_a_stranger_who_enrolled_himself(ledger: Builder, body: dict[str, Any]) -> bool:
+    ledger.add("key", key_body(STRANGER, "judge"), STRANGER)
+    ledger.add("supersede", body, STRANGER)
+    return False
+
+
+def by_a_runner_of_another_role(ledger: Builder, body: dict[str, Any]) -> bool:
+    ledger.add("supersede", body, LOG)
+    return False
+
+
+def by_a_key_before_it_was_enrolled(ledger: Builder, body: dict[str, Any]) -> bool:
+    ledger.add("supersede", body, STRANGER)
+    ledger.add("key", key_body(STRANGER, "judge"), ROOT)
+    return False
+
+
+def by_a_key_that_was_retired(ledger: Builder, body: dict[str, Any]) -> bool:
+    ledger.add("key", key_body(JUDGE, "judge", "revoke"), ROOT)
+    ledger.add("supersede", body, JUDGE)
+    return False
+
+
+def in_another_ones_name(ledger: Builder, body: dict[str, Any]) -> bool:
+    ledger.add("supersede", body, JUDGE)
+    ledger.lines[-1] = ledger.lines[-1].replace(b'"reason":"a', b'"reason":"b')
+    return False
+
+
+def by_a_key_that_was_enrolled_later(ledger: Builder, body: dict[str, Any]) -> bool:
+    ledger.add("key", key_body(STRANGER, "judge"), ROOT)
+    ledger.add("supersede", body, STRANGER)
+    return True
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        by_a_thief, in_front_of_the_theft, by_a_key_that_a_thief_enrolled, by_a_stranger,
+        by_a_stranger_who_enrolled_himself, by_a_runner_of_another_role, by_a_key_before_it_was_enrolled,
+        by_a_key_that_was_retired, in_another_ones_name, by_a_key_that_was_enrolled_later,
+    ],
+)  # fmt: skip
+def test_what_counts_for_nothing_supersedes_nothing(say: Callable[[Builder, dict[str, Any]], bool]) -> None:
+    ledger = small_ledger(3)
+    subject = ledger.lines[4]
+    body = {"target": sha256(subject[9:-99]).hexdigest(), "reason": "a", "replacement": None}
+    counts = say(ledger, body)
+    said = next(at for at, line in enumerate(ledger.lines) if b'"kind":"supersede"' in line)
+    source = MemorySource(ledger.data, checkpoint=ledger.head())
+    assert superseding(source, subject.removesuffix(b"\n")) == ([said] if counts else [])
+
+
+def test_where_genesis_is_damaged_nobody_supersedes() -> None:
+    ledger = small_ledger(3)
+    subject = ledger.lines[4]
+    ledger.add("supersede", {"target": sha256(subject[9:-99]).hexdigest(), "reason": "a", "replacement": None}, JUDGE)
+    for first in (ledger.lines[1], b"{}\n"):
+        source = MemorySource(b"".join([first, *ledger.lines[1:]]), checkpoint=ledger.head())
+        assert superseding(source, subject.removesuffix(b"\n")) == []
+
+
 def test_who_proves_from_a_mirror_hears_of_supersessions_or_that_nobody_looked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -114,7 +114,7 @@ def _document(climb: Climb) -> dict[str, Any]:
         "steps": [
             {
                 "value": format_exact(item.value),
-                "time": item.time.isoformat() if item.time else None,
+                "claimed_time": item.time.isoformat() if item.time else None,
                 "receipt": item.receipt,
                 "index": item.index,
                 "pull_request": item.pull_request,

@@ -6,19 +6,21 @@ import contextlib
 import re
 from dataclasses import replace
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from k3_ledger.ledger.core.chain import entry_identity, leaf_hash
+from k3_ledger.ledger.core.chain import entry_identity, leaf_hash, signed_message
 from k3_ledger.ledger.core.checkpoint import parse_checkpoint
 from k3_ledger.ledger.core.consistency import ConsistencyFile, consistency_hashes, consistency_nodes
+from k3_ledger.ledger.core.ed25519 import check_signature
 from k3_ledger.ledger.core.framing import parse_line
+from k3_ledger.ledger.core.keyring import Keyring
 from k3_ledger.ledger.core.lines import check_is_ledger
 from k3_ledger.ledger.core.merkle import prove_consistency
 from k3_ledger.ledger.core.note import key_hash, parse_note
 from k3_ledger.ledger.core.proof import MAX_ENTRIES, ProofEntry, ProofFile, build_proof
 from k3_ledger.schemas.decode import decode
 from k3_ledger.schemas.envelope import ROOT_ACTIONS
-from k3_ledger.schemas.errors import LedgerError, MalformedError, ProofError
+from k3_ledger.schemas.errors import LedgerError, MalformedError, ProofError, SignatureError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.chunks import Chunker
@@ -27,6 +29,7 @@ from k3_ledger.verify.tail import LOST
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from k3_ledger.ledger.core.framing import Line
     from k3_ledger.verify.mirror import TileSource
     from k3_ledger.verify.source import LogSource
 
@@ -317,18 +320,40 @@ def _kept_head(source: LogSource, size: int) -> bytes:
 
 
 def superseding(source: LogSource, subject: bytes) -> list[int]:
-    """Indexes of the entries that say that the one in this line is superseded, which no proof of it shows.
+    """Indexes of the entries that supersede the one in this line, which no proof of it shows.
 
-    They are read, and not judged: whether they stand says who verifies the log.
+    An entry that a revocation took back, or that no key signed that may, supersedes nothing, as everywhere. What the
+    log says of its keys is taken without a word on what is wrong there: that says who verifies the log.
     """
     target = entry_identity(parse_line(subject).entry).hex()
+    keyring = Keyring()
     found = []
     for index, raw in enumerate(_lines(source)):
-        if b'"kind":"supersede"' in raw and target.encode() in raw:
+        says = b'"kind":"supersede"' in raw and target.encode() in raw
+        if index == 0 or says or _is_action(raw):
             with contextlib.suppress(LedgerError):
-                if getattr(decode(parse_line(raw).entry).body, "target", None) == target:
-                    found.append(index)
-    return found
+                line = parse_line(raw)
+                entry = decode(line.entry)
+                if not _take(keyring, index, line, entry) and getattr(entry.body, "target", None) == target:
+                    found.append((entry.key, index))
+    return [index for key, index in found if keyring.counts(key, "supersede", index)]
+
+
+def _take(keyring: Keyring, index: int, line: Line, entry: Any) -> bool:
+    """Take genesis or a root action into account; False of any other entry, whose signature is good.
+
+    Raises:
+        LedgerError: nobody who was enrolled signed it.
+    """
+    if index == 0 and entry.kind == "genesis":
+        keyring.apply_genesis(index, entry_identity(line.entry).hex(), entry.body)
+    life = keyring.lives.get(entry.key) or keyring.taken_back.get(entry.key)
+    if life is None:
+        raise SignatureError(Code.KEY_UNKNOWN, "nobody enrolled the key", position=Position(index=index))
+    check_signature(life.public_key, signed_message(line.entry), line.sig)
+    if entry.kind in ROOT_ACTIONS:
+        keyring.apply_action(index, entry_identity(line.entry).hex(), entry.kind, entry.key, entry.body)
+    return entry.kind in ROOT_ACTIONS or index == 0
 
 
 def _collect(source: LogSource, index: int) -> tuple[dict[int, bytes], dict[int, bytes], int]:

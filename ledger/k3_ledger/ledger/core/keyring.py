@@ -398,6 +398,11 @@ class Keyring:
         life = self.lives.get(key) or self.taken_back.get(key)
         return None if life is None else life.lost_by(position)
 
+    def counts(self, key: str, kind: str, position: int) -> bool:
+        """Whether what ``key`` signed at ``position`` counts as the log says now, if it is of this kind."""
+        life = self.lives.get(key)
+        return life is not None and life.role in SIGNING_ROLES[kind] and life.enrolled < position <= life.last
+
     def _taken_back(self) -> Iterator[tuple[int, int]]:
         """(position, that of the revocation) of every use that was taken back."""
         for (key, _), positions in self.uses.items():
