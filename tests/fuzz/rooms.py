@@ -89,6 +89,8 @@ def policy_seeds() -> Iterator[bytes]:
     yield (key + 'minimum_size = 7\nrequire = ["checkpoint", "artifacts"]\n').encode()
     witness = f'[[witness]]\nkey = "{format_verifier_key(cosigner())}"\noperator = "someone"\n'
     yield (key + "quorum = 1\n" + witness).encode()
+    quotes = '[attestation]\nkinds = ["tdx"]\nat = "2026-08-02T00:00:00Z"\nallow = ["smt"]\n'
+    yield (key + quotes + f'[attestation.measurements]\nmrtd = ["{"0" * 96}"]\n').encode()
 
 
 @functools.cache
@@ -260,9 +262,10 @@ def foreign_log_seeds() -> Iterator[bytes]:
 
 
 def read_gguf(data: bytes) -> None:
+    from k3_ledger.engine.config import read_config
     from k3_ledger.engine.gguf.header import parse_header
 
-    parse_header(memoryview(data))
+    read_config(parse_header(memoryview(data)).values, embedding_rows=512)
 
 
 def gguf_seeds() -> Iterator[bytes]:
@@ -282,6 +285,18 @@ def gguf_seeds() -> Iterator[bytes]:
     yield header(0, 3) + keys
     whole = header(1, 3) + keys + tensor
     yield whole + bytes(-len(whole) % 32) + bytes(128)
+    yield _tiny_header()
+
+
+def _tiny_header() -> bytes:
+    """All sizes of a small model, and none of its tensors or tokens."""
+    from k3_ledger.engine.gguf import write_gguf
+    from k3_ledger.engine.synth import preset
+
+    values = {name: value for name, value in preset("tiny").header().items() if not name.startswith("tokenizer.")}
+    path = Path(place().name) / "tiny.gguf"
+    write_gguf(path, values, [])
+    return path.read_bytes()
 
 
 def read_result_file(data: bytes) -> None:
