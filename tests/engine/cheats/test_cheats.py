@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 from k3_ledger.engine.parity.rows import Rows, Way, ids_digest
-from k3_ledger.engine.runner import channel
+from k3_ledger.engine.runner import channel, telling
+from k3_ledger.engine.runner import session as session_module
+from k3_ledger.engine.runner.bounds import Tolerance
 from k3_ledger.engine.runner.measure import Plan
 from k3_ledger.engine.runner.session import Session, Task
-from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.errors import LedgerError, RunError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Severity
 from tests.engine.cheats import liars
@@ -122,6 +124,8 @@ WIDENERS = {
 """Those of ``test_widening``: what they gain is bounded, and some of them are not refused for it."""
 FEW = {"SkipsOneWalkInTwelve", "SkipsOneLongRunInFive"}
 """Those that leave out so little that an honest engine's flips look the same: nobody is accused, and nothing gained."""
+RIGHT = {"LooksUpTheLastToken"}
+"""Right where a model's layers add nothing. Elsewhere parity says how wrong; and when timed they are no other."""
 HELPERS = {"Engine", "Logits", "Optimised", "RoundsToBfloat16"}
 QUICK = 1.0
 """Seconds that the hanging ones are given."""
@@ -163,6 +167,14 @@ def task_of(plan: Plan, timeout_s: float = 60.0) -> Task:
     )
 
 
+class ForgetfulReference(ToyReference):
+    """Of a model whose layers add nothing: what it says hangs on the last token alone."""
+
+    def rows(self, ids: Sequence[int], count: int, path: Way) -> Rows:
+        engine = liars.LooksUpTheLastToken()
+        return Rows(ids_digest([ids]), "raw", np.array([engine.step(token) for token in ids[-count:]]))
+
+
 def measure(command: list[str], folder: Path, plan: Plan, timeout_s: float = 60.0) -> tuple[Session, set[Code]]:
     session = Session(task_of(plan, timeout_s))
     try:
@@ -178,7 +190,7 @@ def liar(name: str) -> list[str]:
 
 def test_every_liar_is_tried() -> None:
     made = {name for name, made in vars(liars).items() if isinstance(made, type) and issubclass(made, liars.Engine)}
-    assert made - HELPERS == set(LIARS) | WIDENERS | FEW
+    assert made - HELPERS == set(LIARS) | WIDENERS | FEW | RIGHT
 
 
 @pytest.mark.parametrize(("name", "off"), [("Engine", 1e-5), ("RoundsToBfloat16", 0.1)])
@@ -265,6 +277,40 @@ def test_walks_left_out_in_fewer_than_half_of_the_rounds_gain_no_more_than_the_f
     honest = [one for one in rates if one < 2 * min(rates)]
     assert 2 * len(honest) > len(rates) >= len(honest)
     assert median(rates) <= max(honest)
+
+
+def test_on_a_model_whose_layers_add_nothing_no_engine_is_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There a table by the last token is as right as an engine that runs every layer: it would be a good run."""
+    Machine(**MACHINES["quiet"], seed=1).install(monkeypatch)
+    task = replace(task_of(replace(VIRTUAL, seed=1)), reference=lambda _: ForgetfulReference())
+    session = Session(task)
+    with pytest.raises(RunError) as refused:
+        session.measure(liar("LooksUpTheLastToken"), tmp_path)
+    assert refused.value.code is Code.RUN_DEGENERATE
+    assert (session.found, session.name) == (None, "unknown-engine"), "it was not started"
+    monkeypatch.setattr(telling.Told, "findings", lambda *_: iter(()))
+    believed = Session(task)
+    findings = believed.measure(liar("LooksUpTheLastToken"), tmp_path)
+    assert [one for one in findings if one.severity is Severity.ERROR] == []
+    assert believed.graded is not None
+    assert believed.graded.max_difference < 1e-5
+
+
+def test_what_is_told_from_none_is_asked_again_by_what_outputs_may_miss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine's own record can make that more than is known before it was graded."""
+    Machine(**MACHINES["quiet"], seed=1).install(monkeypatch)
+    little = telling.Told({"nothing": (0.03,) * 16})
+    monkeypatch.setattr(session_module, "tell", lambda *_: little)
+    for tied, refused in ((0.02, []), (0.05, [Code.RUN_DEGENERATE])):
+        monkeypatch.setattr(session_module, "tolerance", lambda *_, tied=tied, **__: Tolerance(tied, 1.0))
+        folder = tmp_path / str(tied)
+        folder.mkdir()
+        findings = Session(task_of(replace(VIRTUAL, seed=1))).measure(liar("Engine"), folder)
+        assert [one.code for one in findings if one.severity is Severity.ERROR] == refused
 
 
 @pytest.mark.parametrize(

@@ -237,7 +237,7 @@ class _Started:
             specified=Specification(weights),
             watch=self._watch,
         )
-        self.pins: Path | None = None
+        self.pinned: Path | None = None
         self.before = weights.file.identities()
         self.session = Session(task, progress)
 
@@ -254,17 +254,16 @@ class _Started:
             tempfile.TemporaryDirectory(prefix="k3-ledger-", ignore_cleanup_errors=True) as pins,
         ):
             self.places = self.places.also("folder", folder)
-            self.pins = Path(pins)
+            self.pinned = self.weights.file.pin(Path(pins))
             findings = self.session.measure(self.command, folder)
         self._note_accelerators("after")
         return [*findings, *self._changes()]
 
     def _reference(self, context: int) -> LogitSource:
         """The reference on the very file that was hashed, whatever its name leads to by now."""
-        assert self.pins is not None
-        model = self.weights.file.pin(self.pins)
+        assert self.pinned is not None
         timeout_s = max(self.request.timeout_s, ANSWER_SECONDS)
-        return reference_for(self.weights, model, context, own=self.request.own_reference, timeout_s=timeout_s)
+        return reference_for(self.weights, self.pinned, context, own=self.request.own_reference, timeout_s=timeout_s)
 
     def _changes(self) -> Iterator[Finding]:
         """The file that was hashed was written to, or its name does not lead to it any more."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from k3_ledger.engine.parity.suite import Suite, grade
-from k3_ledger.engine.runner.bounds import CEILING, Tolerance, tolerance
+from k3_ledger.engine.runner.bounds import CEILING, LEAST, Tolerance, tolerance
 from k3_ledger.engine.runner.channel import Channel
 from k3_ledger.engine.runner.checks import check_kernels, check_observations
 from k3_ledger.engine.runner.folder import Folder
@@ -21,6 +21,7 @@ from k3_ledger.engine.runner.outputs import Looked, check_outputs
 from k3_ledger.engine.runner.places import choose, most_of_a_round
 from k3_ledger.engine.runner.replies import count_of, is_integer, printable
 from k3_ledger.engine.runner.sources import ProcessSource
+from k3_ledger.engine.runner.telling import LONGEST, tell
 from k3_ledger.schemas.errors import LedgerError, RunError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.measurement import ExpertLoad, RankMemory
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from k3_ledger.engine.parity.suite import Graded
     from k3_ledger.engine.runner.observations import Observations
     from k3_ledger.engine.runner.specification import Specified
+    from k3_ledger.engine.runner.telling import Told
     from k3_ledger.schemas.findings import Finding
 
 PROTOCOL = 1
@@ -91,6 +93,7 @@ class Session:
         progress: told what comes next.
         stage: what is being done.
         name, version: as the engine reports itself; nothing else that can be checked is taken from it.
+        told: what an engine that does nothing would be off by.
         found: timings, as soon as there are some.
         graded: the parity record.
         tolerance: what timed tokens may miss by.
@@ -108,6 +111,7 @@ class Session:
     stage: str = "start"
     name: str = "unknown-engine"
     version: str = "unknown"
+    told: Told | None = None
     found: Observations | None = None
     graded: Graded | None = None
     tolerance: Tolerance | None = None
@@ -128,6 +132,7 @@ class Session:
         Raises:
             LedgerError: the first thing after which nothing more can be measured.
         """
+        self._tell()
         self._next("load", "starting the engine")
         begin = time.monotonic_ns()
         with Folder(folder) as held, Channel(command, folder, timeout_s=self.task.timeout_s) as channel:
@@ -142,6 +147,20 @@ class Session:
             finally:
                 self.exit_status = channel.exit_status
                 self.stderr = channel.stderr()
+
+    def _tell(self) -> None:
+        """Show that answers tell work from none, with a reference that has ended when the engine starts."""
+        self._next("telling", "asking whether answers tell work from none")
+        task, length = self.task, min(LONGEST, self.task.plan.least)
+        self.told = tell(task.reference(length), task.usable, length, task.plan.seed)
+        for finding in self.told.findings(LEAST):
+            raise RunError(
+                finding.code,
+                finding.message,
+                position=finding.position,
+                expected=finding.expected,
+                found=finding.found,
+            )
 
     def _examine(self, channel: Channel, load_ns: int, folder: Folder) -> list[Finding]:
         task = self.task
@@ -182,7 +201,8 @@ class Session:
             places=places,
         )
         self._look(folder)
-        findings += self.looked.findings
+        assert self.told is not None
+        findings += [*self.told.findings(self.tolerance.tied), *self.looked.findings]
         self.stage = "done"
         return findings
 

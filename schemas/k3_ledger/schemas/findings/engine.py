@@ -249,8 +249,8 @@ ROWS: Final = {
     ),
     "RUN_DEGENERATE": CodeInfo(
         Area.RUN, E, "answers cannot tell work from none",
-        "Nearly every token of the timed runs is the same one, so an engine that does nothing would have "
-        "passed.",
+        "Nearly every token of the timed runs is the same one, or the reference gives behind a prompt what it gives "
+        "behind its last token alone or behind another one: an engine that does nothing would have passed.",
         "use a model whose answers depend on its input",
     ),
     "RUN_INTERPRETED": CodeInfo(
