@@ -176,7 +176,7 @@ def _finding(run: Run, fact: str, agreement: Agreement, first: list[Statement], 
         if first[0].leaf.value in (None, ""):
             first, second = second, first
     expected, found = (show(group[0].leaf.value) for group in (first, second))
-    here, there = (", ".join(statement.where for statement in group) for group in (first, second))
+    here, there = (", ".join(dict.fromkeys(statement.where for statement in group)) for group in (first, second))
     message = f"{run.run_id}: {fact} is {expected[:SHOWN]} in {here}; {found[:SHOWN] or 'blank'} in {there}"
     return Finding(code, message, second[0].leaf.position, expected[:SHOWN], found[:SHOWN])
 

@@ -246,8 +246,8 @@ def check_derived(log: RunLog) -> DerivedChecks:
 
 def _prefixes(run: Run, record: Record, document: Document) -> list[str]:
     """Where figures of a record stand together; a copy of an attestation is held against the other whole."""
-    for at, (one, _, prefix) in enumerate(attested(run)):
-        if record is one:
+    for at, (_, one, prefix) in enumerate(attested(run)):
+        if document is one:
             return [f"{prefix}measurements.primary."] if at == 0 else []
     return ["", *(judged(document) if record in PRINTED else ())]
 

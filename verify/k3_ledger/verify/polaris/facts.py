@@ -179,6 +179,8 @@ def documents(run: Run) -> Iterator[tuple[Record, Document]]:
         (Record.PRINTED, printed),
     )
     yield from ((record, document) for record, document in single if document is not None)
+    again = () if run.log is None else run.log.repeated
+    yield from ((Record.PRINTED, document) for document in again)
     yield from ((Record.LEDGER, row) for row in run.ledger[:MAX_REPEATED])
     yield from ((Record.INDEX, row) for row in run.index[:MAX_REPEATED])
 
@@ -191,9 +193,9 @@ def facts_of(run: Run) -> dict[str, list[Statement]]:
     """
     out: dict[str, list[Statement]] = {}
     names = other_names(run)
-    copies = {record for record, _, _ in attested(run)[1:]}
+    copies = mirrors(run)
     for record, document in documents(run):
-        mirrored = record in copies
+        mirrored = id(document) in copies
         for path, leaf in document.leaves.items():
             fact = None if mirrored else fact_of(record, path, names)
             if fact is not None:
@@ -252,9 +254,9 @@ _Object: TypeAlias = "tuple[str, Record, Document, str, dict[str, JsonTree]]"
 def _objects(run: Run) -> Iterator[_Object]:
     """Objects of a run's records: fact, record, document, path, value. Those that :data:`PLACES` enters are none."""
     names = other_names(run)
-    copies = {record for record, _, _ in attested(run)[1:]}
+    copies = mirrors(run)
     for record, document in documents(run):
-        if record in copies:
+        if id(document) in copies:
             continue
         entered = {place.prefix for place in PLACES if place.record is record}
         for path, tree in document.objects():
@@ -355,6 +357,11 @@ def attested(run: Run) -> list[tuple[Record, Document, str]]:
     """Every copy of what a run's attestation says, with its prefix there: the one that is looked at, and its copies."""
     prefixes = {Record.RECEIPT: "attestation.", Record.ATTESTATION: "", Record.PRINTED: ""}
     return [(record, document, prefixes[record]) for record, document in documents(run) if record in prefixes]
+
+
+def mirrors(run: Run) -> frozenset[int]:
+    """Identities of the documents that are copies of the attestation that is looked at."""
+    return frozenset(id(document) for _, document, _ in attested(run)[1:])
 
 
 def _log_statements(run: Run) -> Iterator[tuple[str, Statement]]:

@@ -27,6 +27,9 @@ _H = r"[0-9a-f]{7,40}"
 _PR = r"#(?P<pr>[0-9]{1,9})"
 _PARITY = rf"(?: over (?P<depths>[0-9]+) depths)? — (?:worst )?top1=(?P<top1>{_N}) (?:worst )?kl=(?P<kl>{_N})$"
 
+MAX_AGAIN: Final = 8
+"""How many attestations that a log prints before the newest one are held against it."""
+
 LINES: Final[dict[str, re.Pattern[str]]] = {
     kind: re.compile(pattern)
     for kind, pattern in {
@@ -112,6 +115,7 @@ class LogText:
         evaluations: one per ``evaluating`` line, in order.
         result: newest result that the log prints as JSON, for logs that do.
         attestation: newest attestation that the log prints, likewise.
+        repeated: those that it printed before that of the same evaluation, newest first, :data:`MAX_AGAIN` at most.
         problems: bytes that are no text, JSON that breaks.
     """
 
@@ -123,6 +127,7 @@ class LogText:
     result: Document | None
     attestation: Document | None
     problems: tuple[Finding, ...]
+    repeated: tuple[Document, ...] = ()
 
     def all(self, kind: str) -> list[Event]:
         """Every event of a kind, in order."""
@@ -159,17 +164,18 @@ def read_log(data: bytes, source: str) -> LogText:
             current = newest[event.figures["pr"]] = Evaluation(event.figures["pr"])
             evaluations.append(current)
         (current if pr is None else newest.get(pr, main)).events.append(event)
-    printed = {kind: _printed(events, kind, data) for kind in ("result", "attestation")}
-    problems.extend(p for document in printed.values() if document is not None for p in document.problems)
+    results, attestations = _printed(events, "result", data)[-1:], _printed(events, "attestation", data)
+    problems.extend(problem for document in (*results, *attestations) for problem in document.problems)
     return LogText(
         source=source,
         sha256=sha256_hex(data),
         events=events,
         main=main,
         evaluations=tuple(evaluations),
-        result=printed["result"],
-        attestation=printed["attestation"],
+        result=results[-1] if results else None,
+        attestation=attestations[-1] if attestations else None,
         problems=tuple(problems),
+        repeated=tuple(attestations[-2::-1]),
     )
 
 
@@ -186,14 +192,18 @@ def _events(data: bytes, source: str) -> Iterator[Event]:
         offset += len(raw) + 1
 
 
-def _printed(events: tuple[Event, ...], kind: str, data: bytes) -> Document | None:
-    """The newest JSON value that was printed on one line, read at its own place."""
-    found = None
+def _printed(events: tuple[Event, ...], kind: str, data: bytes) -> list[Document]:
+    """JSON values that were printed on one line since the last evaluation began, the newest last, each at its place."""
+    found: list[Document] = []
+    begun = True
     for event in events:
         line, offset = event.position.line, event.position.byte_offset
+        begun = begun or event.kind == "evaluating"
         if event.kind == kind and event.position.source is not None and line is not None and offset is not None:
             end = data.find(b"\n", offset)
             start = data.index(b"{", offset)
             raw = data[start : end if end >= 0 else len(data)]
-            found = read(raw, event.position.source, line=line, byte_offset=start)
+            found = [] if begun else found[-MAX_AGAIN:]
+            found.append(read(raw, event.position.source, line=line, byte_offset=start))
+            begun = False
     return found
