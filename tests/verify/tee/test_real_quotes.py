@@ -13,7 +13,7 @@ import pytest
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Outcome
 from k3_ledger.verify.attestation import AttestationPolicy, read_time
-from k3_ledger.verify.polaris import AuditOptions, AuditReport, audit
+from k3_ledger.verify.polaris import AuditOptions, AuditReport, audit, render
 from k3_ledger.verify.polaris.hashes import Check
 from k3_ledger.verify.tee.certificates import load_anchors
 from k3_ledger.verify.tee.check import check_quote
@@ -113,6 +113,10 @@ def test_without_the_tcb_signing_certificate_none_is_called_genuine(folder: Path
     report = audited(folder, AttestationPolicy(allow=ALLOWED, anchors=root))
     assert rows(report)[Check.DCAP] == (0, 0, 51)
     assert Code.QUOTE_NO_ANCHOR in {finding.code for finding in report.findings}
+    said = " ".join(line.strip() for line in render(report))
+    assert (
+        said.count("hint: put Intel's root and TCB signing certificates as .pem files into a folder of your own") == 1
+    )
 
 
 def test_pinned_registers_pass_and_others_fail(samples: list[Sample], policy: AttestationPolicy) -> None:

@@ -212,6 +212,7 @@ class AuditReport:
                     "class": row.trouble.value,
                     "severity": row.code.info.severity.value,
                     "title": row.code.info.title,
+                    "hint": row.first.advice,
                     "count": row.count,
                     "runs": row.runs,
                 }

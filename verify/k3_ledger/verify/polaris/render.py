@@ -115,8 +115,7 @@ def _kinds(report: AuditReport, *, verbose: bool) -> Iterator[str]:
         found = [finding for finding in report.findings if finding.code is row.code] if verbose else [row.first]
         for finding in found:
             yield from _wrapped(_sentence(finding), "           ")
-        if verbose:
-            yield from _wrapped(f"hint: {row.first.advice}", "           ")
+        yield from _wrapped(f"hint: {row.first.advice}", "           ")
 
 
 def _sentence(finding: Finding) -> str:
