@@ -9,8 +9,12 @@ trusted; an address that answers with an error, or ends before the length that i
 from __future__ import annotations
 
 import io
+import queue
 import re
+import threading
+import time
 import zlib
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, cast
 from urllib.parse import unquote
@@ -31,7 +35,13 @@ if TYPE_CHECKING:
 _HERE: Final = re.compile(r"(?:file|local)://(?:localhost(?=/))?(.*)", re.DOTALL | re.IGNORECASE)
 CONNECT_SECONDS: Final = 30
 SILENCE_SECONDS: Final = 60
-"""Longest waits for a connection and for the next byte; how long a whole transfer takes is not limited."""
+"""Longest waits for a connection and for the next byte."""
+ANSWER_SECONDS: Final = 120
+"""Longest wait until an answer has begun: its header may come byte by byte, and it may lead elsewhere."""
+SLOW_SECONDS: Final = 60
+LEAST_RATE: Final = 1024
+"""Fewest bytes a second on average over each so many seconds that are spent waiting for them. How long a whole transfer
+takes is limited by that alone; where a protocol hands over whole blocks, only what each of them took can be seen."""
 MAX_PAGE: Final = 1 << 18
 """Most bytes of a host's page for what is not there that are compared."""
 _PAGE: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype\s+html|html|head|!--)", re.IGNORECASE)
@@ -39,6 +49,7 @@ _PAGE_START: Final = 256
 _NOBODYS: Final = "no-file-of-a-ledger"
 _WHOLE: Final = 200
 """The one answer that a whole file follows: 204 has no content, and 206 is a part that nobody asked for."""
+_now = time.monotonic
 _ABSENT: Final = frozenset({403, 404, 410})
 """Answers that mean "not there": stores that list nothing to strangers say 403."""
 
@@ -105,7 +116,8 @@ class RemoteStore:
         full = f"{self._root}/{path}" if path else self._root
         try:
             # A size of 1 keeps fsspec from asking for the size first, and blocks of 0 from asking for ranges.
-            stream = self._fs.open(full, "rb", **({"block_size": 0, "size": 1} if self._http else {}))
+            options = {"block_size": 0, "size": 1} if self._http else {}
+            stream = _within(ANSWER_SECONDS, partial(self._fs.open, full, "rb", **options))
         except FileNotFoundError:
             return None
         except Exception as error:  # noqa: BLE001 - every protocol raises its own
@@ -172,14 +184,42 @@ class RemoteStore:
         return sorted(name.rstrip("/").rpartition("/")[2] for name in found)
 
 
+def _within(seconds: float, ask: Callable[[], Any]) -> Any:
+    """What ``ask`` answers, or the error that it raises; what takes longer goes on without us.
+
+    Raises:
+        TimeoutError: there is no answer in time.
+    """
+    outcome: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            outcome.put((ask(), None))
+        except BaseException as error:  # noqa: BLE001 - raised again where it was asked for
+            outcome.put((None, error))
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        answer, error = outcome.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError(f"no answer has begun within {seconds:g} s") from None
+    if error is not None:
+        raise error
+    return answer
+
+
 class _Stream(io.RawIOBase):
-    """A foreign stream whose errors are ours. What is compressed is unpacked as it is asked for, and no further."""
+    """A foreign stream whose errors are ours, left where it is slower than :data:`LEAST_RATE`.
+
+    What is compressed is unpacked as it is asked for, and no further.
+    """
 
     def __init__(self, stream: Any, name: str, fail: Callable[[str, Exception], NoReturn]) -> None:
         self._stream, self._name, self._fail = stream, name, fail
         self._held = b""
         self._packed = b""
         self._unpacker: zlib._Decompress | None = None
+        self._waited, self._brought = 0.0, 0
         headers = getattr(getattr(stream, "r", None), "headers", {})
         self._encoding = headers.get("Content-Encoding", "identity").strip().lower()
 
@@ -197,6 +237,8 @@ class _Stream(io.RawIOBase):
         if not data:
             try:
                 data = self._next(len(view))
+            except StoreError:
+                raise
             except Exception as error:  # noqa: BLE001 - every protocol raises its own
                 self._fail(self._name, error)
         view[: len(data)] = data
@@ -205,12 +247,12 @@ class _Stream(io.RawIOBase):
     def _next(self, count: int) -> bytes:
         """Some of the next bytes, unpacked; none at the end."""
         if self._encoding in {"identity", ""}:
-            return cast(bytes, self._stream.read(count))
+            return self._take(count)
         if self._encoding not in {"gzip", "x-gzip"}:
             raise ValueError(f"it is encoded as {self._encoding}, which nobody asked for")
         data = b""
         while not data:
-            self._packed = self._packed or self._stream.read(count)
+            self._packed = self._packed or self._take(count)
             if not self._packed and self._unpacker is None:
                 break
             if not self._packed:
@@ -219,6 +261,25 @@ class _Stream(io.RawIOBase):
             data = unpacker.decompress(self._packed, count)
             self._packed = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
             self._unpacker = None if unpacker.eof else unpacker
+        return data
+
+    def _take(self, count: int) -> bytes:
+        """Some of the next bytes as they come; time that is not spent waiting for them is not the host's."""
+        begin = _now()
+        data: bytes = self._stream.read(count)
+        self._waited += _now() - begin
+        self._brought += len(data)
+        if data and self._waited >= SLOW_SECONDS:
+            if self._brought < LEAST_RATE * self._waited:
+                raise StoreError(
+                    Code.REMOTE_UNREADABLE,
+                    "cannot be read: the host sends so slowly that reading might never end",
+                    position=Position(source=self._name),
+                    expected=f"at least {LEAST_RATE:,} bytes a second",
+                    found=f"{self._brought:,} bytes in {self._waited:,.0f} s",
+                    hint="ask another mirror, or copy it to this machine with a program that waits, and give the copy",
+                )
+            self._waited, self._brought = 0.0, 0
         return data
 
     def close(self) -> None:
