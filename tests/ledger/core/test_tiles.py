@@ -27,7 +27,7 @@ from k3_ledger.ledger.core.tiles import (
     tiles_of,
 )
 from k3_ledger.ledger.core.tiletree import KEPT_TILES, TileMissingError, TileTree
-from k3_ledger.schemas.errors import LedgerError
+from k3_ledger.schemas.errors import LedgerError, ProofError, StoreError
 from k3_ledger.schemas.findings import Code
 from tests.reference import naive_merkle, naive_tiles
 
@@ -220,6 +220,73 @@ def test_no_byte_of_a_tile_can_be_changed(path: str) -> None:
         with pytest.raises(LedgerError) as caught:
             list(map(tree.entries, range(3)))
         assert caught.value.code in (Code.TILE_MISMATCH, Code.TILE_MALFORMED)
+
+
+def refused(files: dict[str, bytes], size: int) -> tuple[str | None, str]:
+    """Which tile is blamed, and in which words; nothing that was read to find out is kept."""
+    given = Files(files)
+    with pytest.raises(ProofError) as caught:
+        given.tree(size).check()
+    assert caught.value.code is Code.TILE_MISMATCH
+    assert not given.accepted
+    return caught.value.finding.position.source, caught.value.finding.message
+
+
+def turned(data: bytes, place: int = 0) -> bytes:
+    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+
+
+ALONE = "the tile does not lead to the root of the signed head"
+
+
+@pytest.mark.parametrize(
+    ("size", "path"), [(size, tile_path(tile)) for size in (3, 255, 512, 700, 70_000) for tile in border_tiles(size)]
+)
+def test_the_tile_of_the_border_that_is_wrong_is_the_one_that_is_named(size: int, path: str) -> None:
+    files = made(size)
+    for place in {0, len(files[path]) // 2, len(files[path]) - 1}:
+        assert refused(files | {path: turned(files[path], place)}, size) == (path, ALONE)
+
+
+def test_where_it_cannot_be_told_which_is_wrong_all_that_may_be_are_named() -> None:
+    files, border = made(700), ("tile/0/002.p/188", "tile/1/000.p/2")
+    said = "the tiles do not lead to the root of the signed head: one of {} is wrong, or the head"
+    both = files | {path: turned(files[path]) for path in border}
+    assert refused(both, 700) == (border[0], said.format(", ".join(border)))
+    for lost in ("tile/entries/002.p/188", "tile/0/001"):  # what would tell is not there, or is wrong itself
+        wrong = border[1] if "entries" in lost else border[0]
+        changed = files | {wrong: turned(files[wrong])}
+        assert refused({path: data for path, data in changed.items() if path != lost}, 700)[1] == said.format(
+            ", ".join(border)
+        )
+        assert refused(changed | {lost: turned(files[lost])}, 700)[1] == said.format(", ".join(border))
+    other = TileTree(700, bytes(32), Files(files))
+    with pytest.raises(ProofError) as caught:
+        other.check()
+    assert caught.value.finding.message == said.format(", ".join(border))
+
+
+def test_a_tile_that_cannot_be_read_clears_nobody() -> None:
+    files = made(700)
+
+    class Failing(Files):
+        def __call__(self, tile: Tile) -> Iterable[bytes]:
+            if tile.level < 0:
+                raise StoreError(Code.UNREADABLE, "the medium fails")
+            return super().__call__(tile)
+
+    tree = Failing(files | {"tile/1/000.p/2": turned(files["tile/1/000.p/2"])}).tree(700)
+    with pytest.raises(ProofError, match=r"one of tile/0/002\.p/188, tile/1/000\.p/2 is wrong"):
+        tree.check()
+
+
+def test_what_stands_below_the_border_may_have_grown_full() -> None:
+    files = made(800)
+    files = {path: data for path, data in files.items() if ".p/" not in path} | {
+        "tile/0/002.p/188": files["tile/0/002"][: 32 * 188],
+        "tile/1/000.p/2": turned(files["tile/1/000.p/3"][:64]),
+    }
+    assert refused(files, 700) == ("tile/1/000.p/2", ALONE)
 
 
 def test_a_wrong_copy_is_passed_over_and_only_right_full_tiles_are_accepted() -> None:

@@ -12,6 +12,8 @@ to ``accept``, which may keep it: nothing else should ever be kept.
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -112,7 +114,7 @@ class TileTree:
         found = self._kept.pop(tile, None)
         if found is None:
             above = self.hashes(level + 1, index // TILE_WIDTH)[index % TILE_WIDTH]
-            found = self._read(tile, partial(_check_hashes, tile, above))
+            found = self._read(tile, partial(_check_hashes, tile, expected=above))
             if len(self._kept) >= KEPT_TILES:
                 del self._kept[next(iter(self._kept))]
         self._kept[tile] = found  # last in order: used last
@@ -122,7 +124,7 @@ class TileTree:
         """The leaves of entry bundle ``index``: raw lines without their LF."""
         leaves = self.hashes(0, index)
         tile = tile_at(ENTRIES, index, self.size)
-        return self._read(tile, partial(_check_entries, tile, leaves))
+        return self._read(tile, partial(_check_entries, tile, leaves=leaves))
 
     def check(self) -> None:
         """Trace the border to the root: nothing can be read before that holds, so it is done first of all."""
@@ -152,8 +154,31 @@ class TileTree:
             ],
         )
         if (root := covered.root()) != self.root:
-            raise _mismatch(tiles[0] if tiles else None, self.root, root)
+            raise _border_mismatch(
+                [tile for tile in tiles if not self._fits(tile, found[tile.level])] or tiles, self.root, root
+            )
         return found
+
+    def _fits(self, tile: Tile, hashes: list[bytes]) -> bool:
+        """Whether a tile of the border is what the entries or the tiles below it, all of them, make it."""
+        if tile.level == 0:
+            return self._has(tile_at(ENTRIES, tile.index, self.size), partial(_check_entries, leaves=hashes))
+        first = tile.index * TILE_WIDTH
+        below = (tile_at(tile.level - 1, first + at, self.size) for at in range(tile.width))
+        return all(
+            self._has(child, partial(_check_hashes, expected=expected))
+            for child, expected in zip(below, hashes, strict=True)
+        )
+
+    def _has(self, tile: Tile, check: Callable[[Tile, bytes], object]) -> bool:
+        """Whether there is a copy of a tile that ``check`` does not refuse. None is kept: no root vouches for it."""
+        for wanted in (tile,) if tile.is_full else (tile, tile.full):
+            with contextlib.suppress(StoreError):
+                for data in self._candidates(wanted):
+                    with contextlib.suppress(ProofError, MalformedError):
+                        check(tile, data)
+                        return True
+        return False
 
     def _read(self, tile: Tile, check: Callable[[bytes], list[bytes]]) -> list[bytes]:
         """The content of the first candidate that ``check`` does not refuse.
@@ -194,19 +219,29 @@ def _any_hashes(tile: Tile, data: bytes) -> list[bytes]:
     return parse_hashes(data, tile.width, position=_place(tile))
 
 
-def _check_hashes(tile: Tile, expected: bytes, data: bytes) -> list[bytes]:
+def _check_hashes(tile: Tile, data: bytes, expected: bytes) -> list[bytes]:
     hashes = parse_hashes(data, tile.width, position=_place(tile))
     if (found := _perfect_root(hashes)) != expected:
         raise _mismatch(tile, expected, found)
     return hashes
 
 
-def _check_entries(tile: Tile, leaves: list[bytes], data: bytes) -> list[bytes]:
+def _check_entries(tile: Tile, data: bytes, leaves: list[bytes]) -> list[bytes]:
     lines = parse_entries(data, tile.width, position=_place(tile))
     for line, expected in zip(lines, leaves, strict=True):
         if (found := leaf_hash(line)) != expected:
             raise _mismatch(tile, expected, found)
     return lines
+
+
+def _border_mismatch(suspects: list[Tile], expected: bytes, found: bytes) -> ProofError:
+    """The error about tiles that do not lead to the root together, and of which any may be the wrong one."""
+    error = _mismatch(suspects[0] if suspects else None, expected, found)
+    if len(suspects) > 1:
+        paths = ", ".join(map(tile_path, suspects))
+        said = f"the tiles do not lead to the root of the signed head: one of {paths} is wrong, or the head"
+        error.finding = replace(error.finding, message=said)
+    return error
 
 
 def _mismatch(tile: Tile | None, expected: bytes, found: bytes) -> ProofError:
