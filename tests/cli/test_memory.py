@@ -744,8 +744,19 @@ def test_a_memory_of_which_anything_else_was_changed_is_unreadable_as_well(run, 
     assert run(*VERIFY).code == 0
     value = json.loads((tmp_path / "memory").read_text()) | change
     (tmp_path / "memory").write_text(json.dumps({name: held for name, held in value.items() if held is not ...}))
-    done = run(*VERIFY)
-    assert (done.code, "[K3L-MEMORY-UNREADABLE]" in done.out) == (3, True)
+    assert run("prove", "4", "-l", "speed", "-o", "entry.proof").code == 0
+    for words in (VERIFY, ("verify", "entry.proof", "--expect-head", "memory")):
+        done = run(*words)
+        assert (done.code, "[K3L-MEMORY-UNREADABLE]" in done.out) == (3, True)
+        assert "memory: the memory is damaged: it cannot be read whole, or its digest is of other contents" in done.out
+        assert "blank line" not in done.out
+
+
+def test_a_remembered_note_that_is_damaged_says_what_is_wrong_with_a_note(run, speed, tmp_path):
+    (tmp_path / "head").write_bytes(small_ledger().head().replace(b"\n\n", b"\n"))
+    done = run("verify", "speed", "--expect-head", "head")
+    assert done.code == 3
+    assert "there is no blank line in front of the signatures [K3L-MEMORY-UNREADABLE]" in done.out
 
 
 def test_no_flipped_bit_of_a_memory_makes_another_memory(run, speed, tmp_path):

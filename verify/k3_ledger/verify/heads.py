@@ -104,11 +104,12 @@ def read_heads(source: LogSource, remembered: tuple[tuple[str, bytes], ...], fin
             if (step, raw) in reported:
                 continue  # a copy of a head that was reported
             reported.add((step, raw))
-            code = Code.MEMORY_UNREADABLE if step == "memory" else error.code
-            place = Position(source=name, byte_offset=error.finding.position.byte_offset)
             said = error.finding
-            hint = None if step == "memory" else said.hint
-            findings.add(Finding(code, said.message, place, said.expected, said.found, hint))
+            if step == "memory":
+                findings.add(memory_fault(name, raw, said))
+                continue
+            place = Position(source=name, byte_offset=said.position.byte_offset)
+            findings.add(Finding(error.code, said.message, place, said.expected, said.found, said.hint))
         else:
             named = None if step == "memory" else _KEPT_NAME.fullmatch(name)
             if named is not None and int(named[1]) != head.checkpoint.size:
@@ -136,6 +137,18 @@ def signed_head(name: str, raw: bytes, *, step: str = "checkpoint", newest: bool
         MalformedError: it is no signed note, or not a tree head's.
     """
     return SignedHead(name, step, newest, raw, parse_checkpoint(parse_note(raw).text))
+
+
+def memory_fault(name: str, raw: bytes, said: Finding) -> Finding:
+    """What is wrong with a remembered head, of which ``said`` is what its reader says.
+
+    Who keeps heads in a file with more than the note hands a damaged one over as it is: a document, and never a note.
+    """
+    if raw.startswith(b"{"):
+        message = "the memory is damaged: it cannot be read whole, or its digest is of other contents"
+        return Finding(Code.MEMORY_UNREADABLE, message, Position(source=name))
+    place = Position(source=name, byte_offset=said.position.byte_offset)
+    return Finding(Code.MEMORY_UNREADABLE, said.message, place, said.expected, said.found)
 
 
 def wanted_sizes(heads: Heads) -> frozenset[int]:

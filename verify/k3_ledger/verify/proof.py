@@ -32,7 +32,7 @@ from k3_ledger.verify.attested import is_attested, read_attested
 from k3_ledger.verify.bodies import Naming
 from k3_ledger.verify.freshness import check_freshness
 from k3_ledger.verify.head_faults import foreign_head, settled_faults
-from k3_ledger.verify.heads import SignedHead, check_size, signed_head
+from k3_ledger.verify.heads import SignedHead, check_size, memory_fault, signed_head
 from k3_ledger.verify.receipts import check_body, check_import
 from k3_ledger.verify.report import FindingLog, Head, Report, VerificationError
 from k3_ledger.verify.scan import RESTS_ON_KEYS, Scan
@@ -269,7 +269,7 @@ def check_memory(
         except LedgerError as error:
             tally.checked += 1
             tally.failed += 1
-            scan.findings.add(Finding(Code.MEMORY_UNREADABLE, error.finding.message, Position(source=where)))
+            scan.findings.add(memory_fault(where, raw, error.finding))
             continue
         root = roots.get(seen.size)
         if root is None:
