@@ -7,14 +7,16 @@ import math
 import os
 import subprocess
 import sys
+import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 import torch
 
 from k3_ledger.engine import linear, machine
-from k3_ledger.engine.fit import check_accelerator, needs
+from k3_ledger.engine.fit import BESIDE, check_accelerator, needs, states_served
 from k3_ledger.engine.machine import Said
+from k3_ledger.engine.model import Model
 from k3_ledger.engine.runner import serve
 from k3_ledger.engine.runner.flags import resolve_flags
 from k3_ledger.engine.weights import open_weights
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from k3_ledger.engine.state import State
     from k3_ledger.engine.weights import Weights
 
 MIB: Final = 1 << 20
@@ -83,6 +86,18 @@ def flags(**given: str) -> dict[str, Any]:
     return dict(resolve_flags({"device": "cuda", **given}, {}).values)
 
 
+def asked_of_an_accelerator(opened: Weights, values: dict[str, Any], context: int = 32) -> int:
+    """Every part once, what libraries take, and each further sequence that the engine's process holds."""
+    sizes = {name: values[name] for name in ("dtype", "packed")}
+    need = needs(opened, context=context, chunk=min(context, values["chunk"]), **sizes)
+    return need.total + BESIDE + (1 + values["graph"]) * (need.cache + need.state)
+
+
+GIVEN: Final = pytest.mark.parametrize(
+    "given", [{}, {"dtype": "bfloat16"}, {"packed": "1"}, {"chunk": "8"}, {"graph": "1"}]
+)
+
+
 class Loaded(Exception):  # noqa: N818 (not an error: it was let through)
     """The model is being loaded."""
 
@@ -97,13 +112,12 @@ def no_loading(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_loading")
-@pytest.mark.parametrize("given", [{}, {"dtype": "bfloat16"}, {"packed": "1"}, {"chunk": "8"}])
+@GIVEN
 def test_an_accelerator_without_room_is_refused_before_anything_is_loaded(
     given: dict[str, str], weights: Callable[..., Weights], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened, values = weights("tiny"), flags(**given)
-    sizes = {name: values[name] for name in ("dtype", "packed")}
-    total = needs(opened, context=32, chunk=min(32, values["chunk"]), **sizes).total
+    total = asked_of_an_accelerator(opened, values)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (total - 1, 1 << 40))
     with pytest.raises(ModelError, match=f"needs {total} bytes, 1 more than the accelerator has free") as caught:
         serve.Server(opened, values, 32)
@@ -111,7 +125,37 @@ def test_an_accelerator_without_room_is_refused_before_anything_is_loaded(
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (total, 1 << 40))
     with pytest.raises(Loaded):
         serve.Server(opened, values, 32)
-    check_accelerator(opened, total, context=32, chunk=values["chunk"], **sizes)
+    sizes, states = {name: values[name] for name in ("dtype", "packed", "chunk")}, states_served(graph=values["graph"])
+    check_accelerator(opened, total, context=32, states=states, **sizes)
+
+
+def test_the_engines_process_holds_as_many_states_as_it_asked_room_for(
+    weights: Callable[..., Weights], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One was asked for: a cache of a million tokens was there three times on an H200."""
+    seen, most, make = list[Any](), [0], Model.new_state
+
+    def made(model: Model, capacity: int) -> State:
+        state = make(model, capacity)
+        seen.append(weakref.ref(state))
+        most.append(sum(one() is not None for one in seen))
+        return state
+
+    monkeypatch.setattr(Model, "new_state", made)
+    server = serve.Server(weights("tiny"), resolve_flags({}, {}).values)
+    graded = {"op": "logits", "ids": [300, 301, 302], "count": 1, "out": str(tmp_path / "rows")}
+    asked: list[dict[str, Any]] = [
+        {"op": "reset", "capacity": 16},
+        {"op": "prefill", "ids": [300, 301]},
+        {"op": "decode", "token": 300, "count": 2},
+        {"op": "reset", "capacity": 16},
+        {**graded, "way": "prefill"},
+        {**graded, "way": "decode"},
+        {"op": "spread", "ids": [300, 301]},
+    ]
+    for request in asked:
+        server.answer(request)
+    assert max(most) == states_served(graph=False) == 2
 
 
 SERVED: Final = """
@@ -180,14 +224,13 @@ def run_on(
     return on
 
 
-@pytest.mark.parametrize("given", [{}, {"dtype": "bfloat16"}, {"packed": "1"}, {"chunk": "8"}])
+@GIVEN
 def test_run_refuses_before_it_hashes_what_no_accelerator_has_room_for(
     given: dict[str, str], weights: Callable[..., Weights], run_on: Callable[..., tuple[Any, bool]]
 ) -> None:
     """Hashing half a terabyte takes minutes, and the engine's own refusal came only behind it."""
     values, words = flags(**given), [f"{name}={value}" for name, value in given.items()]
-    sizes = {name: values[name] for name in ("dtype", "packed")}
-    need = needs(weights("tiny", **WIDE), context=32, chunk=min(32, values["chunk"]), **sizes).total
+    need = asked_of_an_accelerator(weights("tiny", **WIDE), values)
     words, less = [part for word in words for part in ("--flag", word)], need >> 20
     done, begun = run_on(Said(f"{less}\n3\n".encode()), *words)
     assert (done.out, begun) == ("", False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from k3_ledger.engine.gguf.quants import VALUES_AT_ONCE
@@ -21,6 +21,10 @@ _LIVE_ROWS: Final = 6
 """Rows as wide as the widest product that a layer holds at once."""
 _DECODING: Final = 16
 """Bytes, at most, that decoding takes for each value of a block beside what is kept of it."""
+BESIDE: Final = 256 << 20
+"""Bytes that compiled kernels and libraries take of an accelerator beside what torch allots there. On an H200 a model
+ended for want of memory with 64 MiB more than it needed, and ran with 256. The context of the device is not in them:
+who asks for free memory has one already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +162,14 @@ def check_host(
 
 
 def check_accelerator(
-    weights: Weights, free: int, *, context: int, dtype: str = "float32", packed: bool = False, chunk: int = 64
+    weights: Weights,
+    free: int,
+    *,
+    context: int,
+    dtype: str = "float32",
+    packed: bool = False,
+    chunk: int = 64,
+    states: int = 1,
 ) -> None:
     """Demands that an accelerator's free memory holds what is about to be loaded into it, before it is.
 
@@ -169,13 +180,24 @@ def check_accelerator(
         dtype: type of matrices and activations.
         packed: routed experts stay as stored.
         chunk: tokens taken together in prefill.
+        states: sequences whose state is there at once, see :func:`states_served`.
 
     Raises:
         ModelError: MODEL_DOES_NOT_FIT.
     """
     taken = min(chunk, context)
     need = needs(weights, context=context, dtype=dtype, packed=packed, chunk=taken)
-    require_fit(need, free, "the accelerator has free")
+    held = replace(need, cache=states * need.cache, state=states * need.state, buffers=need.buffers + BESIDE)
+    require_fit(held, free, "the accelerator has free")
+
+
+def states_served(*, graph: bool) -> int:
+    """Sequences whose state an engine process holds at once, at most.
+
+    The one that is timed beside the one that a reset or a grading begins; with recorded steps their own tensors, and
+    into these the second one moves while the first one moves out.
+    """
+    return 3 if graph else 2
 
 
 def check_context(config: K3Config, context: int, *, answered: bool = False) -> None:

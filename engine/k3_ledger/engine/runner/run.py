@@ -17,7 +17,7 @@ import k3_ledger.engine
 import k3_ledger.kernels
 from k3_ledger.engine.bundle import Reserved, bundle_bytes, describe_artifact
 from k3_ledger.engine.contracts import contract_text
-from k3_ledger.engine.fit import check_accelerator, check_context, check_host
+from k3_ledger.engine.fit import check_accelerator, check_context, check_host, states_served
 from k3_ledger.engine.grading import emulates, reference_for
 from k3_ledger.engine.machine import ask_nvidia, free_on_accelerators, probe_machine
 from k3_ledger.engine.parity.apart import ANSWER_SECONDS
@@ -178,7 +178,7 @@ def _check_fit(weights: Weights, values: Mapping[str, Any], context: int) -> Non
     if values["device"] == "cpu":
         check_host(weights, context=context, **sizes)
     elif (free := free_on_accelerators()) is not None:
-        check_accelerator(weights, free, context=context, **sizes)
+        check_accelerator(weights, free, context=context, states=states_served(graph=values["graph"]), **sizes)
 
 
 class _Started:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from k3_ledger.engine.fit import check_accelerator
+from k3_ledger.engine.fit import check_accelerator, states_served
 from k3_ledger.engine.linear import Numerics, free_memory
 from k3_ledger.engine.model import ExpertUse, Model, Options
 from k3_ledger.engine.runner.flags import resolve_flags
@@ -49,7 +49,8 @@ class Server:
         self._cuda = flags["device"] == "cuda"
         if self._cuda:
             sizes = {name: flags[name] for name in ("dtype", "packed", "chunk")}
-            check_accelerator(weights, free_memory("cuda"), context=context, **sizes)
+            states = states_served(graph=flags["graph"])
+            check_accelerator(weights, free_memory("cuda"), context=context, states=states, **sizes)
         numerics = Numerics(getattr(torch, flags["dtype"]), flags["deterministic"], flags["emulate"])
         options = Options(flags["device"], numerics, flags["backend"], flags["packed"], graph=flags["graph"])
         torch.set_num_threads(flags["threads"])
