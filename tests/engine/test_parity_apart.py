@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import textwrap
 from dataclasses import asdict
@@ -103,6 +104,12 @@ def test_a_reference_that_does_not_load_is_one_error(start: Callable[..., LlamaC
     assert caught.value.code is Code.PARITY_REFERENCE_FAILED
     assert message in caught.value.finding.message
     assert caught.value.finding.found == found
+
+
+def test_a_reference_writes_no_dump_of_its_memory_and_no_file_without_end(start: Callable[..., LlamaCppApart]) -> None:
+    reference = start("hello()\nsignal.pause()")
+    for limit, most in ((resource.RLIMIT_FSIZE, 64 << 20), (resource.RLIMIT_CORE, 0)):
+        assert resource.prlimit(reference._process.pid, limit) == (most, most)
 
 
 @pytest.mark.parametrize("name", DIES_LATER)
@@ -296,7 +303,7 @@ def test_a_run_whose_reference_dies_leaves_a_failed_bundle(
     assert result.exit_code == 1, result.output
     bundle = parse_bundle((tmp_path / "b" / "bundle.json").read_bytes())
     assert isinstance(bundle.body, FailedMeasurement)
-    assert (bundle.kind, bundle.body.stage) == ("failed", "parity")
+    assert (bundle.kind, bundle.body.stage) == ("failed", "telling")
     assert "K3L-PARITY-REFERENCE-FAILED: the reference llama.cpp ended with SIGABRT" in bundle.body.reason
     assert "GGML_ASSERT(buffer) failed" in result.output
     assert "a frame of a debugger" not in result.output

@@ -100,7 +100,7 @@ def needs(weights: Weights, *, context: int, dtype: str = "float32", packed: boo
     Args:
         weights: the checked file.
         context: tokens of one sequence, at least 1.
-        dtype: ``float32``, ``bfloat16`` or ``float16``.
+        dtype: ``float32`` or ``bfloat16``.
         packed: routed experts stay as stored.
         chunk: tokens taken together in prefill.
     """
@@ -218,4 +218,5 @@ def check_context(config: K3Config, context: int, *, answered: bool = False) -> 
             f"a context of {context} tokens{more} is longer than the file announces",
             expected=f"at most {config.context - answered}",
             found=str(context),
+            hint="ask for less: a smaller --context, --decode-tokens or --depth, fewer tokens",
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import select
 import sys
 from typing import TYPE_CHECKING
@@ -57,6 +58,14 @@ def test_an_engine_whose_files_cannot_be_limited_is_ended(
     assert caught.value.code is Code.RUN_ENGINE_FAILED
     assert ended(started[0], 60)
     os.close(started[0])
+
+
+def test_no_file_of_an_engine_can_be_longer_than_an_answer_may_be(tmp_path: Path) -> None:
+    """And it cannot lift that; what it starts later is limited too."""
+    with Channel([sys.executable, "-c", SPEAKS], tmp_path, timeout_s=60) as channel:
+        assert resource.prlimit(channel.pid, resource.RLIMIT_FSIZE) == (1 << 30, 1 << 30)
+    ours = resource.getrlimit(resource.RLIMIT_FSIZE)
+    assert ours != (1 << 30, 1 << 30), "the controller's own files are not limited by it"
 
 
 def test_an_engine_gets_nothing_of_the_environment_that_is_not_recorded(

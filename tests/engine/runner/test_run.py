@@ -208,6 +208,7 @@ def test_a_run_goes_up_to_the_context_that_the_file_announces_and_no_further(
         with pytest.raises(ModelError) as caught:
             runner.run(request)
         assert caught.value.code is Code.MODEL_DOES_NOT_FIT
+        assert "layers" not in caught.value.finding.advice, "nor would more memory help"
         assert not request.out.exists()
     depths = (4, context - (not own))
     request = replace(request, model=synthetic("tiny", context=context), depths=depths)
@@ -316,6 +317,22 @@ def test_the_commit_the_difference_from_it_and_the_round_are_kept(
     assert "source.patch" not in artifacts(tmp_path / "clean")
     assert "source.patch" not in clean.stderr
     assert f"source.patch, {len(patch)} bytes of changes that are not committed" in dirty.stderr
+
+
+@pytest.mark.parametrize(("engine", "torch"), [((), True), (("/nowhere",), False)])
+def test_an_external_engine_is_not_said_to_work_with_what_ours_does(
+    engine: tuple[str, ...],
+    torch: bool,
+    synthetic: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runner.Session, "measure", lambda *_: [Finding(Code.RUN_TIMEOUT, "no")])
+    outcome = runner.run(Request(synthetic("tiny"), "m", tmp_path / "b", "here", engine=engine))
+    software = {one.name for one in outcome.measurement.machine.software}
+    assert {"python", "numpy", "gguf"} <= software
+    assert ("torch" in software) == torch
+    assert ("triton" in software) <= torch
 
 
 def test_a_run_that_fails_is_kept_and_exits_1(

@@ -13,6 +13,7 @@ from k3_ledger.engine.model import Model
 from k3_ledger.engine.parity.sources import ModelSource
 from k3_ledger.engine.runner.flags import resolve_flags
 from k3_ledger.engine.runner.serve import Server
+from k3_ledger.schemas.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +54,11 @@ def test_an_engine_keeps_to_the_core_it_is_told(
     monkeypatch.setattr(os, "sched_setaffinity", lambda process, cores: asked.append((process, cores)))
     Server(weights("tiny"), resolve_flags({"core": core}, {}).values)
     assert asked == kept
+
+
+def test_hello_says_what_the_protocol_says_and_no_more(weights: Callable[..., Weights]) -> None:
+    hello = Server(weights("tiny"), resolve_flags({}, {}).values).answer({"op": "hello", "protocol": 1})
+    assert hello == {"protocol": 1, "name": "k3-ledger/engine", "version": __version__, "vocabulary": 512}
 
 
 @PATHS

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from k3_ledger.engine.runner.observations import Metric, Observations, Timed, Where
+    from k3_ledger.schemas.measurement import ExpertLoad
 
+SPREAD_SHARE: Final = 0.9
+"""Share of the tokens that the busiest expert of any layer may take."""
+SPREAD_LEAST: Final = 64
+"""Tokens of which that is asked: few can all go to one expert by chance."""
 SELF_SHARE: Final = 0.05
 """Share of a duration by which the engine's own figure may lie under the controller's."""
 NOISE_MULTIPLE: Final = 2
@@ -68,6 +73,25 @@ def check_kernels(kernels: Sequence[Mapping[str, object]]) -> Iterator[Finding]:
             Position(field="kernels"),
             "compiled, or torch",
             f"interpreter: {', '.join(interpreted[:8])}",
+        )
+
+
+def check_spread(load: ExpertLoad | None, top_k: int | None) -> Iterator[Finding]:
+    """A router that sends nearly all tokens to one expert sends them past the others: that is not a mixture's speed.
+
+    Args:
+        load: by the engine's own count; None where it has none.
+        top_k: experts that a token takes; where these are all there are, no other could be taken.
+    """
+    if load is None or load.tokens < SPREAD_LEAST or top_k is None or top_k >= load.experts:
+        return
+    if load.max_load > SPREAD_SHARE * load.tokens:
+        yield Finding(
+            Code.RUN_ONE_EXPERT,
+            f"one expert of {load.experts} took {load.max_load} of {load.tokens} tokens, of which each takes {top_k}",
+            Position(field="expert_load"),
+            f"at most {SPREAD_SHARE:.0%} of the tokens",
+            f"{load.max_load / load.tokens:.0%}; by the layer that used fewest, {load.distinct} experts were used",
         )
 
 

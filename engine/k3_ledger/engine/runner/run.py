@@ -51,7 +51,10 @@ if TYPE_CHECKING:
 
 PACKAGES = [Path(folder) for package in (k3_ledger.engine, k3_ledger.kernels) for folder in package.__path__]
 """What runs: the digest of the build is of their source files."""
-SOFTWARE = ["k3-ledger", "torch", "triton", "numpy", "gguf", "xllamacpp"]
+CONTROLLER = ["k3-ledger", "numpy", "gguf", "xllamacpp"]
+"""What the controller works with, and the reference."""
+ENGINE = ["torch", "triton"]
+"""What this project's engine works with besides."""
 _REASON = 4096
 
 
@@ -207,7 +210,8 @@ class _Started:
         self.origin = time.monotonic_ns()
         parts = {f"model-{number}": path for number, path in enumerate(weights.file.paths, 1)}
         self.places = Places({**parts, "model": request.model, "out": request.out})
-        self.machine = probe_machine(request.node, list(self.places.words(request.command)), SOFTWARE)
+        software = CONTROLLER if request.engine else CONTROLLER + ENGINE
+        self.machine = probe_machine(request.node, list(self.places.words(request.command)), software)
         self.files: dict[str, tuple[bytes, str]] = {}
         self.model: WeightsRef | None = None
         self.build: str | None = None
@@ -234,6 +238,7 @@ class _Started:
             outputs=request.outputs,
             ceiling=COARSE if emulates(weights) or half else CEILING,
             experts=config.experts,
+            top_k=config.top_k,
             specified=Specification(weights),
             watch=self._watch,
         )
@@ -286,6 +291,7 @@ class _Started:
         assert session.graded is not None
         assert session.tolerance is not None
         assert session.looked is not None
+        self._note_findings(findings)
         measurement = RunMeasurement(
             **self._common(),
             timing=timing_of(session.found, self.origin, self.request.plan, claims=session.looked.tied),
@@ -306,8 +312,7 @@ class _Started:
     def fail(self, *findings: Finding) -> Outcome:
         """Write a bundle of kind ``failed``."""
         reason = self.places.text("; ".join(f"{finding.code.id}: {finding.message}" for finding in findings))
-        listed = json.dumps([finding.as_dict() for finding in findings], indent=1)
-        self.files["findings.json"] = (self.places.json(listed.encode()), "application/json")
+        self._note_findings(findings)
         measurement = FailedMeasurement(
             **self._common(),
             stage=self.session.stage,
@@ -315,6 +320,12 @@ class _Started:
             exit_status=self.session.exit_status,
         )
         return self._write(measurement, list(findings))
+
+    def _note_findings(self, findings: Sequence[Finding]) -> None:
+        """What refused the run, or must be said about it."""
+        if findings:
+            listed = json.dumps([finding.as_dict() for finding in findings], indent=1)
+            self.files["findings.json"] = (self.places.json(listed.encode()), "application/json")
 
     def _write(
         self,

@@ -88,7 +88,6 @@ class Server:
             "name": "k3-ledger/engine",
             "version": __version__,
             "vocabulary": self._model.config.vocabulary,
-            "torch": torch.__version__,
         }
 
     def _reset(self, request: Mapping[str, Any]) -> dict[str, Any]:

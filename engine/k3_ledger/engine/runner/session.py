@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from k3_ledger.engine.parity.suite import Suite, grade
 from k3_ledger.engine.runner.bounds import CEILING, LEAST, Tolerance, tolerance
 from k3_ledger.engine.runner.channel import Channel
-from k3_ledger.engine.runner.checks import check_kernels, check_observations
+from k3_ledger.engine.runner.checks import check_kernels, check_observations, check_spread
 from k3_ledger.engine.runner.folder import Folder
 from k3_ledger.engine.runner.measure import Plan, observe
 from k3_ledger.engine.runner.outputs import Looked, check_outputs
@@ -63,6 +63,7 @@ class Task:
         timeout_s: longest wait for one answer, in seconds.
         outputs: how many drawn outputs of timed decodes are compared with the reference's, where more than must be.
         experts: experts of a layer, as the model file says; None where nothing is known of them.
+        top_k: experts that a token takes, as the model file says; None where nothing is known of them.
         ceiling: nats that these must keep to for the run's speed to count, whatever parity graded.
         specified: a second opinion on outputs that miss; None where there is none.
         watch: called between phases; raises when the model file is not what it was.
@@ -79,6 +80,7 @@ class Task:
     timeout_s: float = 600.0
     outputs: int = 0
     experts: int | None = None
+    top_k: int | None = None
     ceiling: float = CEILING
     specified: Specified | None = None
     watch: Callable[[], None] = lambda: None
@@ -172,6 +174,7 @@ class Session:
         self._note_spread(channel)
         self._look(folder)
         findings = [*check_observations(found, task.plan.signal_to_jitter), *check_kernels(self.kernels)]
+        findings += check_spread(self.load, task.top_k)
         self._next("parity", "parity")
         longest = max(len(walk.prompt) + 1 + len(walk.output) for walk in found.walks)
         reference = task.reference(max(*task.depths, longest))

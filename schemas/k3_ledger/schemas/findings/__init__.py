@@ -372,6 +372,7 @@ class Code(enum.Enum):
     RUN_INPUTS_REPEATED = enum.auto()
     RUN_MACHINE_UNKNOWN = enum.auto()
     RUN_KEPT_ELSEWHERE = enum.auto()
+    RUN_ONE_EXPERT = enum.auto()
     # -- rules, said in numbers ---
     NUMBER = enum.auto()
     RULE_UNKNOWN = enum.auto()

@@ -287,5 +287,11 @@ ROWS: Final = {
         "another one, which is named.",
         "move the folder to where it belongs, whole; `seal` takes it from anywhere", ExitCode.UNREADABLE,
     ),
+    "RUN_ONE_EXPERT": CodeInfo(
+        Area.RUN, W, "router sends nearly all tokens to the same experts",
+        "By the engine's own count one expert of a layer took nearly every token, although the router has others to "
+        "choose from. The speed of such a model is not that of one whose tokens spread.",
+        "use weights whose router spreads tokens, as those of `k3-ledger model synth` do",
+    ),
 }
 # fmt: on
