@@ -79,7 +79,7 @@ def test_a_target_that_breaks_its_promise_is_found_out(read: Callable[[bytes], N
 def test_the_command_prints_its_figures(tmp_path) -> None:
     figures = tmp_path / "figures"
     done = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz", "--engine", "mutate", "--runs", "50", "--targets", "note,tile-path",
+        [sys.executable, "-m", "tests.fuzz", "--engine", "mutate", "--runs", "50", "--targets", "note,tile",
          "--figures", str(figures)],
         cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
     )  # fmt: skip

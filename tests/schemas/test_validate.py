@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -142,6 +143,10 @@ def test_bytes_that_are_not_canonical_are_refused_before_anything_else():
     assert error.finding.position == HERE
 
 
+def plain(model: models.Model) -> Any:
+    return model.model_dump(mode="json", by_alias=True)
+
+
 def test_the_longest_entry_fits_a_line_and_one_byte_more_does_not():
     def note(length):
         artifact = examples.run_body()["artifacts"][0]
@@ -151,17 +156,14 @@ def test_the_longest_entry_fits_a_line_and_one_byte_more_does_not():
 
     entry = canonical.format(note(envelope.MAX_ENTRY), limits=canonical.Limits(max_bytes=100_000))
     assert structs.decode_entry(entry) is not None
-    assert validate.format_entry(validate.parse_entry(entry)) == entry
+    assert plain(validate.parse_entry(entry)) == json.loads(entry)
     longer = canonical.format(note(envelope.MAX_ENTRY + 1), limits=canonical.Limits(max_bytes=100_000))
     assert refusal(longer).code is Code.JSON_TOO_LONG
-    model = models.NoteEntry.model_validate_json(longer)
-    with pytest.raises(MalformedError):
-        validate.format_entry(model)
 
 
 def test_an_entry_put_around_its_body_is_the_entry():
     entry = examples.run_entry()
-    body = validate.format_body(validate.parse_entry(entry).body)
+    body = canonical.format(plain(validate.parse_entry(entry).body))
     assert entry == envelope.format_entry_around(
         body, index=7, key="c" * 64, kind="run", prev="d" * 64, time="2026-03-01T00:00:00Z"
     )
@@ -179,7 +181,7 @@ def bundle(**changes: object) -> bytes:
 def test_a_bundle_becomes_the_body_of_a_receipt():
     parsed = validate.parse_bundle(bundle())
     assert validate.format_bundle(parsed) == bundle()
-    assert validate.format_body(parsed.sealed("a" * 64)) == canonical.format(examples.run_body())
+    assert plain(parsed.sealed("a" * 64)) == examples.run_body()
 
 
 def test_a_failed_run_is_sealed_as_a_failure():
@@ -187,7 +189,7 @@ def test_a_failed_run_is_sealed_as_a_failure():
     body |= {"exit_status": -9, "reason": "killed", "stage": "prefill"}
     parsed = validate.parse_bundle(bundle(kind="failed", body=body))
     assert isinstance(parsed, models.FailedBundle)
-    assert json.loads(validate.format_body(parsed.sealed("a" * 64))) == body | {"bundle": "a" * 64}
+    assert plain(parsed.sealed("a" * 64)) == body | {"bundle": "a" * 64}
 
 
 @pytest.mark.parametrize(("changes", "code", "field"), [
@@ -208,7 +210,7 @@ def test_a_wrong_bundle_is_refused_by_name(changes, code, field):
 
 def test_a_hand_written_body_may_leave_out_what_may_be_null_or_empty():
     written = b'{ "reason" : "measured with a stale build",\n "target" : "%s" }' % (b"a" * 64)
-    assert validate.format_body(validate.read_body("supersede", written)) == (
+    assert canonical.format(plain(validate.read_body("supersede", written))) == (
         b'{"reason":"measured with a stale build","replacement":null,"target":"%s"}' % (b"a" * 64)
     )
 

@@ -121,27 +121,9 @@ def explain_text(kind: Any, text: str) -> str | None:
     return None
 
 
-def format_entry(entry: models.AnyEntry) -> bytes:
-    """The canonical bytes of an entry; :func:`parse_entry` reads them back.
-
-    Raises:
-        MalformedError: the entry does not fit into a line (``K3L-JSON-TOO-LONG``).
-    """
-    return _format(entry)
-
-
-def format_body(body: models.Model) -> bytes:
-    """The canonical bytes of a body; see :func:`k3_ledger.schemas.envelope.format_entry_around`."""
-    return _format(body)
-
-
 def format_bundle(bundle: models.Bundle) -> bytes:
     """The bytes of ``bundle.json``; :func:`parse_bundle` reads them back."""
-    return _format(bundle)
-
-
-def _format(model: models.Model) -> bytes:
-    return canonical.format(model.model_dump(mode="json", by_alias=True), limits=ENTRY_LIMITS)
+    return canonical.format(bundle.model_dump(mode="json", by_alias=True), limits=ENTRY_LIMITS)
 
 
 def _check_kind(value: JsonValue, kinds: Mapping[str, object], position: Position) -> str:

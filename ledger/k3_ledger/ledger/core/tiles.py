@@ -7,14 +7,14 @@ and its width is part of its path:
 
     tile/0/001            tile/1/x001/x234/067.p/70            tile/entries/x001/234
 
-:class:`Tile` names either kind, a bundle by the level :data:`ENTRIES`. This module maps trees to tiles, tiles to paths
-and bytes, and back, in one spelling each; :class:`TileWalk` makes all tiles of a tree in one pass over its leaves. What
-a tile says is not to be believed before :class:`k3_ledger.ledger.core.tiletree.TileTree` has traced it to a root.
+:class:`Tile` names either kind, a bundle by the level :data:`ENTRIES`. This module maps trees to tiles, tiles to paths,
+and tiles to bytes and back, in one spelling each; :class:`TileWalk` makes all tiles of a tree in one pass over its
+leaves. What a tile says is not to be believed before :class:`k3_ledger.ledger.core.tiletree.TileTree` has traced it to
+a root.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -39,10 +39,6 @@ MAX_TILE_BYTES: Final = TILE_WIDTH * HASH_LEN
 """Bytes of a full tile of hashes."""
 MAX_BUNDLE_BYTES: Final = TILE_WIDTH * (2 + MAX_LINE)
 """Most bytes in an entry bundle."""
-
-_PATH: Final = re.compile(
-    r"tile/(?P<level>entries|[0-6])/(?P<index>(?:x[0-9]{3}/)*[0-9]{3})(?:\.p/(?P<width>[1-9][0-9]{0,2}))?"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,21 +121,6 @@ def tile_path(tile: Tile) -> str:
         parts.insert(0, f"x{part:03}")
     suffix = "" if tile.is_full else f".p/{tile.width}"
     return f"tile/{level}/{'/'.join(parts)}{suffix}"
-
-
-def parse_tile_path(path: str) -> Tile:
-    """Read a path, formats it again and compares, so that each tile has one.
-
-    Raises:
-        MalformedError: with ``TILE_PATH``.
-    """
-    match = _PATH.fullmatch(path)
-    if match is not None and len(path) < 60:
-        level = ENTRIES if match["level"] == "entries" else int(match["level"])
-        tile = Tile(level, int(match["index"].replace("x", "").replace("/", "")), int(match["width"] or TILE_WIDTH))
-        if tile.width <= TILE_WIDTH and tile_path(tile) == path:
-            return tile
-    raise MalformedError(Code.TILE_PATH, "not the path of a tile", position=Position(source=path[:80]))
 
 
 # ----------------------------------------------------------------------------------------------------------- bytes

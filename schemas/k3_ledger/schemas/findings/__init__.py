@@ -206,7 +206,6 @@ class Code(enum.Enum):
     ARTIFACT_MISMATCH = enum.auto()
     ARTIFACT_SIZE = enum.auto()
     # -- mirror, said in storing ---
-    TILE_PATH = enum.auto()
     TILE_MALFORMED = enum.auto()
     TILE_MISMATCH = enum.auto()
     TILE_MISSING = enum.auto()

@@ -152,11 +152,6 @@ ROWS: Final = {
         "find out which writer recorded the wrong size; `k3-ledger key revoke --from` takes back what his key said",
     ),
     # -- mirror ----------------------------------------------------------------------------------------------
-    "TILE_PATH": CodeInfo(
-        Area.MIRROR, E, "not the path of a tile",
-        "A path is not one that C2SP tlog-tiles gives to a tile, in its one spelling.",
-        "rebuild tile/ with `k3-ledger tiles`", ExitCode.UNREADABLE,
-    ),
     "TILE_MALFORMED": CodeInfo(
         Area.MIRROR, E, "malformed tile",
         "A tile or an entry bundle has another length, or holds another number of entries, than its place asks for.",

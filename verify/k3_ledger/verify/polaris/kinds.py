@@ -56,8 +56,3 @@ def trouble(code: Code) -> Trouble:
     if code.info.area is Area.ATTESTATION:
         return Trouble.UNBOUND if code in _UNBOUND_QUOTES else Trouble.DIGEST
     return TROUBLE.get(code, Trouble.UNREADABLE)
-
-
-def foreign_codes() -> list[Code]:
-    """Every code that only an audit of a foreign log reports."""
-    return [code for code in Code if code.info.area is Area.FOREIGN]
