@@ -507,8 +507,9 @@ def test_failed_sync_acknowledges_nothing_and_stops_the_writer_for_good(tmp_path
 def test_when_cutting_back_fails_too_the_message_says_what_is_left(tmp_path, call):
     disk = FullDisk()
     ledger = new_ledger(tmp_path / "ledger", disk)
-    size = ledger.log_path.stat().st_size
     with ledger.writer(JUDGE) as writer:
+        writer.append("note", note("the names are synced"))
+        size = ledger.log_path.stat().st_size
         disk.room = 20
         disk.fail(call, errno.EIO)
         with pytest.raises(StoreError, match=f"a torn tail may stand at byte {size}") as caught:
@@ -527,6 +528,35 @@ def test_when_cutting_back_fails_too_the_message_says_what_is_left(tmp_path, cal
         with pytest.raises(StoreError) as caught:
             writer.append("note", note("after"))
         assert caught.value.code is expected
+
+
+@pytest.mark.parametrize("call", ["ftruncate", "fsync"])
+def test_when_cutting_back_after_a_failed_sync_fails_too_whole_entries_may_stand(tmp_path, call):
+    disk = FailingDisk()
+    ledger = new_ledger(tmp_path / "ledger", disk)
+    with ledger.writer(JUDGE) as writer:
+        writer.append("note", note("the names are synced"))
+        size = ledger.log_path.stat().st_size
+        disk.fail("fdatasync", errno.EIO)
+        disk.fail(call, errno.EIO)
+        with pytest.raises(StoreError, match=f"from byte {size} on, whole entries may stand that are not on") as caught:
+            writer.append("note", note("x"))
+        assert "restart the machine" in caught.value.finding.advice
+        assert "torn tail may stand" not in str(caught.value)
+
+
+@pytest.mark.parametrize("call", ["fdatasync", "fsync"])
+def test_a_writer_that_cannot_sync_what_stands_vouches_for_nothing_and_is_finished(tmp_path, call):
+    disk = FailingDisk()
+    ledger = new_ledger(tmp_path / "ledger", disk)
+    with ledger.writer(JUDGE) as writer:
+        disk.fail(call, errno.EIO)
+        with pytest.raises(StoreError) as caught:
+            next(writer.find(b'"kind":"key"'))
+        assert caught.value.code is Code.DISK_ERROR
+        with pytest.raises(StoreError) as caught:
+            writer.append_many([])
+        assert caught.value.code is Code.WRITER_STOPPED
 
 
 def test_interrupt_in_mid_write_is_cut_back_and_passed_on(tmp_path):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from k3_ledger.ledger.writer.disk import Staging, sweep
+from k3_ledger.ledger.writer.disk import Staging, make_directory, sweep
 from k3_ledger.ledger.writer.store import GITATTRIBUTES, Ledger, NewKey
 from k3_ledger.schemas.errors import LedgerError, MalformedError, SchemaError, StoreError
 from k3_ledger.schemas.findings import Code
@@ -233,3 +233,13 @@ def test_staging_that_cannot_be_locked_leaves_nothing(tmp_path):
     with pytest.raises(OSError, match=os.strerror(errno.ENOLCK)), Staging(disk, tmp_path / "in"):
         pass
     assert files(tmp_path) == []
+
+
+def test_a_directory_that_stands_in_one_that_may_not_be_opened_is_taken_as_it_is(tmp_path):
+    disk = FailingDisk()
+    (tmp_path / "there").mkdir()
+    disk.fail("open", errno.EACCES)
+    make_directory(disk, tmp_path / "there")
+    disk.fail("open", errno.EACCES)
+    with pytest.raises(PermissionError):
+        make_directory(disk, tmp_path / "made")

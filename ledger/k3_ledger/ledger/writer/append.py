@@ -8,6 +8,9 @@ One append, under one lock from the reading of the head to the sync:
 4. write all lines with one write, then fdatasync;
 5. only then hand out receipts.
 
+What stands in the log already is made durable before this writer vouches for it, be it that a caller finds an entry or
+that there was nothing to append: whoever wrote it may not have lived to sync it.
+
 Whatever fails before 4 leaves the file untouched. Where 4 fails the file is cut back to its old length; where even that
 fails the writer says what may stand behind the last acknowledged byte, and appends nothing more. After a failed sync
 the kernel may have dropped the data and called the pages clean, so that writer is finished in any case.
@@ -153,7 +156,7 @@ class Writer:
         """Append several entries with one write and one sync (group commit).
 
         All of them are checked before any is written. A crash in the middle can leave the first few of them, never
-        a gap.
+        a gap. Where there are none, what stands in the log is on stable storage when this returns.
 
         Raises:
             MalformedError, SchemaError: a body is not as its kind demands, or an entry is too long for a line.
@@ -167,8 +170,10 @@ class Writer:
             batch = self._prepare(drafts, state)
             if batch.receipts:
                 data, after = batch.sign()
-                self._commit(data, state)
+                self._commit(data, state, after)
                 self._state = after
+            else:
+                self._settle(state)
             return batch.receipts
         finally:
             self._log.release()
@@ -196,7 +201,11 @@ class Writer:
         """Entries that count and whose line holds ``mark``, typed, in log order; for use inside :meth:`exclusive`.
 
         What a revocation took back does not count: the same thing can be sealed again, by a key that was not stolen.
-        Searching costs one read of the log at memory speed; only lines with the mark are parsed.
+        Searching costs one read of the log at memory speed; only lines with the mark are parsed. Whatever is found is
+        on stable storage.
+
+        Raises:
+            StoreError: see :meth:`exclusive`; or the disk does not sync what was found.
         """
         with self.exclusive() as state:
             for place, raw in find_lines(self._log.read, state.size, mark):
@@ -205,7 +214,16 @@ class Writer:
                 assert place.byte_offset is not None
                 typed = decode(entry, place)
                 if state.keyring.disowned_by(typed.key, place.index) is None:
+                    self._settle(state)
                     yield Receipt(place.index, entry_identity(entry).hex(), place.byte_offset), typed
+
+    def _settle(self, state: LogState) -> None:
+        """Make durable what stands in the log; as after an append, a sync that fails is the end of this writer."""
+        try:
+            self._log.settle(state.size)
+        except StoreError as error:
+            self._stopped, self._state = error.finding.message, None
+            raise
 
     def _prepare(self, drafts: Iterable[Draft], state: LogState) -> Batch:
         batch = Batch(state, self._signer, self._clock, self._check)
@@ -231,18 +249,19 @@ class Writer:
             for kind, field, place in uses:
                 check_named(kind, field, known[target], place)
 
-    def _commit(self, data: bytes, state: LogState) -> None:
+    def _commit(self, data: bytes, state: LogState, after: LogState) -> None:
         """Write and sync, or put everything back as it was and raise."""
+        self._log.settle_name()
         doing, writing = "append to the ledger", True
         try:
             write_all(self._disk, self._log.fd, data)
             doing, writing = "sync the ledger to the disk", False
-            self._disk.fdatasync(self._log.fd)
+            self._log.sync(after.size)
         except BaseException as error:
             # Until the file is known to be cut back, nothing may be appended to it.
             self._stopped = f"it could not {doing}"
             self._state = None
-            consequence, hint = self._cut_back(state)
+            consequence, hint = self._cut_back(state, writing=writing)
             if hint is None and writing:
                 self._stopped = None
             if not isinstance(error, OSError):
@@ -261,14 +280,19 @@ class Writer:
                 )
             ) from error
 
-    def _cut_back(self, state: LogState) -> tuple[str, str | None]:
+    def _cut_back(self, state: LogState, *, writing: bool) -> tuple[str, str | None]:
         """Cut unacknowledged bytes off. Returns what became of the ledger, and the cure when that failed."""
         try:
             self._disk.ftruncate(self._log.fd, state.size)
             self._disk.fsync(self._log.fd)
         except OSError:
+            failed = "what was not acknowledged could not be cut off either"
+            then = "run `k3-ledger verify` and, if it reports a torn tail, `k3-ledger recover`"
+            if writing:
+                return f"{failed}: a torn tail may stand at byte {state.size}", f"put the disk right, then {then}"
+            restart = "put the disk right and restart the machine, so that what is read is what the disk holds"
             return (
-                f"what was not acknowledged could not be cut off either: a torn tail may stand at byte {state.size}",
-                "put the disk right, then run `k3-ledger verify` and, if it reports a torn tail, `k3-ledger recover`",
+                f"{failed}: from byte {state.size} on, whole entries may stand that are not on the disk",
+                f"{restart}; then {then}, and append again what is missing",
             )
         return "nothing was appended, the ledger is as it was", None

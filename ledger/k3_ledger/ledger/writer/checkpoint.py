@@ -35,7 +35,7 @@ from k3_ledger.ledger.core.note import (
 )
 from k3_ledger.ledger.writer.batch import check_key
 from k3_ledger.ledger.writer.beside import ahead_hint, kept_heads, read_head, read_heads
-from k3_ledger.ledger.writer.disk import make_directory, storage_errors
+from k3_ledger.ledger.writer.disk import make_directory, storage_errors, sync_directory
 from k3_ledger.ledger.writer.heads import open_heads
 from k3_ledger.ledger.writer.logfile import LogFile
 from k3_ledger.ledger.writer.state import check_entry, check_unchanged, place_of, scan, whole_lines
@@ -127,8 +127,7 @@ def make_checkpoint(
             with log.locked():
                 state = scan(log.read, log.size())
                 _check_signer(signer, state)
-                with storage_errors(ledger.log_path, "sync the ledger to the disk"):
-                    ledger.disk.fdatasync(log.fd)
+                log.settle(state.size)
                 heads = open_heads(read_heads(ledger.root), state)
             # Reading the whole log takes a while: others may append meanwhile, behind what is signed here.
             tree = _check_log(log, state, heads, progress)
@@ -308,7 +307,7 @@ def _settle(
     heads: dict[Path, tuple[bytes, SignedCheckpoint]],
     tree: CompactRange,
 ) -> SignedHead:
-    """Write the new head, or put the one that is signed already where it belongs."""
+    """Write the new head, or put the one that is signed already where it belongs; either way its names are durable."""
     signed = [(data, head.checkpoint) for data, head in heads.values() if head.checkpoint.size == tree.end]
     if signed:
         note, head = signed[0]
@@ -320,6 +319,8 @@ def _settle(
         if kept not in heads:
             make_directory(ledger.disk, ledger.checkpoints_path)
             ledger.publish(kept, note)
+        else:
+            sync_directory(ledger.disk, ledger.checkpoints_path)
         current = heads.get(ledger.checkpoint_path)
         if current is None or current[1].checkpoint.size < tree.end:
             ledger.publish(ledger.checkpoint_path, note)

@@ -12,6 +12,7 @@ import errno
 import fcntl
 import os
 import secrets
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
 from k3_ledger.schemas.errors import StoreError
@@ -30,6 +31,11 @@ _SYNC_DATA = getattr(os, "fdatasync", os.fsync)
 
 class Disk:
     """The operating system's calls, one method each, without policy. Tests subclass it to inject faults."""
+
+    @cached_property
+    def settled(self) -> set[Path]:
+        """Directories whose names were made durable through this object: see :func:`settle_directory`."""
+        return set()
 
     def open(self, path: Path, flags: int, mode: int = 0o644) -> int:
         """Open a file, close-on-exec."""
@@ -185,7 +191,7 @@ def sync_directory(disk: Disk, path: Path) -> None:
 
 
 def make_directory(disk: Disk, path: Path) -> None:
-    """Create a directory unless it is there, and make its name durable in its parent.
+    """Create a directory unless it is there, and make its name durable in its parent, whoever made it.
 
     Raises:
         StoreError: something else stands there, such as a link to nowhere.
@@ -203,8 +209,22 @@ def make_directory(disk: Disk, path: Path) -> None:
                 found=os.strerror(errno.ENOTDIR),
                 hint="move it away: the command makes the directory anew",
             ) from None
+        settle_directory(disk, path)
+    else:
+        sync_directory(disk, path.parent)
+        disk.settled.add(path)
+
+
+def settle_directory(disk: Disk, path: Path) -> None:
+    """Make the name of a directory that stands durable, once: whoever made it may not have lived to do so.
+
+    A parent that this user may not open is left alone: whoever made the directory had more rights than he has.
+    """
+    if path in disk.settled:
         return
-    sync_directory(disk, path.parent)
+    with contextlib.suppress(PermissionError):
+        sync_directory(disk, path / "..")
+    disk.settled.add(path)
 
 
 class Staging:

@@ -3,6 +3,10 @@
 The lock is flock(2) on the log file itself: no lock file can be left behind, and since it belongs to the open file
 description it excludes other threads as well as other processes. Threads of one process first queue on an in-process
 lock, so that they do not poll against each other. The wait is bounded.
+
+What another process left in the file need not be on the disk: it may have died between its write and its sync, or
+between making the file and syncing its name. So nobody says that something stands in the log before
+:meth:`LogFile.settle` or :meth:`LogFile.sync`, and nothing is appended before :meth:`LogFile.settle_name`.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
-from k3_ledger.ledger.writer.disk import storage_error, storage_errors
+from k3_ledger.ledger.writer.disk import storage_error, storage_errors, sync_directory
 from k3_ledger.ledger.writer.locks import busy, take_lock
 
 if TYPE_CHECKING:
@@ -74,6 +78,8 @@ class LogFile:
         self._depth = 0
         self._queue = _queue(path)
         self._fd, self._identity = self._open()
+        self._synced = 0
+        self._named = False
 
     @property
     def fd(self) -> int:
@@ -113,6 +119,37 @@ class LogFile:
         except OSError as error:
             raise storage_error(error, self.path, "read the ledger") from error
         return data
+
+    def settle(self, size: int) -> None:
+        """Make the first ``size`` bytes and the file's name durable, whoever wrote them, unless this object did.
+
+        Raises:
+            StoreError: the disk refused: what stands in the file may not be on the disk.
+        """
+        if self._synced < size:
+            self.settle_name()
+            with storage_errors(self.path, "sync the ledger to the disk"):
+                self.sync(size)
+
+    def settle_name(self) -> None:
+        """Make the file's name durable, once; `init` made that of its directory durable before it.
+
+        Raises:
+            StoreError: the disk refused.
+        """
+        if not self._named:
+            with storage_errors(self.path, "make the name of the ledger durable"):
+                sync_directory(self._disk, self.path.parent)
+            self._named = True
+
+    def sync(self, size: int) -> None:
+        """Make the file durable, which is ``size`` bytes long.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        self._disk.fdatasync(self._fd)
+        self._synced = size
 
     def close(self) -> None:
         """Give the file back. Closing twice is harmless."""
@@ -179,4 +216,5 @@ class LogFile:
             # Somebody put another file in its place (git checkout, rsync): an append to the old one would be lost.
             old = self._fd
             self._fd, self._identity = self._open()
+            self._synced, self._named = 0, False
             self._disk.close(old)

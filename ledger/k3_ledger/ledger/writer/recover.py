@@ -85,6 +85,7 @@ def recover(ledger: Ledger, *, lock_timeout_s: float = 30.0) -> Recovered:
             if tail.kind is TailKind.NONE:
                 check_not_shorter(ledger.root, state.entries)
                 _check_entries(ledger, log, state)
+                log.settle(state.size)  # who cut the tail off, or wrote these, may not have lived to sync it
                 return Recovered(state.entries, state.size, 0, None, complete=False)
             if tail.kind is TailKind.DAMAGED:
                 check_tail(tail, source=LOG_NAME)
@@ -93,6 +94,7 @@ def recover(ledger: Ledger, *, lock_timeout_s: float = 30.0) -> Recovered:
             _check_entries(ledger, log, state)
             if promised:
                 _check_roots(log, state, tail, promised)
+            log.settle_name()
             kept = _keep_aside(ledger, log, tail)
             if promised:
                 with storage_errors(ledger.log_path, "put the line feed back"):
@@ -260,6 +262,7 @@ def _keep_aside(ledger: Ledger, log: LogFile, tail: Tail) -> Path:
                     staged.publish(target)
                     return target
                 if _holds(target, log, tail):
+                    sync_directory(ledger.disk, directory)  # whoever put it there may not have lived to
                     return target
                 number += 1
 
