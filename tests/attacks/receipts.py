@@ -50,6 +50,17 @@ def run_the_clock_backwards(world: World) -> LogTrial:
 
 
 @attack
+def list_one_repetition_as_seven_series(world: World) -> LogTrial:
+    """One load of each length, as often as a rule asks for: no two differ, so the clock has no jitter."""
+
+    def change(body: dict[str, Any]) -> None:
+        shortest = [{**one, "samples": one["samples"][:1]} for one in body["timing"]]
+        body["timing"] = [copy.deepcopy(one) for _ in range(7) for one in shortest]
+
+    return _run(world, change)
+
+
+@attack
 def do_more_than_a_token_a_nanosecond(world: World) -> LogTrial:
     def change(body: dict[str, Any]) -> None:
         body["timing"][0]["samples"][0]["duration_ns"] = 1

@@ -380,7 +380,12 @@ MUTANTS: list[tuple[str, Rule, set[Fault]]] = [
     # What no receipt holds, by the schema's own bounds.
     ("a million repetitions", changed(sampling={"repetitions": 10**6}), {Fault.NOTHING_EARNS}),
     ("more repetitions than an entry has room for", changed(sampling={"repetitions": 600}), {Fault.NOTHING_EARNS}),
-    ("as many as it has", changed(sampling={"repetitions": 450}), set()),
+    (
+        "more repetitions of two lengths than one series has",
+        changed(sampling={"repetitions": 257}),
+        {Fault.NOTHING_EARNS},
+    ),
+    ("as many as it has", changed(sampling={"repetitions": 256}), set()),
     ("a depth of nothing", changed(correctness={"depths": (0, 4096)}), {Fault.NOTHING_EARNS}),
     ("sixty-five depths", changed(correctness={"depths": tuple(range(64, 66 * 64, 64))}), {Fault.NOTHING_EARNS}),
     ("sixty-four", changed(correctness={"depths": tuple(range(64, 65 * 64, 64))}), set()),

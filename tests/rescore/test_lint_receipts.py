@@ -76,7 +76,7 @@ def test_silence_means_that_a_receipt_exists_which_passes(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("metric", ["decode", "prefill"])
-@pytest.mark.parametrize("repetitions", [0, 7, 300])
+@pytest.mark.parametrize("repetitions", [0, 7, 256])
 def test_the_least_receipt_of_a_house_rule_passes(metric: str, repetitions: int) -> None:
     rule = RULES[f"house-7.{metric}"]
     assert rule.sampling is not None
@@ -156,8 +156,8 @@ def invented(rule: Rule) -> dict[str, Any] | None:
         front = int(metric.rpartition("-")[2]) if behind else 0 if prefills else context
         name = "prefill" if prefills else metric
         for observer, lengths in (("subject", (count,)), ("controller", (count, count + 2048))):
-            for length in lengths:
-                body["timing"].append(module.series(name, observer, front, [(length, length * 1e-9)] * many))
+            rows = [(length, length * 1e-9) for length in lengths]
+            body["timing"].append(module.series(name, observer, front, rows * many))
     body["bundle"] = "0" * 64
     return body
 
@@ -167,6 +167,7 @@ def invented(rule: Rule) -> dict[str, Any] | None:
     [
         ({"sampling": {"repetitions": 10**6}}, "1000000 repetitions of a length are asked for, and a whole entry has"),
         ({"sampling": {"repetitions": 600}}, "bytes, at most 65428 are allowed"),
+        ({"sampling": {"repetitions": 257}}, "timing[1].samples: expected a list of at most 512"),
         ({"correctness": {"depths": (0, 4096)}}, "parity.depths[0].depth: expected at least 1, found 0"),
         ({"correctness": {"depths": tuple(range(1, 66))}}, "parity.depths: expected a list of at most 64"),
         ({"correctness": {"rows": 2**53 - 1}}, "artifacts[0].size: integer outside ±(2^53-1)"),
@@ -182,17 +183,15 @@ def test_what_is_in_the_way_is_named_in_the_words_of_the_schema(parts: dict[str,
     assert says in only(changed(**parts), Fault.NOTHING_EARNS).message
 
 
-def test_the_bounds_are_those_of_the_schema_and_no_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a series may hold fewer repetitions, the same receipt is written in more of them."""
-    rule = changed(sampling={"repetitions": 40})
-    assert len(receipts._body(rule)["timing"]) == 4
+def test_what_one_clock_saw_of_one_metric_is_written_in_one_series() -> None:
+    """So many repetitions as one series holds can be there, and no more: two of one thing are refused."""
     (bound,) = [each for each in Series.model_fields["samples"].metadata if hasattr(each, "max_length")]
-    assert receipts._most_samples() == bound.max_length
-    monkeypatch.setattr(receipts, "_most_samples", lambda: 7)
-    assert len(receipts._body(rule)["timing"]) == 2 + 6 + 14
-    assert reported(rule) is None
-    many = changed(sampling={"repetitions": 150})  # 22 and 50 and those of the guarded metric
-    assert "timing: expected a list of at most 64" in str(reported(many) or "")
+    most = bound.max_length // 2  # two lengths
+    for count in (1, 40, most, most + 1):
+        rule = changed(sampling={"repetitions": count})
+        timing = receipts._body(rule)["timing"]
+        assert len({(one["metric"], one["observer"]) for one in timing}) == len(timing) == 4
+        assert (reported(rule) is None) == (count <= most)
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -161,7 +161,10 @@ def bodies(draw: st.DrawFn) -> dict[str, Any]:
         body["timing"][0] = timed("decode", claims, context=131_072)[0]
     if draw(st.integers(0, 7)) == 0:
         between = draw(st.sampled_from([(1, 20.0), (1056, 41.0), (4000, 90.0)]))
-        body["timing"].append(series("decode", "controller", [between] * 3, context=131_072))
+        seen = body["timing"][1]["samples"]
+        end = seen[-1]["start_ns"] + seen[-1]["duration_ns"]
+        more = series("decode", "controller", [between] * 3, context=131_072)["samples"]
+        body["timing"][1]["samples"] = [*seen, *({**one, "start_ns": one["start_ns"] + end} for one in more)]
     _disturb(draw, body)
     return body
 
@@ -755,7 +758,7 @@ def test_rounds_are_settled_without_the_explaining_path() -> None:
 def test_a_round_that_the_explaining_path_has_read_is_held_against_all_the_same() -> None:
     builder, _ = house_ledger()
     odd = receipt(50.0, 450.0, role="frontier", parity=parity("0.001"))
-    odd["timing"][2] = series("prefill", "controller", [(32_768, 70.0)] * 3, context=0)
+    odd["timing"][2:] = [series("prefill", "controller", [(32_768, 70.0)] * 3, context=0)]
     strange = exact(kl="0.0019", round_="r1")
     strange["timing"][0] = series("decode", "subject", [(60, 1), (120, 2), (60, 1)], context=131_072)
     for body in (odd, exact(kl="0.0021"), strange, exact(kl="0.0021"), exact(kl="0.0019")):

@@ -122,6 +122,55 @@ def test_a_receipt_that_contradicts_itself_is_found(body: dict[str, Any], code: 
     assert found(body) == {code.name: [field]}
 
 
+SERIES: dict[str, Any] = {
+    "metric": "decode", "unit": "token", "actor": "subject", "observer": "controller", "context": 0,
+    "context_filled": 0, "batch": 1, "processes": 1, "warmup": 1, "inputs": "fresh", "cache": "none",
+    "samples": samples((0, 10, 4), (10, 10, 8)),
+}  # fmt: skip
+PREFILL = {**SERIES, "metric": "prefill"}
+LATER = samples((20, 10, 4), (30, 12, 8))
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        (SERIES, {}),
+        (SERIES, {"samples": LATER}),
+        (SERIES, {"warmup": 2}),
+        ({**SERIES, "context": 8}, {"context_filled": 4}),
+        ({**SERIES, "context": None, "context_filled": None}, {}),
+        (PREFILL, {"samples": samples((0, 9, 4))}),
+        (PREFILL, {"context": None, "context_filled": None}),
+        ({**PREFILL, "context": 5}, {"metric": "prefill-behind-5", "context": 4, "context_filled": 0}),
+        ({**SERIES, "actor": "floor"}, {}),
+        ({**SERIES, "metric": "load"}, {}),
+    ],
+)
+def test_what_is_scored_as_one_stands_in_one_series(one: dict[str, Any], two: dict[str, Any]) -> None:
+    """Whatever the copies differ in, if it does not keep them apart where times are pooled."""
+    other = {**SERIES, "metric": "decode", "context": 77, "context_filled": 77}
+    body = run_body(timing=[one, other, {**one, **two}, {**one, **two}])
+    assert found(body) == {"RECEIPT_CLOCK": ["body.timing[2]", "body.timing[3]"]}
+    for series in (one, {**one, **two}):
+        assert found(run_body(timing=[series, other])) == {}
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        *((SERIES, {name: value}) for name, value in {
+            "metric": "verify", "unit": "entry", "actor": "floor", "observer": "subject", "context": 1, "batch": 2,
+            "processes": 2, "inputs": "repeated", "cache": "warm",
+        }.items()),
+        (SERIES, {"context": None, "context_filled": None}),
+        (PREFILL, {"samples": samples((0, 10, 5))}),
+        (PREFILL, {"context": 1}),
+    ],
+)  # fmt: skip
+def test_what_is_scored_apart_may_stand_apart(one: dict[str, Any], two: dict[str, Any]) -> None:
+    assert found(run_body(timing=[one, {**one, **two}])) == {}
+
+
 def test_bytes_and_floating_point_operations_do_pass_a_billion_a_second() -> None:
     assert found(timing(unit="byte", samples=samples((0, 10, 4000)))) == {}
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from k3_ledger.rescore.exact import quantize
 from k3_ledger.rescore.inputs import ClockReading, Depth, Pair, Parity
 from k3_ledger.rescore.slots import ABSENT, BESIDE, Track, conditions
-from k3_ledger.schemas.repetitions import middle_spread
+from k3_ledger.schemas.repetitions import PREFILL, middle_spread, scored_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 NANOSECONDS: Final = 10**9
 Observer: TypeAlias = Literal["controller", "subject"]
 """Whose clock it was: another process's, or the program's own."""
-PREFILL: Final = "prefill"
 MOST_LENGTHS: Final = 32
 """Lengths of which a clock is read, every pair of them; one of more is none."""
 DECIMALS: Final = 6
@@ -157,18 +156,6 @@ def list_left_out(body: Any) -> list[tuple[str, str]]:
             reason = "a warm cache may have answered" if series.cache == "warm" else "its inputs were not fresh"
             found.setdefault(scored_at(series), reason)
     return [(metric, reason) for (metric, _), reason in found.items()]
-
-
-def scored_at(series: Any) -> tuple[str, int | None]:
-    """(metric, context) that rules know a series by.
-
-    A receipt's ``context`` is what stands in front of the timed region: for prefill mostly nothing. What makes two
-    prefills comparable is how many tokens each did, so that is their context here, counted from the samples.
-    """
-    if series.metric != PREFILL:
-        return series.metric, series.context
-    length = min([sample.count for sample in series.samples])
-    return (f"{PREFILL}-behind-{series.context}" if series.context else PREFILL), length
 
 
 def _track(body: Any, series: Any) -> Track:

@@ -305,7 +305,8 @@ class RunMeasurement(Measured):
     """A measurement: raw times, parity, memory and provenance. It holds no label."""
 
     timing: Annotated[tuple[Series, ...], Field(min_length=1, max_length=64)]
-    """Raw times, one series per metric, actor and observer."""
+    """Raw times, one series per metric, actor, observer and conditions, which no two share: prefill of another length,
+    counted from its shortest repetition, is another metric here."""
     parity: Parity | None
     """Agreement with a reference; null when it was not graded."""
     memory: Annotated[tuple[RankMemory, ...], Field(max_length=1024)]

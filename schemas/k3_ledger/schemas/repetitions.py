@@ -1,4 +1,4 @@
-"""How far repetitions of one thing spread: one statistic for who measures and for who judges.
+"""Which repetitions are of one thing, and how far they spread: one answer for who measures and for who judges.
 
 Whatever is done to fewer than a quarter of the repetitions, the median stays between the quartiles that are seen: the
 honest repetitions are the seen ones with fewer than a quarter changed, so their median is one of the order statistics
@@ -7,10 +7,24 @@ in between. A reading that stands on medians is therefore off by no more than :f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+PREFILL: Final = "prefill"
+
+
+def scored_at(series: Any) -> tuple[str, int | None]:
+    """(metric, context) that rules know a series by.
+
+    A receipt's ``context`` is what stands in front of the timed region: for prefill mostly nothing. What makes two
+    prefills comparable is how many tokens each did, so that is their context here, counted from the samples.
+    """
+    if series.metric != PREFILL:
+        return series.metric, series.context
+    length = min([sample.count for sample in series.samples])
+    return (f"{PREFILL}-behind-{series.context}" if series.context else PREFILL), length
 
 
 def left_out(count: int) -> int:

@@ -139,6 +139,22 @@ def test_llama_bench_lines_are_taken_too() -> None:
     assert figures(read("llama-bench", lines)) == figures(read("llama-bench", [llama(), llama(**DECODE)]))
 
 
+def test_lengths_of_decode_at_one_depth_are_one_series_and_lengths_of_prefill_are_not() -> None:
+    """Seal refuses two series of what is scored as one."""
+    longer = {**DECODE, "n_gen": 200, "avg_ns": 400_000_000, "samples_ns": [400_000_000]}
+    deep = {**DECODE, "n_depth": 64}
+    prompt = llama(n_prompt=1000, avg_ns=225_000_000, samples_ns=[200_000_000, 250_000_000])
+    reading = read("llama-bench", [llama(), prompt, llama(**DECODE), llama(**deep), llama(**longer)])
+    assert figures(reading) == [
+        ("prefill", "token", 0, [(100_000_000, 500), (125_000_000, 500)]),
+        ("prefill", "token", 0, [(200_000_000, 1000), (250_000_000, 1000)]),
+        ("decode", "token", 0, [(200_000_000, 100), (400_000_000, 200)]),
+        ("decode", "token", 64, [(200_000_000, 100)]),
+    ]
+    starts = [[sample.start_ns for sample in one.samples] for one in reading.series]
+    assert starts == [[0, 100_000_000], [0, 200_000_000], [0, 200_000_000], [0]]
+
+
 def test_a_vllm_latency_counts_requests_since_it_holds_no_tokens() -> None:
     told = Told(warmup=2, cache="none", inputs="repeated", batch=8, input_tokens=32, output_tokens=128)
     assert figures(read("vllm", LATENCY, told)) == [

@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from k3_ledger.schemas.findings import Code
+from k3_ledger.schemas.repetitions import scored_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,6 +113,7 @@ def check_run(body: Any) -> Iterator[Fault]:
     """Faults of a ``run`` body (struct or model), in the order of its fields."""
     for number, series in enumerate(body.timing):
         yield from _check_series(series, f"body.timing[{number}]")
+    yield from _check_said_once(body.timing)
     if body.parity is not None:
         yield from _check_parity(body.parity)
     yield from _check_outputs(body)
@@ -178,6 +180,26 @@ def _check_series(series: Any, field: str) -> Iterator[Fault]:
             )
     if series.context is not None or series.context_filled is not None:
         yield from _check_context(series, field)
+
+
+def _check_said_once(timing: Any) -> Iterator[Fault]:
+    """One clock's repetitions of one thing are one series, whose order in time is looked at.
+
+    Whoever reads times pools what was done alike: the same few in several series would be that many more of them, and
+    no two of a kind would differ. How much of a context was filled makes no other thing of it.
+    """
+    seen: dict[object, int] = {}
+    for number, one in enumerate(timing):
+        alike = (one.unit, one.batch, one.processes, one.cache, one.inputs)
+        first = seen.setdefault((one.actor, one.observer, scored_at(one), alike), number)
+        if first != number:
+            yield Fault(
+                Code.RECEIPT_CLOCK,
+                f"body.timing[{number}]",
+                f"the same clock, actor, metric and conditions as timing[{first}]: its repetitions could count twice",
+                "one series",
+                f"{one.actor} {one.metric} by {one.observer}"[:_SHOWN],
+            )
 
 
 def _check_context(series: Any, field: str) -> Iterator[Fault]:

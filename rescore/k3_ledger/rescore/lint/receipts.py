@@ -12,12 +12,12 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from k3_ledger.rescore.lint.findings import Fault, LintFinding, Reach
-from k3_ledger.rescore.native import PREFILL, read_run
+from k3_ledger.rescore.native import read_run
 from k3_ledger.rescore.rules.parameters import GRADING
 from k3_ledger.schemas import canonical
 from k3_ledger.schemas.envelope import MAX_ENTRY
 from k3_ledger.schemas.errors import LedgerError
-from k3_ledger.schemas.models import Series
+from k3_ledger.schemas.repetitions import PREFILL
 from k3_ledger.schemas.validate import ENTRY_LIMITS, parse_entry
 
 if TYPE_CHECKING:
@@ -135,21 +135,12 @@ def _timing(rule: Rule, metric: str, length: int | None) -> list[dict[str, Any]]
     count = (1 if length is None else length) if prefills else 1
     scored = (metric, length) == (rule.scope.metric, rule.scope.context)
     many = _repetitions(rule) if scored else 1
-    name, clock, fits = PREFILL if prefills else metric, rule.clock, _most_samples()
+    name, clock = PREFILL if prefills else metric, rule.clock
     seen: list[tuple[str, list[tuple[int, int]]]] = [("subject", [(count, 1)])]
     if clock is not None and metric in clock.metrics and (scored or rule.bears_out):
         # Both lengths in each series: what a prefill is known by is the shortest of its own.
         seen.append(("controller", [(count, 1), (count + max(clock.margin or 1, 1), 2)]))
-    return [
-        _series(name, observer, front, lengths * min(fits // len(lengths), many - done))
-        for observer, lengths in seen
-        for done in range(0, many, fits // len(lengths))
-    ]
-
-
-def _most_samples() -> int:
-    """How many repetitions the schema lets one series have."""
-    return int(Series.model_json_schema()["properties"]["samples"]["maxItems"])
+    return [_series(name, observer, front, lengths * many) for observer, lengths in seen]
 
 
 def _series(metric: str, observer: str, front: int | None, samples: list[tuple[int, int]]) -> dict[str, Any]:

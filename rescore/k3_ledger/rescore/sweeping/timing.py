@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
-from k3_ledger.rescore.native import NANOSECONDS, PREFILL, claimed, scored_at
+from k3_ledger.rescore.native import NANOSECONDS, claimed
 from k3_ledger.rescore.rules.judging import ALLOWANCE
 from k3_ledger.rescore.slots import BESIDE, TOKEN
 from k3_ledger.rescore.sweeping.numbers import SCALE, median_rate, pair, round_half_even, twice_median
-from k3_ledger.schemas.repetitions import left_out
+from k3_ledger.schemas.repetitions import PREFILL, left_out, scored_at
 
 if TYPE_CHECKING:
     from k3_ledger.rescore.rules.parameters import Rule

@@ -15,8 +15,9 @@ ROWS: Final = {
     "RECEIPT_CLOCK": CodeInfo(
         Area.RECEIPT, E, "repetitions overlap",
         "Repetitions of one series overlap in time or run backwards, so they do not come from one "
-        "monotonic clock.",
-        "measure again with a monotonic clock, one repetition after the other",
+        "monotonic clock; or what one clock saw of one thing stands in two series, where one repetition could count "
+        "twice.",
+        "measure again with a monotonic clock, one repetition after the other, and list them in one series",
     ),
     "RECEIPT_COUNTS": CodeInfo(
         Area.RECEIPT, E, "counts contradict each other",
