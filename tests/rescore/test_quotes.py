@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import sys
+import unicodedata
 from typing import TYPE_CHECKING
 
 import pytest
@@ -68,7 +70,7 @@ def test_a_quote_binds_what_readers_see(words: str) -> None:
     "number",
     [
         "11.5", "21.5", "0.1.5", "v1.5", "v0.1.5", "-1.5", "\u22121.5", "\u20131.5", "+1.5", "±1.5", "~1.5", "<1.5",
-        "$1.5", "\u00d71.5", "1,1.5", "3 1.5", "3\u202f1.5", "1\u200b1.5", "_1.5", "/1.5",
+        "$1.5", "\u00d71.5", "1,1.5", "3 1.5", "3\u202f1.5", "_1.5", "/1.5",
         "=1.5", "a1.5", "1**1.5**",        "&lt;1.5", "e1.5",
     ],
 )  # fmt: skip
@@ -85,6 +87,74 @@ def test_the_end_of_another_number_is_no_quote(number: str) -> None:
 )  # fmt: skip
 def test_the_beginning_of_another_number_is_no_quote(number: str) -> None:
     assert "does not say this" in refused(f"We are {number} times as fast", "We are 1.5")
+
+
+INVISIBLE = [
+    sign
+    for sign in map(chr, range(1, sys.maxunicode + 1))
+    if unicodedata.category(sign) in {"Cc", "Cf"} and not sign.isspace()
+] + list("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180f\u2800\u3164\ufe00\ufe0f\uffa0\U000e0100\U000e01ef")
+TURNING = list("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def complaint(words: str, quote: str) -> str:
+    found = complain(quote, ["1.5"], read_document_of_claims(words, "page.md"))
+    return "" if found is None else found[0]
+
+
+def test_no_character_that_shows_nothing_is_in_a_quote_or_joins_digits_to_it() -> None:
+    assert {"\u200b", "\u00ad", "\u202e", "\ufeff", "\U000e0041", "\u007f"} < set(INVISIBLE)
+    for sign in INVISIBLE:
+        point = f"U+{ord(sign):04X}"
+        for quote in (f"1.5{sign} times", f"{sign}1.5{sign} times", f"1.5 times {sign}as"):
+            assert point in complaint(f"We are {quote} fast.", quote)
+        for words in (
+            f"1.5 {sign}000 times",
+            f"1.5{sign}000",
+            f"1.5{sign}",
+            f"{sign}1.5",
+            f"3 {sign}1.5",
+            f"1.5 {sign} 5",
+        ):
+            said = complaint(f"We are {words} here.", "1.5")
+            assert point in said or "does not say" in said, words
+        said = complaint(f"We are 1{sign}.5 times so fast.", "1.5 times")
+        assert point in said
+
+
+def test_characters_that_show_nothing_elsewhere_are_nobodys_business() -> None:
+    for sign in set(INVISIBLE) - set(TURNING):
+        assert complaint(f"A long{sign}word {sign} here, and 1.5 times.", "1.5 times") == "", sign
+
+
+def test_words_that_may_be_shown_in_another_order_are_no_quote() -> None:
+    """Shown as 5.1 times: the mark may stand anywhere in front of it, and its end anywhere behind."""
+    for sign in TURNING:
+        for words in (f"We are {sign} 1.5 times", f"{sign}We are 1.5 times", f"1.5 times as fast{sign}"):
+            assert f"another order: U+{ord(sign):04X}" in complaint(words, "1.5 times")
+        assert complaint(f"{sign}Another paragraph.\n\nWe are 1.5 times", "1.5 times") == ""
+        assert "another order" in complaint(f"| a | b |\n| - | - |\n| {sign}x | 1.5 times |", "1.5 times")
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("[^1]: We do 1.5 times", False),
+        ("Words.[^2]\n\n[^1]: We do 1.5 times", False),
+        ("[^1]: We do 1.5 times, as [^1] says", False),
+        ("[^2]: As [^1] says\n\n[^1]: We do 1.5 times", False),
+        ("`[^1]`\n\n[^1]: We do 1.5 times", False),
+        ("Words.[^1]\n\n[^1]: As they say\n[^2]: We do 1.5 times", False),
+        ("> [^1]: We do 1.5 times", False),
+        ("Words.[^1]\n\n[^1]: We do 1.5 times", True),
+        ("Words.[^A]\n\n[^a]: We do 1.5 times", True),
+        ("[^1]: We do 1.5 times\n\n| a |\n| - |\n| x[^1] |", True),
+        ("We do 1.5 times [^1], they say", True),
+        ("We [^1]: do 1.5 times", True),
+    ],
+)
+def test_a_footnote_is_shown_where_words_refer_to_it(words: str, *, shown: bool) -> None:
+    assert (complaint(words, "do 1.5 times") == "") == shown
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,16 @@
 
 What ties a claim to a document is a quote. It binds only what Markdown shows: no fence, no code block, nothing in raw
 HTML (a comment above all), no target of a link, nothing struck out; and it reaches over none of these, for they may
-show digits or part them. It begins and ends where words do, so that a part of another number is no quote of it; it
-stands in one place, so that it is clear which figure is meant; and it holds the number that is claimed and no other.
+show digits or part them. No character that shows nothing stands in it or joins digits to it, and none that turns the
+order of words round stands in its paragraph. A footnote that nothing refers to is not shown. It begins and ends where
+words do, so that a part of another number is no quote of it; it stands in one place, so that it is clear which figure
+is meant; and it holds the number that is claimed and no other.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -36,6 +39,13 @@ _NUMBER: Final = re.compile(r"(?<![\w.,])[-+±\u2010-\u2015\u2212]?[.,]?\d(?:[\w
 """Digits and whatever makes another number of them: a sign, a point, an exponent, a letter such as k for thousands."""
 _UNSEEN: Final = "\ufffc"
 """What stands in place of all that is not shown as words: a quote holds none of it, nor do digits meet across it."""
+_BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Letters, marks and symbols that show nothing; what else shows nothing has a category for it."""
+_TURNS: Final = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
+_MARKS: Final = frozenset("\u061c\u200e\u200f")
+"""Marks of a direction: they show nothing, and turn round the order of what has none, such as digits and signs."""
+_FOOTNOTE: Final = re.compile(r"^ {0,3}\[\^([^\]\s]+)\]:", re.MULTILINE)
+_REFERENCE: Final = re.compile(r"\[\^([^\]\s]+)\]")
 _COMMENT: Final = re.compile(r"<!--(?!-?>)(?:(?!--!?>).)*-->", re.DOTALL)
 """A comment that ends, for a browser too, where it ends for Markdown: it shows nothing, and joins what is beside it."""
 _BREAK: Final = re.compile(r"<br\s*/?>", re.IGNORECASE)
@@ -77,20 +87,62 @@ def complain(quote: str, numbers: Collection[str], document: Document) -> tuple[
         document: around the claim.
     """
     words = " ".join(_shown(_parser().parseInline(quote), _Html()))
+    return _complain_of_words(words, numbers) or _complain_of_place(words, document.places)
+
+
+def _complain_of_words(words: str, numbers: Collection[str]) -> tuple[str, str] | None:
     if _UNSEEN in words:
         return "quote holds more than words: an image, raw HTML or what is struck out", "words that readers see"
+    if hidden := next(filter(_is_hidden, words), None):
+        return f"quote holds a character that shows nothing, {_code_point(hidden)}", "words that readers see"
     found = [_TIMES.sub("", match[0]) for match in _NUMBER.finditer(words)]
     if not any(number in numbers for number in found):
         return "quote carries no number of the claim", " or ".join(numbers) or "a claim with a number"
     other = next((number for number in found if number not in numbers), None)
     if other is not None:
         return f"quote carries another number, {other[:40]}, which nothing ties to the claim", "fewer words"
-    places = [place for place in document.places for _ in _bound(words, place)]
+    return None
+
+
+def _complain_of_place(words: str, shown: Sequence[str]) -> tuple[str, str] | None:
+    places = [place for place in shown for _ in _bound(words, place)]
+    if not places and (hidden := _find_hidden(words, shown)):
+        return f"the document has a character that shows nothing in or beside this, {hidden}", "plain words there"
     if not places:
         return "the document does not say this outside its claims", "words of the document, from word to word"
     if len(places) > 1 and (len(set(places)) > 1 or len(list(_bound(words, places[0]))) > 1):
         return f"the document says this in {len(places)} places", "more words, so that one place is meant"
+    if turning := next(filter(_turns, places[0]), None):
+        return f"the paragraph may be shown in another order: {_code_point(turning)} stands in it", "plain words there"
     return None
+
+
+def _find_hidden(words: str, places: Sequence[str]) -> str | None:
+    """The code point that keeps words from being said in a place, where they would be without such characters."""
+    for place in places:
+        if any(map(_is_hidden, place)):
+            plain = " ".join("".join(" " if _is_hidden(sign) else sign for sign in place).split())
+            joined = "".join(sign for sign in place if not _is_hidden(sign))
+            if words in plain or words in joined:
+                return _code_point(next(filter(_is_hidden, place)))
+    return None
+
+
+def _is_hidden(sign: str) -> bool:
+    """Whether a character shows nothing, or only moves what is beside it; white space is none of them."""
+    if sign.isascii():
+        return not sign.isprintable()
+    selects = "\ufe00" <= sign <= "\ufe0f" or "\U000e0100" <= sign <= "\U000e01ef" or "\u180b" <= sign <= "\u180f"
+    return selects or sign in _BLANK or unicodedata.category(sign) in {"Cc", "Cf"}
+
+
+def _turns(sign: str) -> bool:
+    """Whether a character turns the order round in which others are shown."""
+    return sign in _MARKS or unicodedata.bidirectional(sign) in _TURNS
+
+
+def _code_point(sign: str) -> str:
+    return f"U+{ord(sign):04X}"
 
 
 def _bound(words: str, place: str) -> Iterator[int]:
@@ -112,13 +164,17 @@ def _bound(words: str, place: str) -> Iterator[int]:
 def _grouped(words: str, place: str, at: int) -> bool:
     """Whether digits stand beside words that begin or end with one, as in 1 500; what is not shown parts no groups."""
     before, after = at, at + len(words)
-    while before and (place[before - 1].isspace() or place[before - 1] == _UNSEEN):
+    while before and _parts_nothing(place[before - 1]):
         before -= 1
-    while after < len(place) and (place[after].isspace() or place[after] == _UNSEEN):
+    while after < len(place) and _parts_nothing(place[after]):
         after += 1
     return (words[0].isdigit() and before < at and place[before - 1 : before].isdecimal()) or (
         words[-1].isdigit() and after > at + len(words) and place[after : after + 1].isdecimal()
     )
+
+
+def _parts_nothing(sign: str) -> bool:
+    return sign.isspace() or sign == _UNSEEN or _is_hidden(sign)
 
 
 # ------------------------------------------------------------------------------------------------------- words
@@ -154,6 +210,7 @@ class _Html(HTMLParser):
 
 def _places(tokens: Sequence[Token]) -> Iterator[str]:
     html, row = _Html(), None
+    referred = _list_referred(tokens)
     for token in tokens:
         if token.type == "html_block":
             html.feed(token.content)
@@ -162,10 +219,25 @@ def _places(tokens: Sequence[Token]) -> Iterator[str]:
         elif token.type == "tr_close":
             yield " | ".join(row or ())
             row = None
-        elif token.type == "inline" and row is None:
+        elif token.type == "inline" and row is None and _list_footnotes(token) <= referred:
             yield " ".join(_shown([token], html))
         elif token.type == "inline" and row is not None:
             row.append(" ".join(_shown([token], html)))
+
+
+def _list_footnotes(token: Token) -> set[str]:
+    """Names of the footnotes that a paragraph holds the text of."""
+    return {name.casefold() for name in _FOOTNOTE.findall(token.content)}
+
+
+def _list_referred(tokens: Sequence[Token]) -> set[str]:
+    """Names of footnotes that words outside of footnotes refer to: only their text is shown."""
+    return {
+        name.casefold()
+        for token in tokens
+        if token.type == "inline" and not _FOOTNOTE.search(token.content)
+        for name in _REFERENCE.findall("".join(one.content for one in token.children or () if one.type == "text"))
+    }
 
 
 def _shown(tokens: Sequence[Token], html: _Html) -> list[str]:
