@@ -178,6 +178,31 @@ def test_pins_of_a_file_and_a_rule_of_ones_own(command: Callable[..., Done], boo
     steps = {gate["gate"]: gate["steps"] for gate in run["gates"]}
     assert (steps["clock"]["clock_tokens"], steps["guard"]["guard_floor"]) == ("2048", "445.5")
     assert (other["verdict"], other["gates"]) == (None, [])
+    assert {found["code"] for found in done.json["pins_found"]} == {"K3L-PIN-UNSOURCED"}
+
+
+@pytest.mark.parametrize("source", ["", 'source = "' + "a" * 64 + '"\n', "own"])
+def test_pins_of_a_file_that_no_source_bears_out_are_told(
+    command: Callable[..., Done], real: Path, tmp_path: Path, source: str
+) -> None:
+    """They are judged by, since whoever asks may suppose a number; that nobody measured it is said."""
+    own = 'source = "8641ae28987a4f8fdcc896dbe5443cd5"\n'
+    words = '[[pin]]\nslot = "frontier:decode@131072/Kimi-K3/UD-IQ1_S/h200x8"\nvalue = VALUE\nunit = "tok/s"\n'
+    pins = tmp_path / "ns.toml"
+    pins.write_text(words.replace("VALUE", "30") + (own if source == "own" else source))
+    judged = ("rescore", real, "--rule", "v0.2.1", "--pr", "115", "--pins", pins)
+    done, machine = command(*judged), command(*judged, "--json")
+    code = "K3L-PIN-HAND-EDITED" if source == "own" else "K3L-PIN-UNSOURCED"
+    for each in (done, machine):
+        assert each.code == 0
+        assert each.err.count(f"[{code}]") == 1
+        assert "ns.toml, line 1" in each.err
+    assert [found["code"] for found in machine.json["pins_found"]] == [code]
+    assert "file" in done.out
+    pins.write_text(words.replace("VALUE", "56.82") + own)
+    sound = command(*judged, "--json")
+    assert (sound.json["pins_found"], "K3L-PIN" in sound.err) == ([], False)
+    assert command(*judged[:-1], "own", "--json").json["pins_found"] == []
 
 
 def test_verdicts_are_sealed_once(command: Callable[..., Done], tmp_path: Path) -> None:

@@ -262,12 +262,33 @@ def test_the_newest_measurement_counts() -> None:
 
 @pytest.mark.parametrize(("file", "code"), [("60", Code.PIN_PROPOSAL), ("50", Code.PIN_LOWERED), ("56.82", None)])
 def test_a_pin_entry_wins_over_the_file(file: str, code: Code | None) -> None:
-    entry, proposal = pin("56.82", entry=True), pin(file)
+    entry, proposal = pin("56.82", entry=True), pin(file, source="f" * 32)
     for pins in ([entry, proposal], [proposal, entry]):
-        report = reconcile_lock(pins, [measured("56.82")])
+        report = reconcile_lock(pins, [measured(file, "f" * 32), measured("56.82")])
         assert codes(report) == ([] if code is None else [code])
         assert only(report).pin is entry
     assert reconcile_lock([entry, pin("40")], [measured("56.82")]).exit_code is ExitCode.FALSE
+
+
+@pytest.mark.parametrize(
+    ("proposal", "code"),
+    [
+        (pin("56.82", source=None), Code.PIN_UNSOURCED),
+        (pin("56.82", source="e" * 32), Code.PIN_UNSOURCED),
+        (pin("60", source=None), Code.PIN_UNSOURCED),
+        (pin("60"), Code.PIN_HAND_EDITED),
+        (pin("70", source="d" * 32), Code.PIN_HAND_EDITED),
+        (pin("56.82", time=moment("08-06T00:00")), Code.PIN_STAMP),
+    ],
+)
+def test_the_source_of_a_proposal_is_looked_at_beside_an_entry_too(proposal: PinRecord, code: Code) -> None:
+    """An entry is made of what is proposed: what is found without one is found with one."""
+    seen = [measured("70", "d" * 32, track=PREFILL_32K), measured("56.82")]
+    alone = reconcile_lock([proposal], seen)
+    beside = reconcile_lock([pin("56.82", entry=True), proposal], seen)
+    assert code in codes(alone)
+    assert (codes(beside).count(code), beside.exit_code) == (1, ExitCode.FALSE)
+    assert {code} <= set(codes(beside)) <= {code, Code.PIN_PROPOSAL}
 
 
 # ------------------------------------------------------------------------------------------------ roles of a slot

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from k3_ledger.ledger.writer.append import Writer
     from k3_ledger.ledger.writer.state import LogState
     from k3_ledger.rescore.material import LeftOut, Material
+    from k3_ledger.rescore.pins import PinRecord
     from k3_ledger.rescore.rescore import Pins, RescoreReport, Selection
     from k3_ledger.rescore.rules.parameters import Rule
+    from k3_ledger.schemas.findings import Finding
     from k3_ledger.verify.log import VerifiedLog
 
 HELP = """Judge every run of a history again under a rule, exactly, and say what changes and why.
@@ -125,8 +127,10 @@ def rescore(
     for pin in unused_pins(report.rows, asked.pins):
         say(f"warning: {pin.position}: {pin.slot}: no run that was judged is held against this pin", err=True)
     left_out = [] if pr is not None else [one for one in material.left_out if selection.spans(one.at, one.metric)]
+    untraced = [] if isinstance(asked.pins, str) else _trace(asked.pins, material)
     if as_json:
-        print_json(_document(report, material, left_out, rule, pins, against))
+        document = _document(report, material, left_out, rule, pins, against)
+        print_json({**document, "pins_found": [finding.as_dict() for finding in untraced]})
     else:
         _print(report, material, left_out, everything=everything)
     if sealed is not None:
@@ -371,6 +375,16 @@ def _document(
             for row in report.rows
         ],
     }
+
+
+def _trace(pins: Sequence[PinRecord], material: Material) -> list[Finding]:
+    """What is to be said of pins of a file whose sources do not bear them out: judged by all the same, and told."""
+    from k3_ledger.rescore.reconcile import trace_pin
+
+    found = [finding for pin in pins for finding in trace_pin(pin, material.measurements)]
+    for finding in found:
+        say(f"warning: {finding.position}: {finding.message} [{finding.code.id}]", err=True)
+    return found
 
 
 def _count_supposed(report: RescoreReport) -> int:

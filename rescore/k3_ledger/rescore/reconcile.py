@@ -229,19 +229,22 @@ def reconcile_lock(
     if threshold <= 0:
         raise ValueError("a threshold must be above zero")
     measured, merges = list(measurements), distinct_merges(merges)
-    counting, proposals = _counting(pins)
+    counting, proposals = _counting(pins, measured)
     explaining = [merge for merge in merges if merge.value is not None and (merge.sealed or not sealed_only)]
     rows = tuple(_row(pin, measured, merges, explaining, threshold) for pin in counting)
     return LockReport(threshold, rows, (*proposals, *(finding for row in rows for finding in row.findings)))
 
 
-def _counting(pins: Sequence[PinRecord]) -> tuple[list[PinRecord], list[Finding]]:
-    """The pins that count, and what is to be said of files that disagree with entries."""
+def _counting(pins: Sequence[PinRecord], measured: list[Measurement]) -> tuple[list[PinRecord], list[Finding]]:
+    """The pins that count, and what is to be said of files that have others: an entry is made of what they propose."""
     entries = {pin.slot: pin for pin in pins if pin.entry}
     findings = [lowered_finding(pin, higher) for pin, higher in list_lowered(pins)]
     for pin in pins:
         entry = entries.get(pin.slot)
-        if entry is None or pin.entry or pin.value == entry.value:
+        if entry is None or pin.entry:
+            continue
+        findings += trace_pin(pin, measured)
+        if pin.value == entry.value:
             continue
         code = Code.PIN_LOWERED if pin.value < entry.value else Code.PIN_PROPOSAL
         message = f"{pin.slot}: the file says {format_exact(pin.value)}, the pin entry {format_exact(entry.value)}"
@@ -260,7 +263,7 @@ def _row(
     own = [item for item in measured if item.measures(pin) and item.current and item.counts]
     own, findings = _alike(pin, own, measured)
     newest = own[-1] if own else None
-    findings = [*_provenance(pin, measured), *findings]
+    findings = [*trace_pin(pin, measured), *findings]
     merged, accepted = _merged(pin, measured, merges), _accepted(pin, measured)
     if merged or accepted:
         since = [f"{accepted} accepted receipt{'s' if accepted > 1 else ''}"] if accepted else []
@@ -320,7 +323,7 @@ def _alike(
     return alike, [Finding(Code.PIN_WEIGHTS, said, pin.position, source.weights, others[-1])]
 
 
-def _provenance(pin: PinRecord, measured: list[Measurement]) -> list[Finding]:
+def trace_pin(pin: PinRecord, measured: list[Measurement]) -> list[Finding]:
     """Whether the receipt a pin names is there and measured what the pin says."""
     if pin.source is None:
         return [Finding(Code.PIN_UNSOURCED, f"{pin.slot}: no source is named", pin.position)]
