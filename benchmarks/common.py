@@ -110,6 +110,20 @@ class Recorder:
         return "\n".join(lines)
 
 
+def running_sources(running: list[Path]) -> list[Path]:
+    """The folders of the rooms in this tree where what is installed is those files to the last byte, else where it is.
+
+    Args:
+        running: folders of the package, as they are imported.
+    """
+    rooms = sorted(path for path in TREE.glob("*/k3_ledger") if path.is_dir())
+    return rooms if _files(running) == _files(rooms) else running
+
+
+def _files(folders: list[Path]) -> dict[Path, bytes]:
+    return {path.relative_to(folder): path.read_bytes() for folder in folders for path in folder.rglob("*.py")}
+
+
 def finish(
     recorders: list[Recorder], subject: str, options: argparse.Namespace, *, peak_bytes: int | None = None
 ) -> None:
@@ -127,7 +141,7 @@ def finish(
         return
     script = Path(sys.argv[0]).resolve()
     files = {path.name: path.read_bytes() for path in (script, Path(__file__).resolve())}
-    source, patch = probe_source([Path(__file__).resolve().parent, *map(Path, k3_ledger.__path__)])
+    source, patch = probe_source([TREE / "benchmarks", *running_sources([*map(Path, k3_ledger.__path__)])])
     if patch:
         files[PATCH] = patch
         print(f"kept in the bundle: {PATCH}, {len(patch)} bytes", file=sys.stderr)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -41,6 +43,24 @@ def test_a_node_that_no_bundle_takes_is_refused_before_anything_is_measured(name
 def test_a_place_that_no_bundle_can_have_is_refused_before_anything_is_measured(name: str, tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "absent" / "bundle"):
         assert "is to be a new folder in one that is there" in refused(name, "--bundle", str(place))
+
+
+def test_the_source_of_a_wheel_is_the_tree_that_it_was_built_from_to_the_last_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    running_sources = importlib.import_module("common").running_sources
+    rooms = sorted(ROOT.glob("*/k3_ledger"))
+    installed = tmp_path / "site-packages" / "k3_ledger"
+    for room in rooms:
+        shutil.copytree(room, installed, dirs_exist_ok=True)
+    assert running_sources([installed]) == running_sources(rooms[::-1]) == rooms
+    source = installed / "start.py"
+    for changed in (source.read_bytes() + b"\n", b""):
+        source.write_bytes(changed)
+        assert running_sources([installed]) == [installed]
+    source.unlink()
+    assert running_sources([installed]) == [installed]
 
 
 def test_no_published_run_names_a_folder_of_its_machine() -> None:
