@@ -758,3 +758,13 @@ def test_a_guard_that_admits_no_noise_is_shown_with_the_least_reading_that_it_re
     assert (guarded < pin, found.reach, found.shows) == (True, Reach.LIVE, "is refused")
     stale = only(changed(guard={"pin": "fixed", "least": F(1)}, pins=(GUARD,)), Fault.GUARD_PIN_FIXED)
     assert F(dict(stale.witness)["guarded"]) < F(dict(stale.witness)["measured"])
+
+
+@pytest.mark.parametrize("cap", ["1.00001", "1.0001", "1.0003", "1.001", "1.01"])
+def test_a_region_that_the_grid_is_too_coarse_for_is_shown_on_a_finer_one(cap: str) -> None:
+    rule = find_rule("v0.2.1")
+    found = lint(replace(rule, credit=replace(rule.credit, cap=F(cap)))).findings
+    (over,) = [one for one in found if one.fault is Fault.ANCHOR_OVER_GAIN]
+    assert not over.region.is_blank
+    assert over.region.first is not None
+    assert over.region.covers(over.region.first)

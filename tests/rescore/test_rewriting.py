@@ -353,3 +353,12 @@ def test_a_file_that_cannot_be_changed_in_place_is_left_as_it_is(
     assert "K3L-PIN-UNWRITTEN" in done.err
     assert drifted.read_bytes() == before
     assert [path.name for path in drifted.parent.iterdir() if "pins" in path.name] == ["pins.toml"]
+
+
+def test_a_byte_order_mark_is_passed_over_and_kept() -> None:
+    slot = "frontier:decode@4/m/q/n"
+    plain = f'[[pin]]\nslot = "{slot}"\nvalue = 1\nunit = "tok/s"\n'.encode()
+    (pin,) = read_pins(b"\xef\xbb\xbf" + plain, source="pins.toml")
+    assert pin == read_pins(plain, source="pins.toml")[0]
+    updates = {slot: replace(pin, value=pin.value * 2)}
+    assert rewrite_pins(b"\xef\xbb\xbf" + plain, updates).data == b"\xef\xbb\xbf" + rewrite_pins(plain, updates).data

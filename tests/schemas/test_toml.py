@@ -184,3 +184,10 @@ def test_the_bounds_refuse_what_is_too_deep_and_nothing_else(text: str) -> None:
         except TomlError:
             read = None
     assert read == (held if held is not None and _deepest(held) - 1 <= 2 else None)
+
+
+def test_a_byte_order_mark_in_front_is_none_of_it() -> None:
+    assert read_toml("\ufeffa = 1\n") == {"a": 1}
+    for text in ("\ufeff\ufeffa = 1\n", "a = 1\n\ufeffb = 2\n"):
+        with pytest.raises(TomlError):
+            read_toml(text)

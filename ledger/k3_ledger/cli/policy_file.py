@@ -105,7 +105,7 @@ def _edit(
         before = policy_in(data, path)
     policy = _allowed(meant, before, path)
     try:
-        document = tomlkit.parse(data.decode())
+        document = tomlkit.parse(data.decode("utf-8-sig"))
         change(document)
     except TOMLKitError as error:
         raise PolicyError(

@@ -8,6 +8,7 @@ is read once more, and has to say what was meant; a file that resists any of thi
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -84,10 +85,12 @@ def rewrite_pins(data: bytes, updates: Mapping[str, PinRecord], *, source: str =
     if meant == pins:
         return Rewritten(data, ())
     try:
-        changed = _replaced(data.decode("utf-8"), pins, meant).encode()
+        changed = _replaced(data.decode("utf-8-sig"), pins, meant).encode()
         found = read_pins(changed, source=source)
     except (TOMLKitError, RescoreError) as error:
         raise _unwritten(source, str(error)) from None
+    if data.startswith(BOM_UTF8):
+        changed = BOM_UTF8 + changed
     if _plain(found) != _plain(meant):
         raise _unwritten(source, "it would say something else than what was meant")
     return Rewritten(changed, tuple(pin for pin, old in zip(found, pins, strict=True) if pin.value > old.value))

@@ -176,7 +176,7 @@ def read_document(
     if len(data) > most:
         raise RescoreError(Code.TOML_SYNTAX, f"longer than {most} bytes", position=Position(source=source))
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         where = Position(source=source, byte_offset=error.start)
         raise RescoreError(Code.TOML_SYNTAX, "not UTF-8", position=where) from error

@@ -52,13 +52,14 @@ def read_toml(text: str, *, parse_float: Callable[[str], Any] = float) -> dict[s
     """What a TOML text holds. Time and memory grow with its length, whatever it says.
 
     Args:
-        text: all of it.
+        text: all of it; a byte order mark in front is none of it.
         parse_float: makes a value of the text of a number with a fraction or an exponent.
 
     Raises:
         TomlError: it is no TOML, is nested more than :data:`MOST_NESTED` deep, or has a name of more than
             :data:`MOST_PARTS` parts or a number of more than :data:`MOST_DIGITS` digits.
     """
+    text = text.removeprefix("\ufeff")
     for place, why in _beyond(text):
         raise TomlError(why, text.count("\n", 0, place) + 1)
     try:

@@ -105,6 +105,8 @@ class Context:
         on neither side of them.
         """
         region = Region(variable, least, above, most, below, self.step, "x the reference" if relative else "tok/s")
+        if least is not None and most is not None and region.is_blank:
+            region = region.telling((least + most) / 2)
         for value in () if relative else self._known(variable):
             region = region.telling(value)
         return region

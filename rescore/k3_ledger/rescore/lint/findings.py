@@ -205,6 +205,11 @@ class Region:
         whole = self.most // self.step
         return (whole - 1 if whole * self.step == self.most and self.below else whole) * self.step
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing on the grid is in it."""
+        return self.first is not None and self.last is not None and self.first > self.last
+
     def telling(self, value: Fraction) -> Region:
         """The same region, on a grid so fine that its bounds as shown say of ``value`` what they do exactly."""
         region = self
