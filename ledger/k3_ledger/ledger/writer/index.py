@@ -2,8 +2,10 @@
 
 It is built from ``ledger.jsonl`` alone and can be deleted at any time. A refresh reads only what was appended since
 the last one, provided that the last entry it knows still stands where it stood; otherwise it is built anew beside the
-old one and put in its place. The journal mode is SQLite's rollback journal, never WAL: whenever nobody writes, the one
-file is the whole index, and a copy of it loses nothing. Plugins of sqlite-utils are not loaded.
+old one and put in its place. So is one that declares anything but what is made here: a view or a trigger that somebody
+put into it would be run by whoever looks something up. The journal mode is SQLite's rollback journal, never WAL:
+whenever nobody writes, the one file is the whole index, and a copy of it loses nothing. Plugins of sqlite-utils are not
+loaded.
 """
 
 from __future__ import annotations
@@ -38,6 +40,8 @@ SCHEMA_VERSION = 3
 """Changed whenever tables change; an index of another version is built anew."""
 WAIT_S = 5.0
 """Seconds to wait for another program that writes to the index."""
+STEPS: Final = 100_000
+"""Steps of SQLite's machine, a few milliseconds, after which a signal is heard."""
 
 _TABLES: dict[str, dict[str, type]] = {
     "entries": {
@@ -158,6 +162,7 @@ def open_index(ledger: Ledger) -> Iterator[sqlite_utils.Database]:
             yield db
     else:
         with _reading(ledger.index_path), _connect(ledger.index_path) as db:
+            db.execute("pragma query_only = on")
             yield db
 
 
@@ -273,9 +278,24 @@ def find_entry(ledger: Ledger, db: sqlite_utils.Database, name: str) -> dict[str
             position=place_of(row["entry"], row["byte_offset"]),
             expected=row["identity"],
             found=entry_identity(line.entry).hex(),
-            hint="one of the two was changed: run `k3-ledger verify`, and `k3-ledger index` only if it finds nothing",
+            hint=_ONE_OF_TWO,
+        )
+    own = read_line(line, place_of(row["entry"], row["byte_offset"])).index
+    if own != row["entry"]:
+        raise StoreError(
+            Code.INDEX_UNUSABLE,
+            "the index gives an entry another number than the log does",
+            position=place_of(row["entry"], row["byte_offset"]),
+            expected=f"entry {row['entry']}",
+            found=f"entry {own}",
+            hint=_ONE_OF_TWO,
         )
     return {**row, "line": raw}
+
+
+_ONE_OF_TWO: Final = (
+    "one of the two was changed: run `k3-ledger verify`, and `k3-ledger index` only if it finds nothing"
+)
 
 
 def _is_line(read: Callable[[int, int], bytes], size: int, offset: object, length: object) -> bool:
@@ -305,10 +325,39 @@ def _log(ledger: Ledger) -> Iterator[tuple[Callable[[int, int], bytes], int]]:
 @contextlib.contextmanager
 def _connect(path: Path | str) -> Iterator[sqlite_utils.Database]:
     connection = sqlite3.connect(path, timeout=WAIT_S)
+    raised: list[BaseException] = []
+    connection.set_progress_handler(_listen(raised), STEPS)
+    connection.execute("pragma trusted_schema = off")
     try:
         yield sqlite_utils.Database(connection, execute_plugins=False)
+    except Exception:
+        if raised:
+            raise raised[0] from None
+        raise
     finally:
         connection.close()
+
+
+def _listen(raised: list[BaseException]) -> Callable[[], int]:
+    """What SQLite calls now and then, so that handlers of signals run; what they raise is kept, and ends the query.
+
+    SQLite would drop it. A generator, for a handler runs where Python code goes on, and that is inside this ``try``.
+    """
+
+    def listen() -> Iterator[int]:
+        while True:
+            try:
+                while True:
+                    yield 0
+            except GeneratorExit:
+                return
+            except BaseException as error:  # noqa: BLE001 - raised again by whoever holds the connection
+                raised.append(error)
+                yield 1
+
+    listening = listen()
+    next(listening)
+    return listening.__next__
 
 
 @contextlib.contextmanager
@@ -372,9 +421,11 @@ def _create(db: sqlite_utils.Database) -> None:
 
 
 def _known(db: sqlite_utils.Database, read: Callable[[int, int], bytes], size: int) -> _Mark | None:
-    """What the index covers, if that is still the beginning of this log."""
-    if "indexed" not in db.table_names():
-        return None
+    """What the index covers, if that is still the beginning of this log and there is nothing else in it."""
+    with _connect(":memory:") as fresh:
+        _create(fresh)
+        if _schema(db) != _schema(fresh):
+            return None
     rows = list(_table(db, "indexed").rows_where("version = ?", [SCHEMA_VERSION]))
     said = [rows[0].get(name) for name in ("entries", "size", "last_offset")] if rows else []
     numbers = [number for number in said if isinstance(number, int) and number >= 0]
@@ -393,6 +444,11 @@ def _known(db: sqlite_utils.Database, read: Callable[[int, int], bytes], size: i
     except LedgerError:
         return None
     return mark if found == mark.last_identity else None
+
+
+def _schema(db: sqlite_utils.Database) -> list[Any]:
+    """Everything that a database declares."""
+    return db.execute("select type, name, tbl_name, sql from sqlite_master order by type, name, sql").fetchall()
 
 
 def _fill(db: sqlite_utils.Database, read: Callable[[int, int], bytes], size: int, mark: _Mark) -> int:
