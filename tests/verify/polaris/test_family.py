@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from k3_ledger.schemas.errors import MalformedError
-from k3_ledger.verify.polaris import audit, parse_log
+from k3_ledger.verify.polaris import audit, parse_log, to_import
 from k3_ledger.verify.polaris.logtext import read_log
 from tests.verify.polaris import make_log
 from tests.verify.polaris.cases import path_of, receipt
@@ -158,6 +158,45 @@ def test_a_folder_that_is_called_as_a_record_is_found_by_what_it_holds(place: st
     found = [finding for finding in report.findings if finding.code.name == "FOREIGN_NOT_READ"]
     assert [(finding.position.source, finding.found) for finding in found] == [(place, "a folder")]
     assert (report.exit_code.value, report.unread, dict(report.inventory)["files that were not read"]) == (4, 1, 2)
+
+
+@pytest.mark.parametrize("text", [b"", b"nothing to see\n", b"RESULT_JSON {\n", b"\xff"])
+@pytest.mark.parametrize("folder", ["run", "round"])
+@pytest.mark.parametrize("held", ["eval.log", "log.txt"])
+def test_of_two_log_texts_in_a_folder_one_is_read_and_the_other_said(held: str, folder: str, text: bytes) -> None:
+    """Which of the two is read does not depend on what is in them, nor on whether it is a run's or a round's."""
+    log = make_log.draft()
+    log.runs[1].log_name = held
+    files = make_log.build(log)
+    files[f"rounds/0123456/{held}"] = b"main: measuring the frontier at 0123456 on x\n"
+    place = "rounds/0123456" if folder == "round" else path_of(files, 2, "")[:-1]
+    (added,) = {"eval.log", "log.txt"} - {held}
+    whole = audit(files)
+    files[f"{place}/{added}"] = text
+    report = audit(files)
+    found = [finding for finding in report.findings if finding.code.name == "FOREIGN_NOT_READ"]
+    said = [(finding.position.source, finding.found) for finding in found]
+    assert said == [(f"{place}/log.txt", "a second log text of its folder")]
+    assert (whole.unread, whole.exit_code.value, report.unread) == (0, 0, 1)
+    counts, before = dict(report.inventory), dict(whole.inventory)
+    assert counts["files that were not read"] == before["files that were not read"] + 1
+    read_ones = {one.source for one in parse_log(files).logs}
+    assert f"{place}/eval.log" in read_ones
+    assert f"{place}/log.txt" not in read_ones
+    assert report.exit_code.value == (1 if added == "eval.log" and text in (b"\xff", b"RESULT_JSON {\n") else 4)
+
+
+@pytest.mark.parametrize("added", ["eval.log", "log.txt"])
+def test_a_second_log_text_is_left_out_of_an_import(added: str) -> None:
+    log = make_log.draft()
+    (log.runs[1].log_name,) = {"eval.log", "log.txt"} - {added}
+    files = make_log.build(log)
+    files[path_of(files, 2, added)] = b"nothing to see\n"
+    sealed = [
+        one["name"] for item in to_import(parse_log(files), files, audit(files)) for one in item.body["artifacts"]
+    ]
+    assert path_of(files, 2, "eval.log") in sealed
+    assert path_of(files, 2, "log.txt") not in sealed
 
 
 @pytest.mark.parametrize("path", ["ledger.jsonl.d/x", "runs/a/b/receipt.json", "x/index.json/y", "runs/receipt.json/x"])

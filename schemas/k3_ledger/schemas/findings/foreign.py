@@ -19,9 +19,9 @@ ROWS: Final = {
     ),
     "FOREIGN_NOT_READ": CodeInfo(
         Area.FOREIGN, W, "part of the log not read",
-        "Where a record of the log should be stands a link, a folder or a special file. Links lead out of the log, so "
-        "nothing was read there, and what it would show was not checked.",
-        "put the record itself in its place and run the command again", ExitCode.NOT_CHECKED,
+        "Where a record of the log should be stands a link, a folder or a special file, or the second log text of a "
+        "folder. Links lead out of the log, and of two texts one is read: what is there was not checked.",
+        "put the record itself in its place, one log text a folder, and run the command again", ExitCode.NOT_CHECKED,
     ),
     "FOREIGN_SHAPE": CodeInfo(
         Area.FOREIGN, E, "record of the wrong shape",

@@ -5,7 +5,7 @@ A log is a mapping of relative paths to bytes (:data:`Files`); whoever calls ope
 - ``ledger.jsonl``: one JSON object a line, either a run (``run_id``) or an advance of the frontier (``new_frontier``);
 - ``index.json``: a list of rows, each with ``run_id`` or ``id``;
 - ``runs/<id>/``: ``receipt.json``, ``result.json``, ``attestation.json``, and ``eval.log`` or ``log.txt``;
-- ``rounds/<commit>/``: the log of a round that published nothing.
+- ``rounds/<commit>/``: ``eval.log`` or ``log.txt`` of a round that published nothing.
 
 Everything else is named in the inventory and not read. What is missing is missing: the one refusal is a directory in
 which nothing has the shape of a run log.
@@ -38,6 +38,7 @@ Files: TypeAlias = Mapping[str, bytes]
 LEDGER: Final = "ledger.jsonl"
 INDEX: Final = "index.json"
 LOG_NAMES: Final = ("eval.log", "log.txt")
+"""Names of a folder's log text, in the order in which they are looked for: one is read, of a run or a round."""
 RUN_FILES: Final = ("receipt.json", "result.json", "attestation.json", *LOG_NAMES)
 
 
@@ -177,6 +178,13 @@ def is_record(path: str) -> bool:
     return path in (LEDGER, INDEX) or (bool(name) and file in {"runs": RUN_FILES, "rounds": LOG_NAMES}.get(top, ()))
 
 
+def _second_logs(paths: set[str]) -> set[str]:
+    """Log texts in whose folder another one is read."""
+    first, second = LOG_NAMES
+    read_ones = (path.removesuffix(first) for path in paths if path.endswith(f"/{first}"))
+    return paths & {f"{folder}{second}" for folder in read_ones}
+
+
 def unread_places(closed: Mapping[str, str], others: Iterable[str]) -> Iterator[Finding]:
     """Places of records, or of folders with records, at which nothing was read.
 
@@ -187,6 +195,7 @@ def unread_places(closed: Mapping[str, str], others: Iterable[str]) -> Iterator[
     found = {p: what for p, what in closed.items() if is_record(p) or (p.split("/")[0] in FOLDERS and p.count("/") < 2)}
     for path in others:  # a folder that is called as a record is
         found |= {place: "a folder" for place in accumulate(path.split("/")[:-1], "{}/{}".format) if is_record(place)}
+    found |= {path: "a second log text of its folder" for path in others if is_record(path)}
     for path, what in sorted(found.items()):
         message = f"{path} is {what}, and nothing was read there"
         yield Finding(
@@ -224,10 +233,11 @@ def parse_log(files: Files) -> RunLog:
     folders: dict[str, list[str]] = {}
     rounds: dict[str, LogText] = {}
     others: list[str] = []
+    second = _second_logs({*files})
     for path in sorted(files):
         top, _, rest = path.partition("/")
         name = rest.partition("/")[0]
-        if not is_record(path):
+        if not is_record(path) or path in second:
             others.append(path)
         elif top == "runs":
             folders.setdefault(name, []).append(path)
