@@ -20,9 +20,9 @@ from k3_ledger.rescore.sweeping.timing import ClockNumbers, group_series, read_s
 if TYPE_CHECKING:
     from k3_ledger.rescore.rules.parameters import Rule
     from k3_ledger.rescore.sweeping.agreement import Beside
-    from k3_ledger.rescore.sweeping.fields import Body, Entry, Graded
+    from k3_ledger.rescore.sweeping.fields import Body, Entry, Graded, Series
     from k3_ledger.rescore.sweeping.items import Place
-    from k3_ledger.rescore.sweeping.timing import Timing
+    from k3_ledger.rescore.sweeping.timing import Metric, Timing
     from k3_ledger.verify.again import Piece
 
 _OWN_CLOCK: Final = {metric: ClockNumbers(HOUSE, metric) for metric in HOUSE_CLOCK.metrics}
@@ -49,7 +49,6 @@ class Preparer:
         self.rule = rule
         self.by_round = by_round
         self.scope = (rule.scope.metric, rule.scope.context)
-        self.alone = (rule.scope.metric,)
         self.guard = (rule.guard.metric, rule.guard.context) if rule.guard else None
         self.middle = rule.arithmetic in BY_MIDDLE
         self.sampling = rule.sampling if rule.arithmetic in GRADING else None
@@ -114,6 +113,8 @@ class Preparing:
         self._prepared = Prepared([], [])
         self._add = self._prepared.items.append
         self._waiting: list[tuple[int, Entry]] = []
+        self._measured: tuple[Metric, ...] = ()
+        self._shaped: tuple[tuple[str, ...], int] = ((), 0)
         self._places: dict[Place, int] = {}
         self._spellable: list[bool] = []
         self._builds: list[Build] = []
@@ -159,16 +160,17 @@ class Preparing:
         place = self._place(body)
         if not self._spellable[place]:
             return ~offset
-        timing = read_timing(own, middle=preparer.middle)
+        timing = read_timing(own, preparer.scope[1], middle=preparer.middle)
         if timing is None:
             return ~offset
         guarded = counted = None
         guard_clock: bool | None = True
-        if preparer.guard in groups:
+        guard = preparer.guard
+        if guard is not None and guard in groups:
             clock = preparer.guard_clock
             if clock is None:
-                guarded = counted = read_speed(groups[preparer.guard])
-            elif (beside := read_timing(groups[preparer.guard], middle=preparer.middle)) is not None:
+                guarded = counted = read_speed(groups[guard], guard[1])
+            elif (beside := read_timing(groups[guard], guard[1], middle=preparer.middle)) is not None:
                 guarded, counted, guard_clock = beside.speed, clock.count(beside), clock.check(beside)
             if guarded is None:
                 return ~offset
@@ -187,8 +189,7 @@ class Preparing:
             known, ratchet = self._hold(body.round, self._builds[place], depths, kls, ground)
         return Scored(
             offset,
-            preparer.alone if len(groups) == 1 else tuple([metric for metric, _ in groups]),
-            0 if len(groups) == 1 else list(groups).index(preparer.scope),
+            *self._shape(groups),
             place,
             body.round,
             timing.speed if preparer.clock is None else preparer.clock.count(timing),
@@ -217,7 +218,7 @@ class Preparing:
         speeds = []
         groups = group_series(body.timing or [])
         for (metric, context), series in ({} if groups is None else groups).items():
-            timing = read_timing(series, middle=False)
+            timing = read_timing(series, context, middle=False)
             if timing is None:
                 groups = None
                 break
@@ -250,6 +251,14 @@ class Preparing:
                     self._rounds.setdefault(body.round, {})[self._builds[place]] = beside
         bundle = body.bundle or "" if self._repeats else ""
         return Standing(offset, body.role or "", place, body.round, tuple(speeds), agreement, bundle)
+
+    def _shape(self, groups: dict[Metric, list[Series]]) -> tuple[tuple[str, ...], int]:
+        """(metrics in order, which of them is scored): mostly one shape all along."""
+        measured = tuple(groups)
+        if measured != self._measured:
+            self._measured = measured
+            self._shaped = tuple([metric for metric, _ in measured]), measured.index(self._preparer.scope)
+        return self._shaped
 
     def _place(self, body: Body) -> int:
         model = body.model

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
-from k3_ledger.rescore.native import NANOSECONDS, claimed
+from k3_ledger.rescore.native import NANOSECONDS
 from k3_ledger.rescore.rules.judging import ALLOWANCE
 from k3_ledger.rescore.slots import BESIDE, TOKEN
 from k3_ledger.rescore.sweeping.numbers import SCALE, median_rate, pair, round_half_even, twice_median
@@ -14,7 +14,7 @@ from k3_ledger.schemas.repetitions import PREFILL, left_out, scored_at
 
 if TYPE_CHECKING:
     from k3_ledger.rescore.rules.parameters import Rule
-    from k3_ledger.rescore.sweeping.fields import Series
+    from k3_ledger.rescore.sweeping.fields import Sample, Series
 
 Metric: TypeAlias = tuple[str, int | None]
 """A metric and its context."""
@@ -68,16 +68,24 @@ def group_series(timing: list[Series]) -> dict[Metric, list[Series]] | None:
     return groups
 
 
-def read_speed(series: list[Series]) -> int | None:
+def _claimed(series: Series, context: int | None) -> list[Sample]:
+    """The repetitions that a claim is made of: :func:`~k3_ledger.rescore.native.claimed`, its least length at hand."""
+    if series.metric != PREFILL:
+        return series.samples
+    return [sample for sample in series.samples if sample.count == context]
+
+
+def read_speed(series: list[Series], context: int | None) -> int | None:
     """The claim of one metric in ``10**-6`` units per second; None when it is absent or not over equal counts.
 
     Args:
         series: all that counts of the metric.
+        context: that it is scored at.
     """
     count, own = 0, []
     for item in series:
         if item.observer == "subject":
-            for sample in item.samples if item.metric != PREFILL else claimed(item):
+            for sample in _claimed(item, context):
                 if sample.count != count:
                     if count:
                         return None
@@ -86,11 +94,12 @@ def read_speed(series: list[Series]) -> int | None:
     return median_rate(count, own) if own else None
 
 
-def read_timing(series: list[Series], *, middle: bool) -> Timing | None:
+def read_timing(series: list[Series], context: int | None, *, middle: bool) -> Timing | None:
     """Read the series of a metric; None where :func:`read_speed` says so, and of a clock of more than two lengths.
 
     Args:
         series: all that counts of one metric.
+        context: that it is scored at.
         middle: take the jitter of the middle half of the repetitions, as ``measured-gain/2`` does.
     """
     own: list[int] = []
@@ -99,8 +108,8 @@ def read_timing(series: list[Series], *, middle: bool) -> Timing | None:
     count = last = 0
     filled = True
     for item in series:
-        context = item.context
-        if context is not None and item.context_filled != context:
+        behind = item.context
+        if behind is not None and item.context_filled != behind:
             filled = False
         if item.observer != "subject":
             for sample in item.samples:
@@ -109,7 +118,7 @@ def read_timing(series: list[Series], *, middle: bool) -> Timing | None:
                     last, rows = length, by_length.setdefault(length, [])
                 rows.append(sample.duration_ns)
         else:
-            for sample in item.samples if item.metric != PREFILL else claimed(item):
+            for sample in _claimed(item, context):
                 if sample.count != count:
                     if count:
                         return None
@@ -169,37 +178,31 @@ class ClockNumbers:
             return timing.speed
         return round_half_even(most, timing.twice_ns * _MOST_OF)
 
-    def check(self, timing: Timing) -> bool | None:  # noqa: PLR0911 - one return for each thing the clock can say
+    def check(self, timing: Timing) -> bool | None:
         """Hold a claim against the clock; None where there is none, or no jitter where the rule asks for it."""
         tokens = timing.tokens
         if not self.reads or tokens == 0:
             return None
-        if self.excuses and self._is_short(timing):
+        jitter, least = timing.jitter_ns, self.margin
+        # m/claim < k*J  <=>  m * 10**6 * 10**9 < k * J_ns * claim
+        hidden = (
+            self.times is not None
+            and jitter is not None
+            and tokens * self.times_whole < self.twice_times * jitter * timing.speed
+        )
+        if self.excuses and (hidden or tokens < least):
             return self._excuse(timing)
-        if timing.twice_ns <= 0 or tokens < self.margin:
+        if timing.twice_ns <= 0 or tokens < least:
             return False
         claimed_tokens = timing.speed * timing.twice_ns  # claim * D in the margin's unit
         if claimed_tokens * self.over_whole > self.over * tokens:
             return False
         if self.under is not None and tokens * self.under_whole > self.under_bound * claimed_tokens:
             return False
-        if self.times is None:
-            return True
-        if timing.jitter_ns is None:
-            return None
-        # m/claim < k*J  <=>  m * 10**6 * 10**9 < k * J_ns * claim
-        return tokens * self.times_whole >= self.twice_times * timing.jitter_ns * timing.speed
-
-    def _is_short(self, timing: Timing) -> bool:
-        """Whether a reading is over too little to prove anything."""
-        if timing.tokens < self.margin:
-            return True
-        if self.times is None or timing.jitter_ns is None:
-            return False
-        return timing.tokens * self.times_whole < self.twice_times * timing.jitter_ns * timing.speed
+        return None if self.times is not None and jitter is None else not hidden
 
     def _excuse(self, timing: Timing) -> bool | None:
-        """What such a reading says: no, where it is beyond a bound by more than two medians jitter; else nothing."""
+        """What a reading over too little says: no, where it is beyond a bound by more than two medians jitter."""
         slack = 4 * (timing.jitter_ns or 0)
         if timing.twice_ns + slack <= 0:
             return False
