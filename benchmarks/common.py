@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 import k3_ledger
 from k3_ledger.engine.bundle import describe_artifact, write_bundle
 from k3_ledger.engine.machine import probe_machine
-from k3_ledger.engine.provenance import PATCH, probe_source
+from k3_ledger.engine.provenance import PATCH, probe_source, sources_in
 from k3_ledger.schemas.measurement import RankMemory, RunMeasurement, Sample, Series, Subject, Tee
 from k3_ledger.schemas.values import Name
 from k3_ledger.schemas.version import __version__
@@ -120,8 +120,9 @@ def running_sources(running: list[Path]) -> list[Path]:
     return rooms if _files(running) == _files(rooms) else running
 
 
-def _files(folders: list[Path]) -> dict[Path, bytes]:
-    return {path.relative_to(folder): path.read_bytes() for folder in folders for path in folder.rglob("*.py")}
+def _files(folders: list[Path]) -> list[tuple[Path, bytes]]:
+    """Every one: a file that two folders have stands twice, for which of them runs is another question."""
+    return sorted((path.relative_to(folder), data) for folder in folders for path, data in sources_in(folder).items())
 
 
 def finish(
@@ -141,7 +142,7 @@ def finish(
         return
     script = Path(sys.argv[0]).resolve()
     files = {path.name: path.read_bytes() for path in (script, Path(__file__).resolve())}
-    source, patch = probe_source([TREE / "benchmarks", *running_sources([*map(Path, k3_ledger.__path__)])])
+    source, patch = options.source
     if patch:
         files[PATCH] = patch
         print(f"kept in the bundle: {PATCH}, {len(patch)} bytes", file=sys.stderr)
@@ -172,6 +173,10 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     made.add_argument("--rounds", type=int, default=7, help="repetitions of each actor, one warm-up not counted")
     made.add_argument("--bundle", type=_new_folder, help="also write a measurement bundle into this new folder")
     made.add_argument("--node", type=_node, default="local", help="what to call this machine in the bundle")
+    running = running_sources([*map(Path, k3_ledger.__path__)])
+    made.set_defaults(
+        source=probe_source([TREE / "benchmarks", *running])
+    )  # whoever edits meanwhile changes no receipt
     return made
 
 

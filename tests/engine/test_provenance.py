@@ -83,6 +83,15 @@ def head(made: Repository) -> str:
     return made.git("rev-parse", "HEAD")
 
 
+def given_by(made: Repository, commit: str, patch: bytes, place: Path) -> bytes:
+    """The manifest of what commit and patch give."""
+    made.git("worktree", "add", "-q", "--detach", str(place), commit)
+    again = Repository(place)
+    (kept := place.parent / "source.patch").write_bytes(patch)
+    again.git("apply", "--binary", str(kept))
+    return source_manifest(again.packages)
+
+
 @pytest.mark.parametrize("options", [(), ("--object-format=sha256",)])
 def test_a_checkout_that_runs_as_it_was_committed_is_its_commit(options: tuple[str, ...], tmp_path: Path) -> None:
     made = repository(tmp_path / "ours", *options)
@@ -154,6 +163,19 @@ def test_unrelated_changes_make_nothing_dirty_and_are_not_kept(ours: Repository)
     assert ours.probe() == (head(ours), False, b"")
     ours.git("add", "-A")
     assert ours.probe() == (head(ours), False, b"")
+    ours.commit()
+    (ours.packages[0] / "notes.txt").write_bytes(2 * SECRET)
+    assert ours.probe() == (head(ours), False, b"")
+
+
+def test_what_stands_in_for_a_commit_is_not_that_commit(ours: Repository) -> None:
+    """A repository can be told to show another commit in the place of one."""
+    said = head(ours)
+    ours.module.write_text("two = 3\n")
+    ours.git("replace", said, ours.commit())
+    ours.git("checkout", "-q", said)
+    assert ours.module.read_text() == "two = 3\n"
+    assert ours.probe()[:2] == (said, True)
 
 
 CHANGES = {
@@ -177,11 +199,7 @@ def test_commit_and_patch_give_the_files_that_ran(change: str, staged: bool, our
     commit, dirty, patch = ours.probe()
     assert (commit, dirty) == (head(ours), True)
     assert SECRET not in patch
-    ours.git("worktree", "add", "-q", "--detach", str(tmp_path / "again"), str(commit))
-    again = Repository(tmp_path / "again")
-    (tmp_path / "source.patch").write_bytes(patch)
-    again.git("apply", "--binary", str(tmp_path / "source.patch"))
-    assert source_manifest(again.packages) == source_manifest(ours.packages)
+    assert given_by(ours, str(commit), patch, tmp_path / "again") == source_manifest(ours.packages)
 
 
 def test_a_file_that_git_does_not_track_is_dirty_and_not_in_the_patch(ours: Repository) -> None:
@@ -200,6 +218,55 @@ def test_a_file_that_git_was_told_not_to_look_at_gives_no_clean_commit(flag: str
     assert ours.probe() == (head(ours), False, b"")
     ours.module.write_text("two = 3\n")
     assert probe_source(ours.packages) == NOTHING
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_a_file_that_git_was_told_not_to_look_at_is_not_taken_for_one_that_it_sees(
+    others: bool, ours: Repository
+) -> None:
+    """What the patch makes of another file says nothing of this one."""
+    ours.git("update-index", "--assume-unchanged", str(ours.module))
+    for path in (ours.module, ours.packages[1] / "part" / "module.py"):
+        path.write_text("two = 9\n")
+    if others:
+        (ours.packages[0] / "__init__.py").write_text("two = 9\n")
+    assert probe_source(ours.packages) == NOTHING
+
+
+def test_a_file_that_is_converted_is_not_taken_for_one_that_is_not(ours: Repository) -> None:
+    """Both are changed, and to the same bytes; of one the patch gives others."""
+    (ours.top / ".gitattributes").write_text("engine/**/module.py text\nkernels/** -text\n")
+    for package in ours.packages:
+        (package / "part" / "module.py").write_bytes(b"two = 9\r\n")
+    assert probe_source(ours.packages) == NOTHING
+
+
+@pytest.mark.parametrize("flag", ["--assume-unchanged", "--skip-worktree"])
+def test_a_file_that_is_gone_where_git_was_told_not_to_look_gives_no_commit(flag: str, ours: Repository) -> None:
+    """As in a sparse checkout: the commit holds a module that did not run."""
+    ours.git("update-index", flag, str(ours.module))
+    ours.module.unlink()
+    assert probe_source(ours.packages) == NOTHING
+    (ours.packages[1] / "part" / "module.py").write_text("two = 9\n")
+    assert probe_source(ours.packages) == NOTHING
+
+
+def test_what_cannot_be_read_is_no_source(ours: Repository) -> None:
+    """Editors leave a link to nowhere beside an open file."""
+    plain = source_manifest(ours.packages)
+    (ours.packages[0] / ".#module.py").symlink_to("me@host.1:2")
+    (ours.packages[0] / "folder.py").mkdir()
+    os.mkfifo(ours.packages[0] / "pipe.py")
+    assert source_manifest(ours.packages) == plain
+    assert ours.probe() == (head(ours), False, b"")
+
+
+def test_a_file_that_goes_while_it_is_read_is_no_source(ours: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(_: Path) -> bytes:
+        raise FileNotFoundError
+
+    monkeypatch.setattr("pathlib.Path.read_bytes", gone)
+    assert source_manifest(ours.packages) == b""
 
 
 def test_bytes_that_git_converts_are_not_what_is_committed(ours: Repository) -> None:
@@ -251,15 +318,30 @@ def test_nothing_that_is_set_for_another_repository_counts(
     assert ours.probe() == expected
 
 
-def test_no_setting_of_the_user_changes_a_patch(ours: Repository) -> None:
-    ours.module.write_text("two = 3\n")
+SETTINGS = {
+    "color.ui": "always",
+    "diff.noprefix": "true",
+    "diff.external": "/bin/true",
+    "diff.context": "0",
+    "diff.interHunkContext": "9",
+    "diff.orderFile": "/nowhere",
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_no_setting_of_the_user_changes_a_patch(name: str, ours: Repository, tmp_path: Path) -> None:
+    lines = [f"x{number} = {number}\n" for number in range(40)]
+    ours.module.write_text("".join(lines))
+    ours.commit()
+    ours.module.write_text("".join(["y = 1\n", *lines[:15], "y = 2\n", *lines[15:27], *lines[28:]]))
+    (ours.packages[0] / "__init__.py").write_text("one = 2\n")
     plain = ours.probe()
-    for name, value in {"color.ui": "always", "diff.noprefix": "true", "diff.external": "/bin/true"}.items():
-        ours.git("config", name, value)
+    ours.git("config", name, SETTINGS[name])
     assert ours.probe() == plain
+    assert given_by(ours, head(ours), plain[2], tmp_path / "again") == source_manifest(ours.packages)
 
 
-@pytest.mark.parametrize("fails", ["ls-tree", "diff"])
+@pytest.mark.parametrize("fails", ["ls-tree", "--binary", "--name-only"])
 def test_what_git_does_not_say_is_not_known(fails: str, ours: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     def ask(command: list[str], **options: Any) -> machine.Said:
         return machine.Said(b"", "no") if fails in command else asked(command, **options)

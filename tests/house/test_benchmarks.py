@@ -59,8 +59,21 @@ def test_the_source_of_a_wheel_is_the_tree_that_it_was_built_from_to_the_last_by
     for changed in (source.read_bytes() + b"\n", b""):
         source.write_bytes(changed)
         assert running_sources([installed]) == [installed]
+        assert running_sources([installed, *rooms]) == [installed, *rooms]
+        assert running_sources([*rooms, installed]) == [*rooms, installed]
+    shutil.copyfile(ROOT / "ledger" / "k3_ledger" / "start.py", source)
+    (installed / ".#start.py").symlink_to("nowhere")
+    assert running_sources([installed]) == rooms, "what cannot be read does not run"
+    assert running_sources([installed, installed]) == [installed, installed]
     source.unlink()
     assert running_sources([installed]) == [installed]
+
+
+def test_the_source_of_a_benchmark_is_read_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    common = importlib.import_module("common")
+    monkeypatch.setattr(common, "probe_source", lambda _: (None, b"before"))
+    assert common.parser(None).parse_args([]).source == (None, b"before")
 
 
 def test_no_published_run_names_a_folder_of_its_machine() -> None:

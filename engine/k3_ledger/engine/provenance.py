@@ -7,6 +7,7 @@ they run, and where it and the kept difference together give every one of these 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -23,19 +24,31 @@ PATCH: Final = "source.patch"
 """Name of the artifact that holds the difference from the commit."""
 _DIFFERENCE: Final = (
     *("diff", "--binary", "--full-index", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames"),
-    *("--no-relative", "--src-prefix=a/", "--dst-prefix=b/"),
+    *("--no-relative", "--src-prefix=a/", "--dst-prefix=b/", "--unified=3", "--inter-hunk-context=0", "-O/dev/null"),
 )
 """As ``git apply`` takes it, whatever the user has configured."""
+_PART: Final = re.compile(rb"^diff --git ", re.MULTILINE)
+"""Begins a file's part of a patch."""
 _MADE: Final = re.compile(rb"^index [0-9a-f]+\.\.([0-9a-f]+)", re.MULTILINE)
-"""In a patch the object id of what it makes of a file. Lines of contents begin otherwise."""
+"""The object id of what it makes of the file. Lines of contents begin otherwise."""
+
+
+def sources_in(folder: Path) -> dict[Path, bytes]:
+    """What can be read there, sorted: a link to nowhere, as editors leave beside an open file, is no source."""
+    found = {}
+    for path in sorted(folder.rglob("*.py")):
+        with contextlib.suppress(OSError):  # it may go at any time
+            if path.is_file():
+                found[path] = path.read_bytes()
+    return found
 
 
 def source_manifest(folders: Sequence[Path]) -> bytes:
     """SHA-256 and path of every source file of these packages, one a line, sorted within each."""
     lines = []
     for folder in folders:
-        for path in _sources(folder):
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        for path, data in sources_in(folder).items():
+            digest = hashlib.sha256(data).hexdigest()
             lines.append(f"{digest}  {folder.name}/{path.relative_to(folder).as_posix()}\n")
     return "".join(lines).encode()
 
@@ -61,16 +74,22 @@ def probe_source(folders: Sequence[Path]) -> tuple[Source | None, bytes]:
     held = {} if listed.fault is not None else _objects(listed.data, top)
     if not all(any(path.is_relative_to(place) for path in held) for place in places):
         return nothing
-    running = {path: path.read_bytes() for place in places for path in _sources(place)}
+    running = {path: data for place in places for path, data in sources_in(place).items()}
     known = sorted(str(path) for path in held.keys() | running.keys())
     said = _git(top, "--literal-pathspecs", *_DIFFERENCE, commit, "--", *known)
-    if said.fault is not None:
+    named = _git(top, "--literal-pathspecs", *_DIFFERENCE, "--name-only", "-z", commit, "--", *known)
+    if said.fault is not None or named.fault is not None:
         return nothing
-    made = {found.decode() for found in _MADE.findall(said.data)}
+    changed = [Path(top, os.fsdecode(path)) for path in named.data.split(b"\0")[:-1]]
+    parts = _PART.split(said.data)[1:]
+    gone = held.keys() - running.keys()
+    if len(parts) != len(changed) or not gone <= set(changed):  # git was told to look away from one that is gone
+        return nothing
+    made = {path: found[1].decode() for path, part in zip(changed, parts, strict=True) if (found := _MADE.search(part))}
     untracked = False
     for path, data in running.items():
         name = _object(data, commit)
-        if name == held.get(path) or name in made:
+        if name in {held.get(path), made.get(path)}:
             continue
         if path in held:  # git was told to look away, or keeps other bytes than those that run
             return nothing
@@ -79,10 +98,6 @@ def probe_source(folders: Sequence[Path]) -> tuple[Source | None, bytes]:
     digest = hashlib.sha256(patch).hexdigest() if patch else None
     source = Source(commit=commit, dirty=untracked or bool(patch), patch_sha256=digest, clean_builds=0)
     return source, patch
-
-
-def _sources(folder: Path) -> list[Path]:
-    return sorted(folder.rglob("*.py"))
 
 
 def _git(place: Path | str, *words: str) -> Said:
