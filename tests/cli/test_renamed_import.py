@@ -75,6 +75,27 @@ def test_one_that_was_renamed_and_edited_differs(start: Any, file: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("by", [-64, -60, -4, -1, 1, 4, 44])
+@pytest.mark.parametrize("start", [make_log.draft, unlisted])
+def test_one_that_was_renamed_and_whose_nonce_ends_elsewhere_differs(start: Any, by: int) -> None:
+    """The digest of nonce and key comes out, wherever one ends and the other begins."""
+    files = make_log.build(start())
+    known = ledger_of(files)
+    old = path_of(files, 2, "receipt.json").split("/")[1]
+
+    def move(body: dict[str, Any]) -> None:
+        tdx = body["tdx"]
+        text, end = tdx["nonce"] + tdx["e2e_pubkey_b64"], len(tdx["nonce"]) + by
+        tdx["nonce"], tdx["e2e_pubkey_b64"] = text[:end], text[end:]
+
+    edit(files, path_of(files, 2, "receipt.json"), move)
+    found = held_against(known, items(renamed(files, {old: "other"})))
+    assert found.new == []
+    assert [finding.message for finding in found.differing] == [
+        "other: known, but receipt.json differs from what was imported"
+    ]
+
+
 @pytest.mark.parametrize("start", STARTS)
 def test_another_receipt_of_the_same_id_is_another_run(start: Any) -> None:
     """The control: refusals that print the same have one id, each its own nonce and result."""

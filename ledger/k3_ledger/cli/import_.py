@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from k3_ledger.ledger.writer.store import Ledger
     from k3_ledger.schemas.findings import Finding
     from k3_ledger.verify.polaris import ImportItem, RunLog
+    from k3_ledger.verify.polaris.to_import import Marks
 
 Known: TypeAlias = "dict[tuple[str, str], list[tuple[int, dict[str, Any]]]]"
 
@@ -282,24 +283,26 @@ def _moved(known: Known, items: list[ImportItem]) -> Known:
     from k3_ledger.verify.polaris import import_marks
 
     names = {item.name for item in items}
-    by_seal: dict[tuple[str, ...] | None, list[tuple[int, dict[str, Any]]]] = {}
+    by_seal: dict[tuple[str, ...] | None, list[tuple[Marks, tuple[int, dict[str, Any]]]]] = {}
     by_file: dict[str, set[tuple[str, str]]] = {}
     for name, entries in known.items():
         for entry in entries if name not in names else ():
-            seal, files = import_marks(entry[1])
-            by_seal.setdefault(seal, []).append(entry)
-            for digest in files:
+            marks = import_marks(entry[1])
+            by_seal.setdefault(marks.seal, []).append((marks, entry))
+            for digest in marks.files:
                 by_file.setdefault(digest, set()).add(name)
-    unsealed = {id(body) for _, body in by_seal.pop(None, [])}
+    unsealed = {id(body) for _, (_, body) in by_seal.pop(None, [])}
     marks_of = {item.name: import_marks(item.body) for item in items if item.name not in known}
     shared = Counter(digest for marks in marks_of.values() for digest in marks.files)
     moved: Known = {}
-    for item, (seal, files) in marks_of.items():
-        moved[item] = by_seal.get(seal, [])
-        for digest in files:
+    for item, marks in marks_of.items():
+        moved[item] = [entry for known_by, entry in by_seal.get(marks.seal, []) if marks.is_sealed_as(known_by)]
+        for digest in marks.files:
             names_of = by_file.get(digest, set())
             if not moved[item] and shared[digest] == len(names_of) == 1:
-                moved[item] = [one for one in known[next(iter(names_of))] if seal is None or id(one[1]) in unsealed]
+                moved[item] = [
+                    one for one in known[next(iter(names_of))] if marks.seal is None or id(one[1]) in unsealed
+                ]
     return {item: entries for item, entries in moved.items() if entries}
 
 

@@ -306,3 +306,15 @@ def test_hostile_lines_take_no_time() -> None:
         b">> frontier: " + b"x " * 100_000,
     ):
         read_log(line, "eval.log")
+
+
+def test_files_that_a_run_lacks_are_said_in_one_order() -> None:
+    log = make_log.draft()
+    for run in log.runs:
+        run.beside = True
+    files = make_log.build(log)
+    for file in ("attestation.json", "eval.log", "receipt.json"):
+        del files[path_of(files, 3, file)]
+    found = [finding for finding in audit(files).findings if finding.code.name == "FOREIGN_FILE_MISSING"]
+    words = [finding.message.partition("no ")[2].partition(",")[0] for finding in found]
+    assert words == ["attestation.json", "log", "receipt.json"]

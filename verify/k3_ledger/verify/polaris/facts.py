@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from k3_ledger.schemas.findings import Code
 from k3_ledger.verify.polaris.foreign_json import Compound, Leaf, Nested, Number, number_of, show
-from k3_ledger.verify.polaris.hashes import Record
+from k3_ledger.verify.polaris.hashes import EXPECTED, Record
 from k3_ledger.verify.polaris.names import names_of
 from k3_ledger.verify.polaris.parts import parts_of, published_again
 from k3_ledger.verify.polaris.spelling import plain
@@ -67,7 +67,8 @@ _BODY: Final = (
 
 PLACES: Final = (
     *(Place(Record.RECEIPT, f"attestation.{prefix}", fact) for prefix, fact in _BODY),
-    *(Place(Record.RECEIPT, prefix, shared=False) for prefix in ("tdx.", "chain.", "_expected.")),
+    *(Place(Record.RECEIPT, prefix, shared=False) for prefix in ("tdx.", "chain.", *EXPECTED)),
+    Place(Record.RECEIPT, "_expected."),
     Place(Record.RECEIPT, ""),
     *(Place(record, *body) for record in (Record.ATTESTATION, Record.PRINTED) for body in _BODY),
     Place(Record.SEALED, "reason", shared=False),

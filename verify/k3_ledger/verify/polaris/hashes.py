@@ -9,6 +9,7 @@ comes from an Intel CPU is a separate matter that is counted as not checked here
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -40,6 +41,23 @@ NONCE_COVERS: Final = (
     "attestation.references.eval_seed",
 )
 """Fields whose texts, one after the other, the documented nonce is the digest of."""
+_DIGEST: Final = "64 hexadecimal digits", re.compile(r"[0-9A-Fa-f]{64}")
+SHAPES: Final = {
+    "tdx.nonce": ("32 or 64 hexadecimal digits", re.compile(r"(?:[0-9A-Fa-f]{32}){1,2}")),
+    "tdx.e2e_pubkey_b64": ("base64 of 32 bytes", re.compile(r"[0-9A-Za-z+/]{43}=")),
+    "tdx.bound_digest": ("sha256: and 64 hexadecimal digits", re.compile(r"sha256:[0-9A-Fa-f]{64}")),
+    "tdx.result_sha256": _DIGEST,
+    "tdx.files_sha256": _DIGEST,
+    "attestation.code.commit": ("40 hexadecimal digits", re.compile(r"[0-9A-Fa-f]{40}")),
+    "attestation.references.model_sha256": _DIGEST,
+}
+"""Shapes of texts of which a digest covers the joined ones alone, without which each could end anywhere. A seed comes
+last and may be any text."""
+REPORT_NONCE: Final = ("tdx.nonce", "tdx.e2e_pubkey_b64")
+REPORT_RESULT: Final = ("tdx.bound_digest", "tdx.result_sha256", "tdx.files_sha256")
+"""Fields that the two halves of a quote's report data are the digests of."""
+EXPECTED: Final = ("_expected.result_sha256", "_expected.scoring_sha256")
+"""Digests of the submitted files: what ``files_sha256`` covers."""
 REQUIRED: Final = (
     "receipt_id",
     "tdx.quote_b64",
@@ -50,8 +68,7 @@ REQUIRED: Final = (
     "tdx.files_sha256",
     "tdx.workload_sha256",
     "tdx.stdout_b64",
-    "_expected.result_sha256",
-    "_expected.scoring_sha256",
+    *EXPECTED,
 )
 """Texts without which a TDX receipt cannot be checked in full; leaving one out must not pass for a pass."""
 
@@ -166,16 +183,15 @@ def check_tdx(run: Run, receipt: Document, origin: Origin | None = None) -> RunH
             out.report(Code.FOREIGN_SHAPE, f"the receipt has no text at {path}", receipt.at(path))
     result, files = receipt.text("tdx.result_sha256"), receipt.text("tdx.files_sha256")
     quote_text, nonce = receipt.text("tdx.quote_b64"), receipt.text("tdx.nonce")
-    image, expected = receipt.text("tdx.bound_digest"), receipt.text("_expected.result_sha256")
-    listing = _listing(expected, receipt.text("_expected.scoring_sha256"))
+    expected, scoring = map(receipt.text, EXPECTED)
+    listing = _listing(expected, scoring)
 
     out.quote = _quote(out, receipt, quote_text)
     report_data = "" if out.quote is None else out.quote.report_data.hex()
     digest = partial(_digest, out)
-    nonce_ok = digest(
-        Check.REPORT_NONCE, "tdx.quote_b64", (nonce, receipt.text("tdx.e2e_pubkey_b64")), report_data[:64] or None
-    )
-    result_ok = digest(Check.REPORT_RESULT, "tdx.quote_b64", (image, result, files), report_data[64:] or None)
+    joined = partial(_joined, out, receipt)
+    nonce_ok = joined(Check.REPORT_NONCE, REPORT_NONCE, report_data[:64] or None)
+    result_ok = joined(Check.REPORT_RESULT, REPORT_RESULT, report_data[64:] or None)
     stdout_ok = _stdout(out, receipt, result)
     head = None if quote_text is None else quote_text[:64]
     identity_ok = digest(Check.RECEIPT_ID, "receipt_id", (head, result), receipt.text("receipt_id"), length=32)
@@ -195,19 +211,18 @@ def check_tdx(run: Run, receipt: Document, origin: Origin | None = None) -> RunH
 
     bound = out.bound
     if nonce_ok:
-        bound += [Bound(Record.RECEIPT, f"tdx.{name}", "quote") for name in ("nonce", "e2e_pubkey_b64")]
+        bound += [Bound(Record.RECEIPT, path, "quote") for path in REPORT_NONCE]
     if bound_nonce:
         bound += [Bound(Record.RECEIPT, path, "quote, nonce") for path in NONCE_COVERS]
     if result_ok:
-        names = ("bound_digest", "result_sha256", "files_sha256")
-        bound += [Bound(Record.RECEIPT, f"tdx.{name}", "quote") for name in names]
+        bound += [Bound(Record.RECEIPT, path, "quote") for path in REPORT_RESULT]
     if result_ok and identity_ok:
         bound.append(Bound(Record.RECEIPT, "receipt_id", "quote, result_sha256"))
     if result_ok and stdout_ok:
         bound.append(Bound(Record.RECEIPT, "tdx.stdout_b64", "quote, result_sha256"))
         bound.append(Bound(Record.SEALED, "", "quote, result_sha256"))
     if result_ok and files_ok:
-        bound.append(Bound(Record.RECEIPT, "_expected", "quote, files_sha256"))
+        bound += [Bound(Record.RECEIPT, path, "quote, files_sha256") for path in EXPECTED]
         if form is not None:
             bound.append(Bound(form.record, form.prefix, "quote, files_sha256, _expected", form.excluding))
     _report_unbound(out, receipt)
@@ -249,6 +264,20 @@ def _digest(
         return False
     text = "".join(part for part in parts if part is not None)
     return out.compare(check, path, prefix + sha256_hex(text)[:length], found)
+
+
+def _joined(out: RunHashes, receipt: Document, check: Check, parts: tuple[str, ...], found: str | None) -> bool:
+    """Compare the digest of joined fields with a stated one. It covers each of them where all end where they should."""
+    texts = tuple(map(receipt.text, parts))
+    if found is None or None in texts or sha256_hex("".join(map(str, texts))) != plain(found):
+        return _digest(out, check, "tdx.quote_b64", texts, found)
+    odd = [path for path in parts if path in SHAPES and not SHAPES[path][1].fullmatch(receipt.text(path) or "")]
+    for path in odd:
+        shape = SHAPES[path][0]
+        message = f"{check.title} comes out, and {path} is not {shape}: it may end elsewhere than what was hashed"
+        out.report(Code.FOREIGN_SHAPE, message, receipt.at(path), expected=shape, found=(receipt.text(path) or "")[:80])
+    out.add(check, Outcome.FAIL if odd else Outcome.PASS, "of fields that may end elsewhere" if odd else "")
+    return not odd
 
 
 def _stdout(out: RunHashes, receipt: Document, stated: str | None) -> bool:
@@ -356,9 +385,8 @@ def _nonce(out: RunHashes, receipt: Document, nonce: str | None) -> bool:
     """Whether the nonce is the documented digest."""
     parts = [receipt.text(path) for path in NONCE_COVERS]
     text = "".join(part for part in parts if part is not None)
-    if nonce is not None and len(nonce) == 64 and None not in parts and sha256_hex(text) == nonce:
-        out.add(Check.NONCE, Outcome.PASS)
-        return True
+    if nonce is not None and None not in parts and sha256_hex(text) == nonce:
+        return _joined(out, receipt, Check.NONCE, NONCE_COVERS, nonce)
     if nonce is None:
         out.add(Check.NONCE, Outcome.NOT_CHECKED, "not there")
         return False

@@ -73,7 +73,7 @@ def _membership(log: RunLog, by_id: dict[str, Run]) -> Iterator[Finding]:
 def _files(log: RunLog) -> Iterator[Finding]:
     runs = [run for run in log.runs if run.files]
     held = {run.run_id: {_kind(path) for path in run.files} for run in runs}
-    counts = Counter(kind for kinds in held.values() for kind in kinds)
+    counts = Counter(kind for kinds in held.values() for kind in sorted(kinds))
     for run in runs:
         for kind, count in counts.items():
             if kind not in held[run.run_id] and 2 * count >= len(runs):

@@ -83,7 +83,8 @@ SOURCES: Final = (
 COPIES: Final = {"sealed": "result", "logged": "result", "index": "ledger"}
 """Records of which only those fields are copied that the other record lacks or spells otherwise."""
 
-_SEAL: Final = ("receipt.receipt_id", "receipt.tdx.nonce", "receipt.tdx.files_sha256")
+_SEAL: Final = ("receipt.receipt_id", "receipt.tdx.files_sha256")
+_NONCE: Final = "receipt.tdx.nonce"
 _OWN_FILES: Final = ("result.json", "attestation.json")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+:@/-]{0,199}")
 _FILE_NAME = re.compile(r"(?=.{1,200}\Z)[A-Za-z0-9_][A-Za-z0-9._+@-]*(?:/[A-Za-z0-9_][A-Za-z0-9._+@-]*)*")
@@ -140,10 +141,17 @@ class Marks(NamedTuple):
         seal: what its receipt calls itself and was sealed over; None without a receipt. An id alone names an output:
             two honest receipts can share it, and not the nonce and what was submitted as well.
         files: digests of its own files, the result's first. A log text that is of a round is no run's own.
+        nonce: that of the receipt, as it is stated.
     """
 
     seal: tuple[str, ...] | None
     files: tuple[str, ...]
+    nonce: str = ""
+
+    def is_sealed_as(self, other: Marks) -> bool:
+        """Whether both are of one receipt. Where its nonce ends no digest says, so one may begin with the other."""
+        nonces = self.nonce.startswith(other.nonce) or other.nonce.startswith(self.nonce)
+        return nonces and self.seal is not None and self.seal == other.seal
 
 
 def import_marks(body: dict[str, Any]) -> Marks:
@@ -154,7 +162,7 @@ def import_marks(body: dict[str, Any]) -> Marks:
     of_a_round = any(name.startswith("log.") for name in stated)
     own = _OWN_FILES if of_a_round or any(name in digests for name in _OWN_FILES) else (*_OWN_FILES, *LOG_NAMES)
     seal = tuple(stated.get(name, "") for name in _SEAL) if stated.get(_SEAL[0]) else None
-    return Marks(seal, tuple(digests[name] for name in own if name in digests))
+    return Marks(seal, tuple(digests[name] for name in own if name in digests), stated.get(_NONCE, ""))
 
 
 def _file_of(name: str) -> str:
