@@ -32,9 +32,9 @@ class Repository:
         command = ["git", "-C", str(self.top), "-c", "user.name=a", "-c", "user.email=a@example.org", *words]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
-    def commit(self) -> str:
+    def commit(self, *words: str) -> str:
         self.git("add", "-A")
-        self.git("commit", "-qm", "next")
+        self.git("commit", "-qm", "next", *words)
         return self.git("rev-parse", "HEAD")
 
     @property

@@ -261,16 +261,16 @@ class Flag(Model):
 
 
 class ExpertLoad(Model):
-    """How routing spread over experts in the timed region."""
+    """How routing spread over experts, by the engine's own count, in a pass that is not timed."""
 
     experts: Positive
     """Experts of a layer."""
     distinct: Count
-    """Experts that were used at least once."""
+    """Experts that were used at least once, in the layer that used fewest."""
     max_load: Count
-    """Tokens that the busiest expert took."""
+    """Tokens that the busiest expert of any layer took."""
     tokens: Positive
-    """Routed tokens: tokens times experts per token."""
+    """Tokens that were routed, each counted once however many experts it takes."""
 
 
 class Tee(Model):

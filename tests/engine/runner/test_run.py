@@ -20,6 +20,7 @@ from k3_ledger.engine import machine
 from k3_ledger.engine.contracts import BIT_IDENTICAL
 from k3_ledger.engine.gguf import open_model_file
 from k3_ledger.engine.gguf.writer import NewTensor, write_gguf
+from k3_ledger.engine.provenance import source_manifest
 from k3_ledger.engine.runner import run as runner
 from k3_ledger.engine.runner import session
 from k3_ledger.engine.runner.channel import python_command
@@ -39,7 +40,7 @@ from k3_ledger.verify.policy import TrustPolicy
 from k3_ledger.verify.receipts import check_run
 from k3_ledger.verify.source import MemorySource
 from tests.engine.simulated_tsm import SimulatedModule
-from tests.engine.test_provenance import repository
+from tests.engine.test_provenance import Repository, repository
 from tests.ledgers import RUNNER, small_ledger
 from tests.support import ROOT
 
@@ -317,6 +318,42 @@ def test_the_commit_the_difference_from_it_and_the_round_are_kept(
     assert "source.patch" not in artifacts(tmp_path / "clean")
     assert "source.patch" not in clean.stderr
     assert f"source.patch, {len(patch)} bytes of changes that are not committed" in dirty.stderr
+
+
+def _link(ours: Repository) -> None:
+    (ours.packages[0] / ".#module.py").symlink_to("me@host.1:2")
+
+
+MEANWHILE: dict[str, tuple[Callable[[Repository], object], bool]] = {
+    "committed": (lambda ours: ours.module.write_text("two = 99\n") and ours.commit(), False),
+    "edited": (lambda ours: ours.module.write_text("two = 99\n"), False),
+    "removed": (lambda ours: ours.module.unlink(), False),
+    "another commit of the same files": (lambda ours: ours.commit("--allow-empty"), True),
+    "a link to nowhere": (_link, True),
+    "nothing": (lambda _: None, True),
+}
+
+
+@pytest.mark.parametrize("what", MEANWHILE)
+def test_what_is_named_is_what_lay_there_before_and_behind_the_run(
+    what: str, synthetic: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = repository(tmp_path / "ours")
+    change, same = MEANWHILE[what]
+    before, manifest = ours.git("rev-parse", "HEAD"), source_manifest(ours.packages)
+
+    def measure(*_: object) -> list[Finding]:
+        change(ours)
+        return [Finding(Code.RUN_TIMEOUT, "no")]
+
+    monkeypatch.setattr(runner, "PACKAGES", ours.packages)
+    monkeypatch.setattr(runner.Session, "measure", measure)
+    outcome = runner.run(Request(synthetic("tiny"), "m", tmp_path / "b", "here"))
+    subject = outcome.measurement.subject
+    named = Source(commit=before, dirty=False, patch_sha256=None, clean_builds=0)
+    assert subject.source == (named if same else None)
+    assert subject.build_sha256 == hashlib.sha256(manifest).hexdigest()
+    assert artifacts(tmp_path / "b")["sources.sha256"] == manifest
 
 
 @pytest.mark.parametrize(("engine", "torch"), [((), True), (("/nowhere",), False)])

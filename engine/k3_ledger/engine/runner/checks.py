@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from k3_ledger.schemas.measurement import ExpertLoad
 
 SPREAD_SHARE: Final = 0.9
-"""Share of the tokens that the busiest expert of any layer may take."""
+"""How far of the way from its fair share of the tokens to all of them the busiest expert of any layer may be."""
 SPREAD_LEAST: Final = 64
 """Tokens of which that is asked: few can all go to one expert by chance."""
 SELF_SHARE: Final = 0.05
@@ -85,13 +85,15 @@ def check_spread(load: ExpertLoad | None, top_k: int | None) -> Iterator[Finding
     """
     if load is None or load.tokens < SPREAD_LEAST or top_k is None or top_k >= load.experts:
         return
-    if load.max_load > SPREAD_SHARE * load.tokens:
+    fair = top_k / load.experts
+    most = fair + SPREAD_SHARE * (1 - fair)
+    if load.max_load > most * load.tokens:
         yield Finding(
             Code.RUN_ONE_EXPERT,
             f"one expert of {load.experts} took {load.max_load} of {load.tokens} tokens, of which each takes {top_k}",
             Position(field="expert_load"),
-            f"at most {SPREAD_SHARE:.0%} of the tokens",
-            f"{load.max_load / load.tokens:.0%}; by the layer that used fewest, {load.distinct} experts were used",
+            f"at most {most:.1%} of the tokens, where a router that spreads evenly gives {fair:.1%}",
+            f"{load.max_load / load.tokens:.1%}; by the layer that used fewest, {load.distinct} experts were used",
         )
 
 

@@ -213,6 +213,8 @@ class _Started:
         software = CONTROLLER if request.engine else CONTROLLER + ENGINE
         self.machine = probe_machine(request.node, list(self.places.words(request.command)), software)
         self.files: dict[str, tuple[bytes, str]] = {}
+        # before anything runs, as the program of an external engine: who edits or commits meanwhile changes no receipt
+        self.sources = None if request.engine else (source_manifest(PACKAGES), *probe_source(PACKAGES))
         self.model: WeightsRef | None = None
         self.build: str | None = None
         serve = ("--model", str(request.model.resolve()), "--context", str(request.longest), *resolved.arguments())
@@ -322,9 +324,9 @@ class _Started:
         return self._write(measurement, list(findings))
 
     def _note_findings(self, findings: Sequence[Finding]) -> None:
-        """What refused the run, or must be said about it."""
-        if findings:
-            listed = json.dumps([finding.as_dict() for finding in findings], indent=1)
+        """What refused the run, or must be said about it, as far as it is known before the bundle is written."""
+        if noted := [*findings, *self.notes]:
+            listed = json.dumps([finding.as_dict() for finding in noted], indent=1)
             self.files["findings.json"] = (self.places.json(listed.encode()), "application/json")
 
     def _write(
@@ -367,11 +369,12 @@ class _Started:
     def _subject(self) -> Subject:
         """The engine: its own word for name and version, and a digest of what ran."""
         session = self.session
-        if self.request.engine:
+        if self.sources is None:
             return Subject(name=session.name, version=session.version, source=None, build_sha256=self.build)
-        manifest = source_manifest(PACKAGES)
+        manifest, source, patch = self.sources
+        if source_manifest(PACKAGES) != manifest:  # edited meanwhile: the engine may have begun with either
+            source, patch = None, b""
         self.files["sources.sha256"] = (manifest, "text/plain")
-        source, patch = probe_source(PACKAGES)
         if patch:
             self.files[PATCH] = (patch, "text/x-diff")
         build = hashlib.sha256(manifest).hexdigest()

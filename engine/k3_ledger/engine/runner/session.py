@@ -287,14 +287,16 @@ class Session:
             ) from None
 
     def _note_spread(self, channel: Channel) -> None:
-        """How the router spreads tokens, by the engine's own count; not kept where the file has other experts."""
+        """How the router spreads tokens, by the engine's own count; not kept where it is of other experts or tokens."""
         assert self.found is not None
         usable = self.task.usable
         many = min(SPREAD_TOKENS, self.task.plan.room or SPREAD_TOKENS)
         ids = [usable[(at * 7919 + self.found.seed) % len(usable)] for at in range(many)]
         try:
             load = ExpertLoad.model_validate(channel.ask("spread", ids=ids).data.get("load"))
-            self.load = load if self.task.experts in {None, load.experts} and load.distinct <= load.experts else None
+            known = load.experts if self.task.experts is None else self.task.experts
+            fits = load.experts == known and load.distinct <= known and load.max_load <= load.tokens == many
+            self.load = load if fits else None
         except ValidationError:
             self.load = None
         except LedgerError as error:

@@ -288,10 +288,10 @@ ROWS: Final = {
         "move the folder to where it belongs, whole; `seal` takes it from anywhere", ExitCode.UNREADABLE,
     ),
     "RUN_ONE_EXPERT": CodeInfo(
-        Area.RUN, W, "router sends nearly all tokens to the same experts",
+        Area.RUN, W, "one expert takes nearly all tokens",
         "By the engine's own count one expert of a layer took nearly every token, although the router has others to "
-        "choose from. The speed of such a model is not that of one whose tokens spread.",
-        "use weights whose router spreads tokens, as those of `k3-ledger model synth` do",
+        "choose from. The speed of such a model is not that of one whose tokens spread evenly.",
+        "use weights whose router spreads tokens evenly, as those of `k3-ledger model synth` do",
     ),
 }
 # fmt: on
