@@ -22,6 +22,7 @@ from k3_ledger.engine.parity.compare import log_softmax
 from k3_ledger.engine.parity.rows import Rows
 from k3_ledger.engine.parity.sources import ModelSource, ReferenceSource
 from k3_ledger.engine.reference import Reference
+from k3_ledger.engine.runner.telling import LONGEST
 from k3_ledger.schemas.errors import ModelError, ParityError
 from k3_ledger.schemas.findings import Code
 from tests.engine import wrong
@@ -183,9 +184,9 @@ class Paced:
         (0, 2, 64, {1: 0.75, 2: 0.4}, [2, 1], 2),
         (0, 2, 64, {1: 1.0, 2: 1.0}, [2, 1], 2),
         (0, 16, 64, {1: 9.0, 4: 3.0, 8: 1.0, 16: 2.0}, [16, 8, 4], 8),
-        (0, 16, 3, {1: 9.0, 4: 3.0, 8: 1.0, 16: 2.0}, [], 16),
+        (0, 16, LONGEST, {1: 9.0, 4: 3.0, 8: 1.0, 16: 2.0}, [], 16),
     ],
-    ids=["small", "one core", "busy cores", "free cores", "no difference", "many cores", "no room to try"],
+    ids=["small", "one core", "busy cores", "free cores", "no difference", "many cores", "telling"],
 )
 def test_llama_cpp_gets_as_many_threads_as_are_fastest_now(
     *,
@@ -217,7 +218,7 @@ def test_what_is_tried_is_llama_cpp_itself(
     pytest.importorskip("xllamacpp")
     monkeypatch.setattr(grading, "SMALL_BYTES", 0)
     monkeypatch.setattr(grading.os, "sched_getaffinity", lambda _: {0, 1})
-    reference = grading.reference_for(weights("tiny"), synthetic("tiny"), grading.TRIED_TOKENS, own=False)
+    reference = grading.reference_for(weights("tiny"), synthetic("tiny"), grading.LEAST_TRIED, own=False)
     assert reference.rows([5, 6, 7, 8], 1, "prefill").values.shape == (1, 512)
 
 

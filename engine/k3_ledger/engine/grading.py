@@ -26,6 +26,8 @@ SMALL_BYTES: Final = 64 << 20
 """Weights up to which llama.cpp gets one thread."""
 TRIED_TOKENS: Final = 4
 """Tokens that it computes with each number of threads that is tried."""
+LEAST_TRIED: Final = 17
+"""Room for so many tokens makes trying worth while: answers are told from none with 16, and each trial is a load."""
 
 
 def reference_for(
@@ -65,7 +67,7 @@ def _threads(weights: Weights, load: Callable[[int], LlamaCppApart], context: in
     settings = sorted({cores, max(1, cores // 2), max(1, cores // 4)}, reverse=True)
     if sum(info.size for info in weights.tensors.values()) <= SMALL_BYTES:
         return 1
-    if len(settings) == 1 or context < TRIED_TOKENS:
+    if len(settings) == 1 or context < LEAST_TRIED:
         return cores
     ids = weights.tokenizer().ordinary()[:TRIED_TOKENS]
     return min(settings, key=lambda threads: _step_seconds(load(threads), ids))

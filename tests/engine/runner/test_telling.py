@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,11 +13,12 @@ from k3_ledger.engine.gguf.writer import NewTensor, write_gguf
 from k3_ledger.engine.parity.rows import Rows, Way, ids_digest
 from k3_ledger.engine.parity.sources import ReferenceSource
 from k3_ledger.engine.reference import Reference
-from k3_ledger.engine.runner.bounds import COARSE
+from k3_ledger.engine.runner import session
+from k3_ledger.engine.runner.bounds import COARSE, LEAST
 from k3_ledger.engine.runner.measure import Plan
 from k3_ledger.engine.runner.run import Request, run
 from k3_ledger.engine.runner.telling import LEAST_TOLD, LONGEST, PROMPTS, Told, tell
-from k3_ledger.schemas.errors import ParityError
+from k3_ledger.schemas.errors import ParityError, RunError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.measurement import FailedMeasurement
 
@@ -87,7 +89,7 @@ def test_a_few_prompts_are_enough_and_fewer_are_not() -> None:
 
 def test_prompts_are_drawn_anew_and_those_of_a_seed_again() -> None:
     asked = []
-    for seed in (None, None, 7, 7):
+    for seed in (5, 6, 7, 7):
         made = Made(lambda ids: drawn(*ids))
         tell(made, range(VOCABULARY), 5, seed)
         asked.append(made.asked)
@@ -153,3 +155,28 @@ def test_a_file_whose_layers_add_nothing_is_refused_before_an_engine_is_started(
     assert outcome.measurement.stage == "telling"
     assert [finding.code for finding in outcome.findings] == [Code.RUN_DEGENERATE]
     assert "what the last token alone gives" in outcome.measurement.reason
+    (kept,) = [one for one in outcome.measurement.artifacts if one.name == "telling.json"]
+    off = json.loads((tmp_path / "b" / "blobs" / kept.sha256).read_text())
+    assert {len(those) for those in off.values()} == {PROMPTS}
+    assert max(off["the last token alone"]) < LEAST
+
+
+@pytest.mark.parametrize("given", [None, 7])
+def test_the_seed_of_telling_is_the_runs(given: int | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What is recorded as the run's seed asks the same prompts again."""
+    seeds = []
+
+    def told(*asked: object) -> Told:
+        seeds.append(asked[-1])
+        return Told({})
+
+    monkeypatch.setattr(session, "tell", told)
+    task = session.Task(vocabulary=4, usable=[1], reference=lambda _: None, plan=Plan(seed=given))  # type: ignore[arg-type,return-value]
+    for _ in range(2):
+        made = session.Session(task)
+        with pytest.raises(RunError):
+            made.measure(["/nowhere"], tmp_path)
+        assert made.task.plan.seed == seeds[-1]
+    assert (seeds == [given, given]) == (given is not None)
+    assert None not in seeds
+    assert len(set(seeds)) == (2 if given is None else 1)

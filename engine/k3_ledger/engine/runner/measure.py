@@ -110,13 +110,18 @@ class Plan:
             raise ValueError("room is at least the context and twice decode_tokens")
 
 
+def seed_of(plan: Plan) -> int:
+    """The one that it was given, or one that is drawn now."""
+    return secrets.randbits(53) if plan.seed is None else plan.seed
+
+
 class Observer:
     """Takes every timing of a run, see :func:`observe`."""
 
     def __init__(self, channel: Channel, plan: Plan, usable: Sequence[int]) -> None:
         self.channel = channel
         self.plan = plan
-        self.found = Observations(seed=secrets.randbits(53) if plan.seed is None else plan.seed)
+        self.found = Observations(seed=seed_of(plan))
         self._prompts = Prompts(usable, self.found.seed)
         self._order = random.Random(self.found.seed)  # noqa: S311 (an order, no secret)
         self._capacity = 0

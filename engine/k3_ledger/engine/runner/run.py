@@ -349,6 +349,8 @@ class _Started:
         given = session.environment
         environment = dict(zip(given, self.places.words(given.values()), strict=True))
         self.files["environment.json"] = (_json(environment), "application/json")
+        if session.told is not None:
+            self.files["telling.json"] = (_json(session.told.off), "application/json")
         if session.found is not None:
             self.files["observations.json"] = (_json(dataclasses.asdict(session.found)), "application/json")
         if session.kernels:

@@ -6,7 +6,7 @@ Everything that has been seen so far is kept on the session, so that a run that 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -16,7 +16,7 @@ from k3_ledger.engine.runner.bounds import CEILING, LEAST, Tolerance, tolerance
 from k3_ledger.engine.runner.channel import Channel
 from k3_ledger.engine.runner.checks import check_kernels, check_observations, check_spread
 from k3_ledger.engine.runner.folder import Folder
-from k3_ledger.engine.runner.measure import Plan, observe
+from k3_ledger.engine.runner.measure import Plan, observe, seed_of
 from k3_ledger.engine.runner.outputs import Looked, check_outputs
 from k3_ledger.engine.runner.places import choose, most_of_a_round
 from k3_ledger.engine.runner.replies import count_of, is_integer, printable
@@ -91,7 +91,7 @@ class Session:
     """What is known of one engine process.
 
     Attributes:
-        task: what it is measured on.
+        task: what it is measured on; with a seed as soon as it begins, the same for telling and for timing.
         progress: told what comes next.
         stage: what is being done.
         name, version: as the engine reports itself; nothing else that can be checked is taken from it.
@@ -134,6 +134,7 @@ class Session:
         Raises:
             LedgerError: the first thing after which nothing more can be measured.
         """
+        self.task = replace(self.task, plan=replace(self.task.plan, seed=seed_of(self.task.plan)))
         self._tell()
         self._next("load", "starting the engine")
         begin = time.monotonic_ns()
@@ -154,7 +155,7 @@ class Session:
         """Show that answers tell work from none, with a reference that has ended when the engine starts."""
         self._next("telling", "asking whether answers tell work from none")
         task, length = self.task, min(LONGEST, self.task.plan.least)
-        self.told = tell(task.reference(length), task.usable, length, task.plan.seed)
+        self.told = tell(task.reference(length), task.usable, length, seed_of(task.plan))
         for finding in self.told.findings(LEAST):
             raise RunError(
                 finding.code,

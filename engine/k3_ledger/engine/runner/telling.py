@@ -67,14 +67,14 @@ class Told:
                 )
 
 
-def tell(reference: LogitSource, usable: Sequence[int], length: int, seed: int | None) -> Told:
+def tell(reference: LogitSource, usable: Sequence[int], length: int, seed: int) -> Told:
     """Ask the reference for rows behind drawn prompts, and hold against them what needs no work.
 
     Args:
         reference: the engine taken as right.
         usable: ids that prompts may hold.
         length: tokens of a prompt, at least 3.
-        seed: of the run, where it was given one; the prompts are drawn apart from those that it times and grades.
+        seed: of the run; the prompts are drawn apart from those that it times and grades.
     """
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence(seed).spawn(2)[1]))
     pool = np.asarray(usable)
