@@ -18,7 +18,7 @@ from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import ExitCode, Outcome, Severity
 from k3_ledger.verify.polaris.advances import check_advances
 from k3_ledger.verify.polaris.compare import OPEN, Agreement
-from k3_ledger.verify.polaris.crosscheck import CrossChecks, Standing, check_printed, check_run
+from k3_ledger.verify.polaris.crosscheck import CrossChecks, Standing, check_copy, check_printed, check_run
 from k3_ledger.verify.polaris.derived import check_derived
 from k3_ledger.verify.polaris.folders import view
 from k3_ledger.verify.polaris.foreign_json import number_of, show
@@ -257,7 +257,7 @@ def audit(files: Files, options: AuditOptions | None = None) -> AuditReport:
     for run, found in zip(facts, hashes, strict=True):
         findings.extend(found.findings)
         check_run(run, found, cross)
-        cross.findings.extend(check_printed(run))
+        cross.findings.extend((*check_printed(run), *check_copy(run)))
     findings.extend(cross.findings)
     derived = check_derived(log)
     advances = [*check_advances(log, facts, derived, cross)]

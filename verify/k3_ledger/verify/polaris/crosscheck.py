@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Self
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.verify.polaris.compare import OPEN, Agreement, compare
 from k3_ledger.verify.polaris.facts import FIGURES, documents, fact_of, is_blank, other_names
-from k3_ledger.verify.polaris.foreign_json import Compound, number_of, show
+from k3_ledger.verify.polaris.foreign_json import Compound, join, number_of, show
 from k3_ledger.verify.polaris.hashes import Record
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from k3_ledger.schemas.outcomes import Position
     from k3_ledger.verify.polaris.facts import RunFacts, Statement
+    from k3_ledger.verify.polaris.foreign_json import JsonTree
     from k3_ledger.verify.polaris.hashes import RunHashes
     from k3_ledger.verify.polaris.parse import Run
 
@@ -125,6 +126,27 @@ def check_printed(facts: RunFacts) -> Iterator[Finding]:
                 message += f"and {found} in another object of the sealed output"
                 code = Code.FOREIGN_SEALED_VERDICT if judges else Code.FOREIGN_TWO_MEANINGS
                 yield Finding(code, message, leaf.position, expected, found)
+
+
+def check_copy(facts: RunFacts) -> Iterator[Finding]:
+    """What the receipt's attestation states and ``attestation.json`` lacks; of a block that is not there, the block."""
+    run = facts.run
+    stated = None if run.receipt is None else run.receipt.object.get("attestation")
+    if run.attestation is None or not isinstance(stated, dict):
+        return
+    for path in _lacking(stated, run.attestation.object, ""):
+        message = f"{run.run_id}: attestation.json has no {path[:SHOWN]}, which the receipt states"
+        yield Finding(Code.FOREIGN_BLANK_COPY, message, run.attestation.at(path))
+
+
+def _lacking(stated: dict[str, JsonTree], copy: dict[str, JsonTree], path: str) -> Iterator[str]:
+    for key, value in stated.items():
+        below, other = join(path, key), copy.get(key)
+        block = isinstance(value, dict) and value  # any other value is held against a blank one
+        if other in (None, "") and value not in (None, "") and (block or key not in copy):
+            yield below
+        elif isinstance(value, dict) and isinstance(other, dict):
+            yield from _lacking(value, other, below)
 
 
 def _hidden(run: Run, fact: str, statements: list[Statement]) -> Iterator[Finding]:
