@@ -18,7 +18,8 @@ def lines(files: dict[str, bytes], *, verbose: bool = False) -> list[str]:
 def test_a_whole_log_is_told_in_counts() -> None:
     text = lines(make_log.build(make_log.draft()))
     assert "findings by kind" not in text
-    assert text[-2:] == ["checked 579, failed 0, could not be checked 9", "findings: 0 errors, 0 warnings, 0 notes"]
+    counted = "digests, fields and figures: checked 579, failed 0, could not be checked 9"
+    assert text[-2:] == [counted, "findings: 0 errors, 0 warnings, 0 notes"]
     assert any(line.split() == ["receipt_id", "3", "0", "0"] for line in text)
     assert any("needs Intel's certificates" in line for line in text)
     unbound = text[text.index("fields that nothing binds, by record") :]

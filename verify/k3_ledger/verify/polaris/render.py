@@ -71,7 +71,8 @@ def _render(report: AuditReport, *, verbose: bool) -> Iterator[str]:
     counts = dict.fromkeys(("error", "warning", "note"), 0)
     for finding in report.findings:
         counts[finding.severity.value] += 1
-    yield f"checked {report.checked}, failed {report.failed}, could not be checked {report.not_checked}"
+    counted = f"checked {report.checked}, failed {report.failed}, could not be checked {report.not_checked}"
+    yield f"digests, fields and figures: {counted}"
     yield "findings: " + ", ".join(f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items())
 
 
