@@ -195,7 +195,8 @@ def states_served(*, graph: bool) -> int:
     """Sequences whose state an engine process holds at once, at most.
 
     The one that is timed beside the one that a reset or a grading begins; with recorded steps their own tensors, and
-    into these the second one moves while the first one moves out.
+    into these the second one moves while the first one moves out. Each is reckoned at the length that is sure to
+    come: a run that has to time more tokens resets to more room, for which nothing was asked.
     """
     return 3 if graph else 2
 
