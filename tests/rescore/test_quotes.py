@@ -6,14 +6,22 @@ import contextlib
 import json
 import re
 import sys
+import time
 import unicodedata
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
+from markdown_it.token import Token
 
-from k3_ledger.rescore.claims.document import _bound, complain, read_document_of_claims
+from k3_ledger.rescore.claims.document import (
+    _bound,
+    _list_footnotes,
+    _list_referred,
+    complain,
+    read_document_of_claims,
+)
 from k3_ledger.rescore.claims.reading import Claim, read_claims
 from k3_ledger.schemas.errors import RescoreError
 from k3_ledger.schemas.outcomes import ExitCode
@@ -93,7 +101,10 @@ INVISIBLE = [
     sign
     for sign in map(chr, range(1, sys.maxunicode + 1))
     if unicodedata.category(sign) in {"Cc", "Cf"} and not sign.isspace()
-] + list("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180f\u2800\u3164\ufe00\ufe0f\uffa0\U000e0100\U000e01ef")
+] + list(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180f\u2065\u2800\u3164\ufe00\ufe0f\uffa0\ufff0\ufff8"
+    "\U00016fe4\U0001d159\U000e0000\U000e0002\U000e0080\U000e0100\U000e01ef\U000e01f0\U000e0fff"
+)
 TURNING = list("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
@@ -151,10 +162,41 @@ def test_words_that_may_be_shown_in_another_order_are_no_quote() -> None:
         ("[^1]: We do 1.5 times\n\n| a |\n| - |\n| x[^1] |", True),
         ("We do 1.5 times [^1], they say", True),
         ("We [^1]: do 1.5 times", True),
+        ("\\[^1]\n\n[^1]: We do 1.5 times", False),
+        ("[^1\\]\n\n[^1]: We do 1.5 times", False),
+        ("&#91;^1]\n\n[^1]: We do 1.5 times", False),
+        ("[^`x`1]\n\n[^1]: We do 1.5 times", False),
+        ("\\[^1] and [^1]\n\n[^1]: We do 1.5 times", True),
+        ("[^[^1]\n\n[^1]: We do 1.5 times", True),
+        ("Words.[^1]\n\n[^1]: As they say\n\n[^1]: We do 1.5 times", False),
+        ("Words.[^1]\n\n[^1]: As they say\n[^1]: We do 1.5 times", False),
+        ("Words.[^a]\n\n> [^A]: As they say\n\n[^a]: We do 1.5 times", False),
+        ("Words.[^1]\n\n[^1]: We do 1.5 times\n\n[^1]: As they say", True),
     ],
 )
 def test_a_footnote_is_shown_where_words_refer_to_it(words: str, *, shown: bool) -> None:
     assert (complaint(words, "do 1.5 times") == "") == shown
+
+
+@pytest.mark.parametrize("piece", ["[^", "y[^", "[^a", "\\[^", "[^]", "[^1]:", "\n\n[^1]:", "\n[^"])
+def test_footnotes_without_end_are_looked_for_once(piece: str) -> None:
+    """Four times as much takes about four times as long: where it is sixteen, a file of a stranger takes an hour."""
+
+    def seconds(count: int) -> float:
+        text = Token("text", "", 0, content=piece * count)
+        tokens = [Token("inline", "", 0, content=text.content, children=[text])]
+        began = time.process_time()
+        _list_referred(tokens)
+        for token in tokens:
+            _list_footnotes(token)
+        return time.process_time() - began
+
+    assert seconds(40_000) < 10 * min(seconds(10_000) for _ in range(3)) + 0.2
+
+
+def test_what_is_escaped_is_quoted_as_it_is_shown() -> None:
+    for words in (r"We do \*1.5\* times", "We do &#42;1.5&#42; times"):
+        assert complaint(words, r"do \*1.5\* times") == "", words
 
 
 @pytest.mark.parametrize(

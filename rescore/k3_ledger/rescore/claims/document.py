@@ -3,9 +3,9 @@
 What ties a claim to a document is a quote. It binds only what Markdown shows: no fence, no code block, nothing in raw
 HTML (a comment above all), no target of a link, nothing struck out; and it reaches over none of these, for they may
 show digits or part them. No character that shows nothing stands in it or joins digits to it, and none that turns the
-order of words round stands in its paragraph. A footnote that nothing refers to is not shown. It begins and ends where
-words do, so that a part of another number is no quote of it; it stands in one place, so that it is clear which figure
-is meant; and it holds the number that is claimed and no other.
+order of words round stands in its paragraph. A footnote that nothing refers to is not shown, nor is a second of a name.
+It begins and ends where words do, so that a part of another number is no quote of it; it stands in one place, so that
+it is clear which figure is meant; and it holds the number that is claimed and no other.
 """
 
 from __future__ import annotations
@@ -39,13 +39,16 @@ _NUMBER: Final = re.compile(r"(?<![\w.,])[-+±\u2010-\u2015\u2212]?[.,]?\d(?:[\w
 """Digits and whatever makes another number of them: a sign, a point, an exponent, a letter such as k for thousands."""
 _UNSEEN: Final = "\ufffc"
 """What stands in place of all that is not shown as words: a quote holds none of it, nor do digits meet across it."""
-_BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Letters, marks and symbols that show nothing; what else shows nothing has a category for it."""
+_BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2065\u2800\u3164\uffa0\U00016fe4\U0001d159")
+"""Letters, marks and symbols that show nothing; what else shows nothing has a category or a range for it."""
+_RANGES: Final = (("\u180b", "\u180f"), ("\ufe00", "\ufe0f"), ("\ufff0", "\ufff8"), ("\U000e0000", "\U000e0fff"))
+"""Selectors of variants, and what no character has yet and is to show nothing once one has (Unicode's defaults)."""
 _TURNS: Final = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
 _MARKS: Final = frozenset("\u061c\u200e\u200f")
 """Marks of a direction: they show nothing, and turn round the order of what has none, such as digits and signs."""
 _FOOTNOTE: Final = re.compile(r"^ {0,3}\[\^([^\]\s]+)\]:", re.MULTILINE)
-_REFERENCE: Final = re.compile(r"\[\^([^\]\s]+)\]")
+_REFERENCE: Final = re.compile(r"\[\^([^\[\]\s]+)\]")
+"""A label holds no bracket, so that each place is looked at once: a stranger's document may hold nothing but them."""
 _COMMENT: Final = re.compile(r"<!--(?!-?>)(?:(?!--!?>).)*-->", re.DOTALL)
 """A comment that ends, for a browser too, where it ends for Markdown: it shows nothing, and joins what is beside it."""
 _BREAK: Final = re.compile(r"<br\s*/?>", re.IGNORECASE)
@@ -132,8 +135,8 @@ def _is_hidden(sign: str) -> bool:
     """Whether a character shows nothing, or only moves what is beside it; white space is none of them."""
     if sign.isascii():
         return not sign.isprintable()
-    selects = "\ufe00" <= sign <= "\ufe0f" or "\U000e0100" <= sign <= "\U000e01ef" or "\u180b" <= sign <= "\u180f"
-    return selects or sign in _BLANK or unicodedata.category(sign) in {"Cc", "Cf"}
+    ranged = any(first <= sign <= last for first, last in _RANGES)
+    return ranged or sign in _BLANK or unicodedata.category(sign) in {"Cc", "Cf"}
 
 
 def _turns(sign: str) -> bool:
@@ -181,7 +184,8 @@ def _parts_nothing(sign: str) -> bool:
 
 
 def _parser() -> MarkdownIt:
-    return MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    """What is escaped stays apart from other text: a bracket that is opens no reference to a footnote."""
+    return MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("text_join")
 
 
 class _Html(HTMLParser):
@@ -209,7 +213,7 @@ class _Html(HTMLParser):
 
 
 def _places(tokens: Sequence[Token]) -> Iterator[str]:
-    html, row = _Html(), None
+    html, row, defined = _Html(), None, set[str]()
     referred = _list_referred(tokens)
     for token in tokens:
         if token.type == "html_block":
@@ -219,15 +223,19 @@ def _places(tokens: Sequence[Token]) -> Iterator[str]:
         elif token.type == "tr_close":
             yield " | ".join(row or ())
             row = None
-        elif token.type == "inline" and row is None and _list_footnotes(token) <= referred:
-            yield " ".join(_shown([token], html))
-        elif token.type == "inline" and row is not None:
+        elif token.type == "inline" and row is None:
+            footnotes = _list_footnotes(token)
+            new = set(footnotes) - defined
+            defined |= new
+            if new <= referred and len(new) == len(footnotes):
+                yield " ".join(_shown([token], html))
+        elif token.type == "inline":
             row.append(" ".join(_shown([token], html)))
 
 
-def _list_footnotes(token: Token) -> set[str]:
+def _list_footnotes(token: Token) -> list[str]:
     """Names of the footnotes that a paragraph holds the text of."""
-    return {name.casefold() for name in _FOOTNOTE.findall(token.content)}
+    return [name.casefold() for name in _FOOTNOTE.findall(token.content)]
 
 
 def _list_referred(tokens: Sequence[Token]) -> set[str]:
@@ -236,8 +244,13 @@ def _list_referred(tokens: Sequence[Token]) -> set[str]:
         name.casefold()
         for token in tokens
         if token.type == "inline" and not _FOOTNOTE.search(token.content)
-        for name in _REFERENCE.findall("".join(one.content for one in token.children or () if one.type == "text"))
+        for name in _REFERENCE.findall("".join(_plain(one) for one in token.children or ()))
     }
+
+
+def _plain(token: Token) -> str:
+    """Text as it is written; whatever else stands there parts it, as white space does."""
+    return token.content if token.type == "text" else " "
 
 
 def _shown(tokens: Sequence[Token], html: _Html) -> list[str]:
@@ -250,7 +263,7 @@ def _shown(tokens: Sequence[Token], html: _Html) -> list[str]:
             parts.append(_tag(token.content))
         elif token.type in {"softbreak", "hardbreak"}:
             parts.append(" ")
-        elif token.type in {"text", "code_inline"} and not struck:
+        elif token.type in {"text", "text_special", "code_inline"} and not struck:
             parts.append(_within_html(token.content) if html.hides else token.content)
         elif not token.nesting:
             parts.append(_UNSEEN)
