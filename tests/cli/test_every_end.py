@@ -21,6 +21,7 @@ JUNK = {
     "empty.pem": b"",
     "half.pem": b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
     "nvidia-jwks.json": b"junk",
+    "NVIDIA-JWKS.JSON": b"junk",
     "nvidia-jwks.json ": b'{"keys":5}',
     "nvidia-jwks.json  ": b'{"keys":[{"kty":"EC","crv":"P-384","kid":"1","x":"AQ","y":"AQ"}]}',
 }
@@ -71,4 +72,4 @@ def test_junk_in_the_trust_directory_is_the_readers_fault(run, trusting, name: s
     (trusting / name.strip()).write_bytes(JUNK[name])
     done = run(*command)
     assert (done.code, "[K3L-POLICY-MALFORMED]" in done.err) == (2, True)
-    assert name.strip() in done.err
+    assert name.strip().lower() in done.err.lower()

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from k3_ledger.cli.kinds import Kind, looks_like
-from k3_ledger.cli.memory import Memory, parse_memory, tree_size
+from k3_ledger.cli.memory import SCHEMA, Memory, parse_memory, tree_size
+from k3_ledger.verify.heads import MEMORY_VERSION
 from tests.ledgers import ROOT, RUNNER, Builder, Key, genesis_body, key_body, run_body, sign_head, small_ledger
 
 if TYPE_CHECKING:
@@ -750,6 +751,32 @@ def test_a_memory_of_which_anything_else_was_changed_is_unreadable_as_well(run, 
         assert (done.code, "[K3L-MEMORY-UNREADABLE]" in done.out) == (3, True)
         assert "memory: the memory is damaged: it cannot be read whole, or its digest is of other contents" in done.out
         assert "blank line" not in done.out
+
+
+@pytest.mark.parametrize(
+    "left",
+    [lambda _: b"", lambda _: b"\0" * 300, lambda raw: b"\n " + raw[:-9], lambda raw: raw[40:], lambda _: b"\n"],
+    ids=["nothing", "NUL bytes", "blanks and the beginning", "the end", "a blank line"],
+)
+def test_whatever_a_crash_leaves_of_a_memory_is_called_a_damaged_memory(run, speed, tmp_path, left):
+    assert run(*VERIFY).code == 0
+    (tmp_path / "memory").write_bytes(left((tmp_path / "memory").read_bytes()))
+    done = run("verify", "speed", "--expect-head", "memory")
+    assert done.code == 3
+    blank = "memory: this is a file of blanks or NUL bytes" in done.err
+    assert blank or "memory: the memory is damaged: it cannot be read whole" in done.out
+    assert "blank line" not in done.out
+
+
+def test_a_memory_of_a_newer_version_is_called_that(run, speed, tmp_path):
+    assert f"k3-ledger/memory/{MEMORY_VERSION}" == SCHEMA
+    assert run(*VERIFY).code == 0
+    held = (tmp_path / "memory").read_text()
+    newer = f"k3-ledger/memory/{MEMORY_VERSION + 1}"
+    (tmp_path / "memory").write_text(held.replace(f"k3-ledger/memory/{MEMORY_VERSION}", newer))
+    done = run("verify", "speed", "--expect-head", "memory")
+    assert done.code == 3
+    assert f"of a newer version, {MEMORY_VERSION + 1}, than this program reads, or damaged [K3L-MEMORY" in done.out
 
 
 def test_a_remembered_note_that_is_damaged_says_what_is_wrong_with_a_note(run, speed, tmp_path):

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from k3_ledger.verify.freshness import Clock
 
 SCHEMA: Final = "k3-ledger/memory/3"
+"""Its number is :data:`k3_ledger.verify.heads.MEMORY_VERSION`, which is not loaded for it."""
 _MEMBERS: Final = {
     "k3-ledger/memory/1": {"schema", "note", "unmoved_since"},
     "k3-ledger/memory/2": {"schema", "note", "unmoved_since", "enrolments"},

@@ -53,7 +53,7 @@ def _check_usable(files: tuple[tuple[str, bytes], ...]) -> None:
 
     load_anchors((name, data) for name, data in files if name.lower().endswith(".pem"))
     for name, data in files:
-        if name == KEY_SET:
+        if name.lower() == KEY_SET:
             load_keys(data)
 
 

@@ -591,6 +591,7 @@ def test_a_file_that_names_another_model_than_is_given_is_refused(
         ("vllm", {**SERVE, "model_id": "/m/k3.gguf"}, served, "k3.gguf", None),
         ("vllm", {**SERVE, "model_id": "some/name"}, served, "k3.gguf", None),
         ("vllm", {**SERVE, "model_id": "/m/other.gguf"}, served, "k3.gguf", "names another model"),
+        ("vllm", {**SERVE, "model_id": "/m/other.GGUF"}, served, "k3.gguf", "names another model"),
         ("sglang", {**SERVED, "model": "/m/other.gguf"}, served, "k3.gguf", "names another model"),
         ("sglang", {**SERVED, "model_id": "/m/k3.gguf"}, served, "k3.gguf", None),
     ]

@@ -179,6 +179,41 @@ def test_log_that_vanished_is_an_error_and_the_file_stays_usable(path, opened):
         pass
 
 
+@pytest.mark.parametrize("ask", [lambda log: log.settle(1), lambda log: log.settle_name()], ids=["bytes", "name"])
+def test_a_file_that_was_put_in_place_of_the_log_is_settled_anew(path, opened, ask):
+    path.write_bytes(b"a")
+    disk = RecordingDisk()
+    log = opened(disk)
+    with log.locked():
+        ask(log)
+        done = list(disk.calls)
+        ask(log)
+        assert disk.calls == done
+    other = path.with_suffix(".other")
+    other.write_bytes(b"b")
+    other.replace(path)
+    with log.locked():
+        seen = len(disk.calls)
+        ask(log)
+        syncs = [call for call in done if "sync" in call]
+        assert [call for call in disk.calls[seen:] if "sync" in call] == syncs != []
+
+
+def test_a_writer_who_may_not_open_the_directory_of_the_log_settles_what_he_can(path, opened):
+    path.write_bytes(b"a")
+    disk = FailingDisk()
+    log = opened(disk)
+    disk.fail("open", errno.EACCES)
+    with log.locked():
+        log.settle(1)
+    assert "fdatasync" in disk.calls
+    broken = FailingDisk()
+    log = opened(broken)
+    broken.fail("fsync", errno.EIO)
+    with log.locked(), pytest.raises(StoreError, match="make the name of the ledger durable"):
+        log.settle(1)
+
+
 def test_waiting_for_ever_is_allowed(path, opened):
     with opened(wait=float("inf")).locked():
         pass

@@ -205,3 +205,44 @@ def test_a_command_that_finds_everything_done_syncs_the_log_all_the_same(tmp_pat
     command(again)
     assert "fdatasync" in again.disk.calls
     assert "fsync" in again.disk.calls, "the name of the log"
+
+
+def test_a_log_put_in_place_of_another_is_recovered_under_its_name(tmp_path):
+    """The second recovery finds every directory settled by the first."""
+    place = Place(tmp_path, MortalDisk(), tmp_path)
+    a_ledger(place)
+    log = place.root / "ledger.jsonl"
+    shorter = log.read_bytes()
+    append_notes(Ledger.open(place.root), "more")
+    longer = log.read_bytes()
+    log.write_bytes(shorter + TORN)
+    with Platter(tmp_path) as platter:
+        place.disk = PowerDisk(platter)
+        recover(place.open(torn=True))
+        other = place.root / "other"
+        other.write_bytes(longer + TORN)
+        platter.hold(other)
+        other.replace(log)
+        recover(place.open(torn=True))
+        platter.cut_power()
+    assert log.read_bytes() == longer
+
+
+def test_a_head_that_another_put_there_meanwhile_is_durable_when_it_is_reported(tmp_path):
+    """That one was killed behind the renaming, before it synced the name."""
+    place = Place(tmp_path, MortalDisk(), tmp_path)
+    a_ledger(place)
+    with Platter(tmp_path) as platter:
+        place.disk = PowerDisk(platter)
+
+        def meanwhile(_: object) -> None:
+            make_checkpoint(Ledger.open(place.root), SIGNERS["log"])
+            for path in (place.root / "checkpoint", *(place.root / "checkpoints").iterdir()):
+                platter.sync(platter.hold(path))
+            platter.hold(place.root / "checkpoints")
+
+        made = make_checkpoint(place.open(), SIGNERS["log"], check=meanwhile)
+        platter.cut_power()
+    assert not made.added
+    assert (place.root / "checkpoint").read_bytes() == made.note
+    assert [path.read_bytes() for path in (place.root / "checkpoints").iterdir()] == [made.note]

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 _NOT_THIS_LOGS = frozenset({Code.CHECKPOINT_ORIGIN, Code.MEMORY_FOREIGN})
 _OF_THE_TREE = frozenset({Code.CHECKPOINT_ROOT, Code.CHECKPOINT_AHEAD})
+MEMORY_VERSION = 3
+"""Of the files that the command line keeps remembered heads in, the newest."""
+_VERSION = re.compile(rb'"schema"\s*:\s*"k3-ledger/memory/([0-9]{1,9})"')
 _KEPT_NAME = re.compile(r"checkpoints/([0-9]{1,20})\.note")
 
 
@@ -142,10 +145,14 @@ def signed_head(name: str, raw: bytes, *, step: str = "checkpoint", newest: bool
 def memory_fault(name: str, raw: bytes, said: Finding) -> Finding:
     """What is wrong with a remembered head, of which ``said`` is what its reader says.
 
-    Who keeps heads in a file with more than the note hands a damaged one over as it is: a document, and never a note.
+    Who keeps heads in a file with more than the note hands a damaged one over as it is: a document, and never a note,
+    of which a crash may have left the beginning, the end or nothing.
     """
-    if raw.startswith(b"{"):
+    text = raw.strip(b"\0\t\r\n ")
+    if not text or text.startswith(b"{") or text.endswith(b"}"):
         message = "the memory is damaged: it cannot be read whole, or its digest is of other contents"
+        if (version := _VERSION.search(text)) and int(version[1]) > MEMORY_VERSION:
+            message = f"the memory is of a newer version, {int(version[1])}, than this program reads, or damaged"
         return Finding(Code.MEMORY_UNREADABLE, message, Position(source=name))
     place = Position(source=name, byte_offset=said.position.byte_offset)
     return Finding(Code.MEMORY_UNREADABLE, said.message, place, said.expected, said.found)

@@ -45,7 +45,7 @@ def named_model(fields: Fields) -> Named | None:
     """The model file that a result names; None where it names none, or one by the name that it was served under."""
     stated = fields.rest(frozenset())
     for name in ("model_id", "model"):
-        if str(stated.get(name)).endswith(".gguf"):
+        if str(stated.get(name)).lower().endswith(".gguf"):
             return Named(f"{fields.where}.{name}", fields.text(name))
     return None
 

@@ -35,7 +35,7 @@ from k3_ledger.ledger.core.note import (
 )
 from k3_ledger.ledger.writer.batch import check_key
 from k3_ledger.ledger.writer.beside import ahead_hint, kept_heads, read_head, read_heads
-from k3_ledger.ledger.writer.disk import make_directory, storage_errors, sync_directory
+from k3_ledger.ledger.writer.disk import make_directory, settle_names, storage_errors, sync_directory
 from k3_ledger.ledger.writer.heads import open_heads
 from k3_ledger.ledger.writer.logfile import LogFile
 from k3_ledger.ledger.writer.state import check_entry, check_unchanged, place_of, scan, whole_lines
@@ -324,4 +324,6 @@ def _settle(
         current = heads.get(ledger.checkpoint_path)
         if current is None or current[1].checkpoint.size < tree.end:
             ledger.publish(ledger.checkpoint_path, note)
+        else:
+            settle_names(ledger.disk, ledger.root)  # one may have put it there since the log was settled
     return SignedHead(head, note, added=not signed)

@@ -216,15 +216,19 @@ def make_directory(disk: Disk, path: Path) -> None:
 
 
 def settle_directory(disk: Disk, path: Path) -> None:
-    """Make the name of a directory that stands durable, once: whoever made it may not have lived to do so.
+    """Make the name of a directory that stands durable, once: whoever made it may not have lived to do so."""
+    if path not in disk.settled:
+        settle_names(disk, path / "..")
+        disk.settled.add(path)
 
-    A parent that this user may not open is left alone: whoever made the directory had more rights than he has.
+
+def settle_names(disk: Disk, path: Path) -> None:
+    """Make the names in a directory durable that others put there, as they may not have lived to.
+
+    One that this user may not open is left alone: whoever made them had more rights than he has.
     """
-    if path in disk.settled:
-        return
     with contextlib.suppress(PermissionError):
-        sync_directory(disk, path / "..")
-    disk.settled.add(path)
+        sync_directory(disk, path)
 
 
 class Staging:

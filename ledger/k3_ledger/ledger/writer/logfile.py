@@ -21,7 +21,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
-from k3_ledger.ledger.writer.disk import storage_error, storage_errors, sync_directory
+from k3_ledger.ledger.writer.disk import settle_names, storage_error, storage_errors
 from k3_ledger.ledger.writer.locks import busy, take_lock
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class LogFile:
         """
         if not self._named:
             with storage_errors(self.path, "make the name of the ledger durable"):
-                sync_directory(self._disk, self.path.parent)
+                settle_names(self._disk, self.path.parent)
             self._named = True
 
     def sync(self, size: int) -> None:

@@ -223,14 +223,14 @@ def _places(tokens: Sequence[Token]) -> Iterator[str]:
         elif token.type == "tr_close":
             yield " | ".join(row or ())
             row = None
-        elif token.type == "inline" and row is None:
+        elif token.type == "inline" and row is not None:
+            row.append(" ".join(_shown([token], html)))
+        elif token.type == "inline":
             footnotes = _list_footnotes(token)
             new = set(footnotes) - defined
             defined |= new
             if new <= referred and len(new) == len(footnotes):
                 yield " ".join(_shown([token], html))
-        elif token.type == "inline":
-            row.append(" ".join(_shown([token], html)))
 
 
 def _list_footnotes(token: Token) -> list[str]:

@@ -49,7 +49,7 @@ def check_attestations(
     anchors = load_anchors((name, data) for name, data in files if name.lower().endswith(".pem"))
     keys: Keys = {}
     for name, data in files:
-        if name == KEY_SET:
+        if name.lower() == KEY_SET:
             keys = load_keys(data)
     demands = _Demands(policy, anchors, keys)
     tally = scan.tallies["attestations"]
