@@ -50,6 +50,25 @@ FIGURES: Final = [
     ("speed_gain_tps", [], [-1]),
     ("gain_pp", [], [-1]),
     ("kl", [], [0, 99.0]),
+    *(
+        (f"{word}_{name}", [], [-0.01])
+        for word in (
+            "delta",
+            "drop",
+            "reg",
+            "regression",
+            "margin",
+            "rel",
+            "err",
+            "residual",
+            "lift",
+            "over",
+            "vs_main",
+        )
+        for name in ("top1", "tps", "ttft_s", "prefill_pp", "frontier")
+    ),
+    ("notes", [], ["102/88 = 1.16", "SPEEDUP 102/88 = 1.16", "45/50 = 9"]),
+    ("agree", ["45/50 = 91.0", "45/50 = 9"], ["45/50 = 90", "45/50 = 90.0"]),
     ("spec_agree", ["METRIC SPEC_AGREE 33/32 = 1.0312", "METRIC SPEC_AGREE 30/32 = 1.0000"], []),
     ("agree", ["5/4 = 1.25", "3/4 = 0.74", "3/4 = .", "1/0 = 1"], ["3/4 = 0.75", "2/3 = 0.66", "2/3 = 0.67"]),
     ("agree", [], ["0/0 = 0", "4/3", "5/4 of all", "METRIC SPEC_AGREE 32/32 = 1.0000", "12/5"]),

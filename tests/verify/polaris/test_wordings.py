@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
@@ -37,6 +38,11 @@ REPOSITORY: Final = [
     "some-one/thing",
     " some-one/thing.git ",
     "Some-One/Thing/",
+    "git+https://git.example/some-one/thing.git",
+    "git@git.example:/some-one/thing.git",
+    "https://git.example/some-one/thing#readme",
+    "https://git.example/some-one/thing?tab=readme#top",
+    *(f"https://git.example/some-one/thing/{page}" for page in ("tree/main", "commit/abc", "pull/5", "-/issues")),
 ]
 OTHERS: Final = [
     "https://git.example/other/thing",
@@ -46,8 +52,14 @@ OTHERS: Final = [
     "git.example/other/thing",
     "other/thing",
     "some-one/other",
+]
+NONE: Final = [
     "thing",
     "somewhere",
+    "some-one/thing (fork)",
+    "some-one/thing@main",
+    "file:///some-one/thing",
+    "@some-one/thing",
 ]
 
 
@@ -74,25 +86,33 @@ def test_another_host_is_another_repository_where_both_name_one() -> None:
 
 def test_what_is_no_repository_is_the_same_where_it_is_spelled_alike() -> None:
     assert compare("repo", "thing", "thing") is Agreement.EQUAL
-    assert compare("repo", "thing", 5) is Agreement.DIFFER  # type: ignore[arg-type]
+    for none in NONE:
+        assert repository_of(none) is None
+        for one in REPOSITORY:
+            assert compare("repo", one, none) is compare("repo", none, one) is Agreement.NOT_COMPARED
+    assert compare("repo", "thing", True) is Agreement.NOT_COMPARED  # type: ignore[arg-type]
+
+
+def test_words_for_a_site_stand_for_its_host() -> None:
+    for one in ("github:o/n", "https://api.github.com/repos/o/n", "git+ssh://git@github.com/o/n.git"):
+        assert compare("repo", one, "https://github.com/o/n") is Agreement.EQUAL
+        assert compare("repo", one, "https://github.com/o/m") is Agreement.DIFFER
+    assert compare("repo", "https://raw.githubusercontent.com/o/n", "o/n") is Agreement.NOT_COMPARED
 
 
 @pytest.mark.parametrize("name", ["made-up", "made-up/", "made-up.git", "Made-Up"])
 def test_a_log_that_gives_the_name_beside_the_address_is_held_against_nobody(name: str) -> None:
     def given(owner: str) -> set[str]:
-        return errors(edited("result", "repo", f"{owner}/{name}"))
-
-    def own() -> set[str]:
         log = log_of()
         for run in log.runs:
             assert run.result is not None
             run.attestation["code"]["repo"] = f"https://git.example/owner/{name}"
             run.result["url"] = f"https://git.example/owner/made-up/pull/{run.result['pr']}"
-        log.runs[0].attestation["code"]["repo"] = f"owner/{name}"
+        log.runs[0].attestation["code"]["repo"] = f"{owner}/{name}"
         return errors(log)
 
-    assert not own()
-    assert any("repo is " in message for message in given("somebody"))
+    assert not given("owner")
+    assert any("repo is " in message or "/pull/" in message for message in given("somebody"))
 
 
 # -- architectures ----------------------------------------------------------------------------------------------------
@@ -218,3 +238,21 @@ def test_an_advance_may_be_dated_in_words() -> None:
     ]
     log.advances[1]["date"] = "Jul 2, 2026"
     assert any("the advance is dated Jul 2, 2026" in f.message for f in audit(make_log.build(log)).findings)
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%d", "%b %d, %Y", "%Y%m%d", "%Y-%m-%d 10:00", "%Y-%m-%dT10:00:00Z"])
+def test_advances_out_of_order_are_found_in_any_form_of_their_dates(form: str) -> None:
+    def order(*days: int) -> int:
+        log = make_log.sibling_draft()
+        for row, day in zip(log.advances, days, strict=True):
+            row["date"] = datetime(2026, 8, day, tzinfo=UTC).strftime(form)
+        found = audit(make_log.build(log)).findings
+        return sum(finding.code is Code.FOREIGN_TIME_ORDER for finding in found)
+
+    assert (order(3, 4), order(4, 4), order(6, 4)) == (0, 0, 1)
+
+
+def test_a_date_that_is_none_is_in_any_order() -> None:
+    log = make_log.sibling_draft()
+    log.advances[0]["date"] = "someday"
+    assert Code.FOREIGN_TIME_ORDER not in {finding.code for finding in audit(make_log.build(log)).findings}

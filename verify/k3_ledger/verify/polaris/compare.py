@@ -33,7 +33,7 @@ EARLIEST: Final = timedelta(hours=-12)
 LATEST: Final = timedelta(hours=14)
 """Least and most that a place of this world is ahead of UTC."""
 
-IN_WORDS: Final = frozenset({Kind.TIME, Kind.ARCHITECTURE})
+IN_WORDS: Final = frozenset({Kind.TIME, Kind.ARCHITECTURE, Kind.REPOSITORY})
 """Kinds of which a value may be in words that cannot be read: that contradicts nothing."""
 
 _HEX = re.compile(r"[0-9a-f]{8,64}")
@@ -97,7 +97,7 @@ def is_rounding(coarse: Number, fine: Number, places: int) -> bool:
 
 def _compare_words(kind: Kind, a: str, b: str) -> Agreement:
     """Relate two texts that say something in words of which some cannot be read."""
-    same = True if a == b else (_same_time if kind is Kind.TIME else _same_architecture)(a, b)
+    same = True if a == b else _SAME[kind](a, b)
     if same is None:
         return Agreement.NOT_COMPARED
     return Agreement.EQUAL if same else Agreement.DIFFER
@@ -109,12 +109,15 @@ def _same_architecture(a: str, b: str) -> bool | None:
     return None if one is None or two is None else not one.isdisjoint(two)
 
 
+def _same_repository(a: str, b: str) -> bool | None:
+    """Whether two texts may be of one repository; None where one of them is no name and no address of one."""
+    one, two = repository_of(a), repository_of(b)
+    return None if one is None or two is None else one.may_be(two)
+
+
 def _same_text(kind: Kind, a: str, b: str) -> bool:
     if kind is Kind.TIER:
         return a.casefold() == b.casefold()
-    if kind is Kind.REPOSITORY:
-        here, there = repository_of(a), repository_of(b)
-        return a == b or (here is not None and there is not None and here.may_be(there))
     if kind is Kind.WORDS:
         one, two = set(a.casefold().split()), set(b.casefold().split())
         return bool(one and two) and (one <= two or two <= one)
@@ -129,6 +132,9 @@ def _same_time(a: str, b: str) -> bool | None:
         return one == two
     left, right = days_of(a), days_of(b)
     return None if left is None or right is None else left[0] <= right[1] and right[0] <= left[1]
+
+
+_SAME = {Kind.TIME: _same_time, Kind.ARCHITECTURE: _same_architecture, Kind.REPOSITORY: _same_repository}
 
 
 def days_of(text: str) -> tuple[str, str] | None:

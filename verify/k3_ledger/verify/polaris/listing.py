@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
-from k3_ledger.verify.polaris.compare import instant
+from k3_ledger.verify.polaris.compare import days_of, instant
 from k3_ledger.verify.polaris.facts import other_names
 from k3_ledger.verify.polaris.foreign_json import number_of, show
 from k3_ledger.verify.polaris.parse import INDEX, LEDGER, LOG_NAMES
@@ -92,8 +92,7 @@ def _kind(path: str) -> str:
 
 def _order(log: RunLog) -> Iterator[Finding]:
     for before, after in (*pairwise(log.ledger), *pairwise(log.advances)):
-        times = [instant(row.text("timestamp_utc") or f"{row.text('date')}T00:00:00Z") for row in (before, after)]
-        if times[0] is not None and times[1] is not None and times[1] < times[0]:
+        if _is_earlier(*(row.text("timestamp_utc") or row.text("date") or "" for row in (after, before))):
             message = f"line {after.position.line} claims an earlier time than line {before.position.line}"
             yield Finding(Code.FOREIGN_TIME_ORDER, message, after.position)
     ledger, index = (dict.fromkeys(log.run_of(row) for row in rows) for rows in (log.ledger, log.index))
@@ -104,6 +103,15 @@ def _order(log: RunLog) -> Iterator[Finding]:
         row = next(row for row in log.index if log.run_of(row) == listed[at])
         message = f"{listed[at]}: stands in the index where the ledger has {common[::-1][at]}"
         yield Finding(Code.FOREIGN_INDEX_ORDER, message, row.position)
+
+
+def _is_earlier(one: str, two: str) -> bool:
+    """Whether a date, with or without a time, is before another wherever it was written; what is no date is not."""
+    left, right = instant(one), instant(two)
+    if left is not None and right is not None:
+        return left < right
+    days, others = days_of(one), days_of(two)
+    return days is not None and others is not None and days[1] < others[0]
 
 
 def _absent_fields(log: RunLog, source: str, rows: tuple[Document, ...]) -> Iterator[Finding]:

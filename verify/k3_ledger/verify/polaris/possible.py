@@ -29,12 +29,16 @@ REFUSED: Final = "reject"
 PUBLISHED: Final = frozenset({"", "verdict", "attestation.verdict"})
 """Objects of a record that hold the verdict on the run itself."""
 
-_SHARE = re.compile(r"(?:\w+_)?top1(?:_bar)?")
+_LENGTH = r"[0-9]{1,9}k?"
+_SHARE = re.compile(r"(?:pr_|main_|guard_)?top1(?:_bar)?")
 _SPEED = re.compile(
-    r"(?!.*(?:delta|diff|gain|loss|change|pct|_vs_))"
-    r"(?:(?:\w+_)?tps|\w*prefill\w*_pp|(?:new_|prev_)?frontier|guard_\w+_baseline|decode|prefill|pin|claim)"
+    rf"(?:(?:pr|main)_(?:ar|dflash|dspark|decode(?:{_LENGTH})?)_|(?:baseline|clock|decode|frontier)_|ctx_[0-9]{{1,9}}_(?:pp_)?"
+    rf"|prefill_(?:frontier_)?)?tps|(?:pr|main|cb)_prefill(?:{_LENGTH})?_pp|(?:new_|prev_)?frontier"
+    rf"|guard_{_LENGTH}_(?:pp_)?baseline|decode|prefill|pin|claim"
 )
-_TIME = re.compile(r"ms_per_token|ms|(?:\w+_)?ttft_s")
+_TIME = re.compile(r"ms_per_token|ms|(?:cb|prefill)_(?:frontier_)?ttft_s|guard_cb_ttft_baseline")
+"""Names that are known to be levels. Any other may be a difference, which may be below zero: bound by nothing."""
+_AGREEMENT = re.compile(r"(?:spec_)?agree")
 _NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _COUNTS = re.compile(r"(?:[A-Z0-9_ ]{1,80} )?(?P<part>[0-9]{1,18})/(?P<whole>[0-9]{1,18}) = (?P<rate>[0-9.]{1,24})")
 
@@ -78,18 +82,19 @@ def _value(where: str, path: str, value: Scalar, at: Position) -> Iterator[Findi
         beyond = figure is not None and (figure < 0 or bool(share and figure > 1))
         if beyond or (isinstance(value, str) and _NOT_FINITE.fullmatch(value)):
             yield _finding(where, f"{path} is {text[:40]}", at, expected, text)
-    counts = _COUNTS.fullmatch(value) if isinstance(value, str) else None
+    counted = bool(share or _AGREEMENT.fullmatch(name))
+    counts = _COUNTS.fullmatch(value) if counted and isinstance(value, str) else None
     if counts is not None and not _is_rate(int(counts["part"]), int(counts["whole"]), counts["rate"]):
         yield _finding(where, f"{path} is {text[:80]}", at, "a part of the whole, and its rate", text)
 
 
 def _is_rate(part: int, whole: int, rate: str) -> bool:
-    """Whether ``rate`` is ``part`` of ``whole`` as printed, rounded or cut off; a part is no more than the whole."""
+    """Whether ``rate`` is ``part`` of ``whole``, rounded or cut off, in percent or not; no part exceeds the whole."""
     number = number_of(rate)
     if part > whole or number is None or number.value is None:
         return False
     unit = Decimal(1).scaleb(-number.printed_decimals)
-    return whole == 0 or abs(number.value * whole - part) < unit * whole
+    return whole == 0 or any(abs(number.value * whole - part * scale) < unit * whole for scale in (1, 100))
 
 
 def _verdict(where: str, path: str, document: Document) -> Iterator[Finding]:

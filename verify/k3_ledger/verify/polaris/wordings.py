@@ -36,9 +36,21 @@ MONTHS: Final = (
 )
 """Months, of which three letters or more stand for one."""
 
+SITES: Final = {
+    "github:": "github.com/",
+    "gitlab:": "gitlab.com/",
+    "https://api.github.com/repos/": "github.com/",
+}
+"""Beginnings that stand for a host."""
+UNREAD: Final = frozenset({"api.github.com", "raw.githubusercontent.com", "codeload.github.com", "ssh.github.com"})
+"""Hosts that serve repositories of another one, in addresses that are not read."""
+
 _ADDRESS = re.compile(
-    r"(?:(?:https?|ssh|git)://(?:[^/@\s]+@)?|[\w-]+@|(?=[\w-]+\.))(?P<host>[\w.-]+)(?::[0-9]{1,5}(?=/))?[:/]"
+    r"(?:(?:https?|ssh|git)://(?:[^/@\s]+@)?|[\w-]+@|(?=[\w-]+\.))(?P<host>[\w.-]+)(?::[0-9]{1,5}(?=/))?(?::/|[:/])"
     r"(?P<path>[\w.~-]+(?:/[\w.~-]+)+)"
+)
+_PAGE = re.compile(
+    r"(?P<of>.*?[^/]/[^/]+)/(?:-|tree|blob|raw|src|commits?|pulls?|issues|releases|tags|branches|actions|wiki)(?:/.*)?"
 )
 _NAME = re.compile(r"(?P<host>)(?P<path>[\w.~-]+/[\w.~-]+)")
 _CAPABILITY = re.compile(r"(?:(?:sm|compute)[_ -]?)?([0-9]{2,3})[af]?|([0-9]{1,2})\.([0-9])")
@@ -68,9 +80,15 @@ class Repository(NamedTuple):
 
 def repository_of(text: str) -> Repository | None:
     """The repository that a name (``owner/name``) or an address is of; case says nothing in either."""
-    plain = text.strip().casefold().rstrip("/").removesuffix(".git")
+    plain = re.split(r"[?#]", text.strip().casefold(), maxsplit=1)[0].removeprefix("git+")
+    for prefix, site in SITES.items():
+        plain = site + plain.removeprefix(prefix) if plain.startswith(prefix) else plain
+    page = _PAGE.fullmatch(plain)
+    plain = (plain if page is None else page["of"]).rstrip("/").removesuffix(".git")
     match = _ADDRESS.fullmatch(plain) or _NAME.fullmatch(plain)
-    return None if match is None else Repository(match["host"].removeprefix("www."), match["path"])
+    if match is None or match["host"] in UNREAD:
+        return None
+    return Repository(match["host"].removeprefix("www."), match["path"])
 
 
 def architectures_of(text: str) -> set[str] | None:
