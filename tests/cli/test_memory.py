@@ -763,6 +763,12 @@ def test_whatever_a_crash_leaves_of_a_memory_is_called_a_damaged_memory(run, spe
     (tmp_path / "memory").write_bytes(left((tmp_path / "memory").read_bytes()))
     done = run("verify", "speed", "--expect-head", "memory")
     assert done.code == 3
+    kept = run(*VERIFY)
+    assert (kept.code, "blank line" in kept.out + kept.err, "[K3L-MEMORY-UNREADABLE]" in kept.out + kept.err) == (
+        3,
+        False,
+        True,
+    )
     blank = any(f"memory: this is {what}" in done.err for what in ("an empty file", "a file of blanks or NUL bytes"))
     assert blank or "memory: the memory is damaged: it cannot be read whole" in done.out
     assert "blank line" not in done.out

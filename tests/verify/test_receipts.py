@@ -151,6 +151,7 @@ def test_what_is_scored_as_one_stands_in_one_series(one: dict[str, Any], two: di
     other = {**SERIES, "metric": "decode", "context": 77, "context_filled": 77}
     body = run_body(timing=[one, other, {**one, **two}, {**one, **two}])
     assert found(body) == {"RECEIPT_CLOCK": ["body.timing[2]", "body.timing[3]"]}
+    assert found(run_body(timing=[one, {**one, **two}])) == {"RECEIPT_CLOCK": ["body.timing[1]"]}, "alone"
     for series in (one, {**one, **two}):
         assert found(run_body(timing=[series, other])) == {}
 
