@@ -44,6 +44,12 @@ def errors(files: Files) -> list[str]:
     return [finding.message for finding in audit(files).findings if finding.severity.value == "error"]
 
 
+def unread(files: Files) -> int:
+    report = audit(files)
+    assert report.unread == sum(finding.code is Code.FOREIGN_NOT_READ for finding in report.findings)
+    return report.unread
+
+
 def attested() -> Any:
     kept: list[Any] = []
     printed(lambda body: kept.append(body) or "")
@@ -61,6 +67,9 @@ def test_any_field_of_the_first_that_is_not_that_of_the_second_is_found(path: tu
     body = next(body for at, _, body in changed(attested()) if at == path)
     found = errors(printed(lambda _: line(body)))
     name = ".".join(path)
+    if name == "code.commit":  # that of another commit is no copy
+        assert (found, unread(printed(lambda _: line(body)))) == ([], 1)
+        return
     assert any(f"attestation.{name} is " in message and "attestation in the log" in message for message in found)
 
 
@@ -86,3 +95,23 @@ def test_no_more_are_kept_than_are_held_against_one_another() -> None:
     lines = [MARK + json.dumps({"a": number}) for number in range(MAX_AGAIN + 5)]
     log = read_log("\n".join(lines).encode(), "log")
     assert [json.loads(one.raw)["a"] for one in log.repeated] == list(range(MAX_AGAIN + 3, 3, -1))
+    (problem,) = log.problems
+    assert (problem.code, problem.found) == (Code.FOREIGN_NOT_READ, "4 attestations")
+
+
+def test_what_an_earlier_try_printed_is_no_copy_and_is_counted() -> None:
+    def again(change: Any) -> Files:
+        first = attested() | change
+        return printed(lambda body: f"{line(first)}\nRESULT_JSON {{}}\n{line(body)}")
+
+    assert errors(again({"timestamp_utc": "2026-07-31T10:00:00Z"})) == []
+    assert unread(again({"timestamp_utc": "2026-07-31T10:00:00Z"})) == 1
+    assert unread(printed(line)) == 0
+
+
+def test_of_two_changes_neither_is_the_others_copy() -> None:
+    for name in ("commit", "pr"):
+        lines = [MARK + json.dumps({"code": {name: number}}) for number in (7, 8, 8)]
+        log = read_log("\n".join(lines).encode(), "log")
+        assert len(log.repeated) == 1
+        assert [problem.code for problem in log.problems] == [Code.FOREIGN_NOT_READ]

@@ -188,7 +188,7 @@ def _is_free(field: str, line: _Line) -> bool:
 
 def _standing(row: Document, path: str, proof: RunFacts, line: _Line) -> Standing:
     """What a field of a line rests on: that it names the proof is no evidence of it."""
-    leaf, stated = row.leaves[path], proof.first(PARTNERS.get(path, ""))
+    leaf, stated = row.leaves[path], proof.first(PARTNERS[path]) if path in PARTNERS else None
     if stated is None or is_blank(leaf.value):
         return Standing.ALONE
     agreement = compare(PARTNERS[path], leaf.value, stated.leaf.value)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
-from k3_ledger.verify.polaris.foreign_json import MAX_BYTES, read
+from k3_ledger.verify.polaris.foreign_json import MAX_BYTES, read, show
 from k3_ledger.verify.polaris.spelling import sha256_hex
 
 if TYPE_CHECKING:
@@ -164,8 +164,10 @@ def read_log(data: bytes, source: str) -> LogText:
             current = newest[event.figures["pr"]] = Evaluation(event.figures["pr"])
             evaluations.append(current)
         (current if pr is None else newest.get(pr, main)).events.append(event)
-    results, attestations = _printed(events, "result", data)[-1:], _printed(events, "attestation", data)
+    results = [_json(event, data) for event in events if event.kind == "result"][-1:]
+    attestations, aside = _attestations(events, data)
     problems.extend(problem for document in (*results, *attestations) for problem in document.problems)
+    problems.extend(aside)
     return LogText(
         source=source,
         sha256=sha256_hex(data),
@@ -192,18 +194,52 @@ def _events(data: bytes, source: str) -> Iterator[Event]:
         offset += len(raw) + 1
 
 
-def _printed(events: tuple[Event, ...], kind: str, data: bytes) -> list[Document]:
-    """JSON values that were printed on one line since the last evaluation began, the newest last, each at its place."""
-    found: list[Document] = []
+def _attestations(events: tuple[Event, ...], data: bytes) -> tuple[list[Document], list[Finding]]:
+    """The newest attestation last, behind those of its try, and what was put aside: said, and held against nothing.
+
+    A try ends where the next evaluation begins, or the next result is printed.
+    """
+    tries: list[list[Event]] = []
     begun = True
     for event in events:
-        line, offset = event.position.line, event.position.byte_offset
-        begun = begun or event.kind == "evaluating"
-        if event.kind == kind and event.position.source is not None and line is not None and offset is not None:
-            end = data.find(b"\n", offset)
-            start = data.index(b"{", offset)
-            raw = data[start : end if end >= 0 else len(data)]
-            found = [] if begun else found[-MAX_AGAIN:]
-            found.append(read(raw, event.position.source, line=line, byte_offset=start))
-            begun = False
-    return found
+        if event.kind == "attestation":
+            tries = [*tries, []] if begun else tries
+            tries[-1].append(event)
+        begun = event.kind in ("evaluating", "result") or (begun and event.kind != "attestation")
+    if not tries:
+        return [], []
+    *before, newest = tries[-1]
+    last = _json(newest, data)
+    kept = [_json(event, data) for event in before[-MAX_AGAIN:]]
+    same = [document for document in kept if document.problems or _is_same(document, last)]
+    earlier = sum(_line(event, data) != _line(newest, data) for events in tries[:-1] for event in events)
+    aside = len(before) - len(same) + earlier
+    if not aside:
+        return [*same, last], []
+    message = (
+        f"{aside} attestations that are printed before the newest are of another try or change, or beyond {MAX_AGAIN}"
+    )
+    return [*same, last], [Finding(Code.FOREIGN_NOT_READ, message, tries[0][0].position, found=f"{aside} attestations")]
+
+
+def _is_same(one: Document, two: Document) -> bool:
+    """Whether two attestations are of one commit or pull request; those that name neither are not told apart."""
+    pairs = [(one.leaf(name), two.leaf(name)) for name in ("code.commit", "code.pr", "pr")]
+    stated = [(show(a.value), show(b.value)) for a, b in pairs if a is not None and b is not None]
+    return not stated or any(a == b for a, b in stated)
+
+
+def _json(event: Event, data: bytes) -> Document:
+    """The value that a line prints, at its place."""
+    source, offset = event.position.source, event.position.byte_offset
+    assert source is not None
+    assert offset is not None
+    return read(_line(event, data), source, line=event.position.line, byte_offset=data.index(b"{", offset))
+
+
+def _line(event: Event, data: bytes) -> bytes:
+    """What a line prints, from its first brace to its end."""
+    assert event.position.byte_offset is not None
+    start = data.index(b"{", event.position.byte_offset)
+    end = data.find(b"\n", start)
+    return data[start : end if end >= 0 else len(data)]
