@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
@@ -256,3 +257,13 @@ def test_a_date_that_is_none_is_in_any_order() -> None:
     log = make_log.sibling_draft()
     log.advances[0]["date"] = "someday"
     assert Code.FOREIGN_TIME_ORDER not in {finding.code for finding in audit(make_log.build(log)).findings}
+
+
+def test_an_advance_whose_proof_has_no_date_that_can_be_read_is_said_to_be_held_against_none() -> None:
+    log = make_log.sibling_draft()
+    files = make_log.build(log)
+    for path, data in files.items():
+        if b"new_frontier" not in data:
+            files[path] = re.sub(rb"2026-08-0[0-9](T[0-9:]{8}Z)?", b"someday", data)
+    found = [f.message for f in audit(files).findings if f.code is Code.FOREIGN_NOT_COMPARED]
+    assert any("its proof someday, which is no date that can be read" in message for message in found)

@@ -272,9 +272,10 @@ def _date(row: Document, proof: RunFacts, cross: CrossChecks) -> Iterator[Findin
     if row.text("date") is None:
         message = f"{name}: the advance has a date that is none"
         yield Finding(Code.FOREIGN_SHAPE, message, stated.position, expected="a date", found=found)
-    elif dated is None:
+    elif dated is None or (measured is None and proof.text("timestamp_utc")):
         cross.agreements[Agreement.NOT_COMPARED] += 1
-        message = f"{name}: the advance is dated {found}, which is no date that can be read"
+        which = "which" if dated is None else f"its proof {proof.text('timestamp_utc')[:40]}, which"
+        message = f"{name}: the advance is dated {found}, {which} is no date that can be read"
         yield Finding(Code.FOREIGN_NOT_COMPARED, message, stated.position, expected="a date", found=found)
     elif measured is not None and dated[1] < measured[0]:
         message = f"{name}: the advance is dated {found}, its proof {measured[0]}"
