@@ -231,10 +231,11 @@ def _is_same(one: Document, two: Document) -> bool:
 
 def _json(event: Event, data: bytes) -> Document:
     """The value that a line prints, at its place."""
-    source, offset = event.position.source, event.position.byte_offset
+    source, line, offset = event.position.source, event.position.line, event.position.byte_offset
     assert source is not None
+    assert line is not None
     assert offset is not None
-    return read(_line(event, data), source, line=event.position.line, byte_offset=data.index(b"{", offset))
+    return read(_line(event, data), source, line=line, byte_offset=data.index(b"{", offset))
 
 
 def _line(event: Event, data: bytes) -> bytes:
