@@ -81,7 +81,7 @@ def test_percentages_may_be_rounded_to_one_place() -> None:
         ("bound_digest", "sha256:" + "AB" * 32, "sha256:" + "ab" * 32, E),
         ("build_hash", "AB" * 32, "ab" * 31 + "aa", D),
         ("node", "NODE-ABC", "node-abc", D),
-        ("repo", "Deed", "deed", D),
+        ("repo", "Deed", "deed", N),
         ("timestamp_utc", "2026-08-01T12:00:00Z", "2026-08-01T14:00:00+02:00", E),
         ("timestamp_utc", "2026-08-01T12:00:00Z", "2026-08-01T12:00:01Z", D),
         ("timestamp_utc", "2026-08-01T12:00:00.5Z", "2026-08-01 12:00:00", E),

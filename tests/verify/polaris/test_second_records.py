@@ -67,8 +67,8 @@ def log_of(change: Any = None) -> Draft:
         assert run.index is not None
         run.folder = f"glimmer-{run.result['pr']:04d}-{run.result['commit']}"
         run.index["id"] = run.folder
-        run.result |= {"id": run.folder, "url": f"https://example.org/made-up/pull/{run.result['pr']}"}
-        run.attestation["code"]["repo"] = "https://example.org/made-up"
+        run.result |= {"id": run.folder, "url": f"https://example.org/owner/made-up/pull/{run.result['pr']}"}
+        run.attestation["code"]["repo"] = "https://example.org/owner/made-up"
         for record in (run.result, run.index):
             record.update({"polaris": True} if run.form != "none" else {})
     if change is not None:
@@ -100,11 +100,11 @@ EDITS: Final = [
     ("index", "pr", 99, "result url"),
     ("result", "commit", "f" * 7, "folder name commit"),
     ("attestation", "code.commit", "f" * 40, "folder name commit"),
-    ("result", "url", "https://example.org/made-up/pull/99", "pr is "),
-    ("result", "url", "https://example.org/other/pull/11", "repo is "),
-    ("attestation", "code.repo", "https://example.org/other", "repo is "),
-    ("result", "url", "https://example.org/made-up/pull/11x", "pr is "),
-    ("result", "url", "https://example.org/made-up/pull/99/files?x=1#y", "pr is "),
+    ("result", "url", "https://example.org/owner/made-up/pull/99", "pr is "),
+    ("result", "url", "https://example.org/owner/other/pull/11", "repo is "),
+    ("attestation", "code.repo", "https://example.org/owner/other", "repo is "),
+    ("result", "url", "https://example.org/owner/made-up/pull/11x", "pr is "),
+    ("result", "url", "https://example.org/owner/made-up/pull/99/files?x=1#y", "pr is "),
     ("result", "id", "glimmer-0011-0f98b1f0", "folder name"),
     ("result", "polaris_receipt_id", "0" * 16, "receipt_id is "),
     ("result", "polaris", False, "receipt"),

@@ -38,7 +38,7 @@ _SPEED = re.compile(
 )
 _TIME = re.compile(r"ms_per_token|ms|(?:cb|prefill)_(?:frontier_)?ttft_s|guard_cb_ttft_baseline")
 """Names that are known to be levels. Any other may be a difference, which may be below zero: bound by nothing."""
-_AGREEMENT = re.compile(r"(?:spec_)?agree")
+_AGREEMENT = re.compile(r"(?:spec_)?agree(?:ment)?")
 _NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _COUNTS = re.compile(r"(?:[A-Z0-9_ ]{1,80} )?(?P<part>[0-9]{1,18})/(?P<whole>[0-9]{1,18}) = (?P<rate>[0-9.]{1,24})")
 
