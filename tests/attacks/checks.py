@@ -158,11 +158,11 @@ def _read_blindly(source: Any, marks: Any) -> Iterator[tuple[Any, bytes]]:
     yield mark, b"".join(source.blocks())
 
 
-def _hashes(tile: Any, _expected: bytes, data: bytes) -> list[bytes]:
+def _hashes(tile: Any, data: bytes, **_: object) -> list[bytes]:
     return parse_hashes(data, tile.width)
 
 
-def _entries(tile: Any, _leaves: object, data: bytes) -> list[bytes]:
+def _entries(tile: Any, data: bytes, **_: object) -> list[bytes]:
     return parse_entries(data, tile.width)
 
 
