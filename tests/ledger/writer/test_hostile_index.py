@@ -77,3 +77,12 @@ def test_a_signal_ends_a_query_that_never_would(how):
     finally:
         timer.join()
         signal.signal(signal.SIGUSR1, before)
+
+
+def test_what_a_signal_raises_is_kept_and_ends_the_query():
+    """As in :func:`test_a_signal_ends_a_query_that_never_would`, where nobody who counts lines is told of these."""
+    raised: list[BaseException] = []
+    listening = index._listen(raised).__self__
+    assert next(listening) == 0
+    ended = KeyboardInterrupt()
+    assert (listening.throw(ended), raised) == (1, [ended])
