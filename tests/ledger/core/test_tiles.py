@@ -246,6 +246,15 @@ def test_where_it_cannot_be_told_which_is_wrong_all_that_may_be_are_named() -> N
     assert caught.value.finding.message == said.format(", ".join(border))
 
 
+@pytest.mark.parametrize("lost", [(), ("tile/0/000",), ("tile/0/001",), ("tile/0/000", "tile/0/001")])
+def test_what_is_missing_blames_no_tile_alone(lost: tuple[str, ...]) -> None:
+    """The newest bundle and its hashes are another log's, and agree with each other: the tile above them is right."""
+    other = [b"other %d" % number for number in range(188)]
+    newest = {"tile/entries/002.p/188": format_entries(other), "tile/0/002.p/188": b"".join(map(leaf_hash, other))}
+    files = {path: data for path, data in (made(700) | newest).items() if path not in lost}
+    assert "one of tile/0/002.p/188, tile/1/000.p/2 is wrong" in refused(files, 700)[1]
+
+
 def test_a_tile_that_cannot_be_read_clears_nobody() -> None:
     files = made(700)
 

@@ -154,31 +154,46 @@ class TileTree:
             ],
         )
         if (root := covered.root()) != self.root:
-            raise _border_mismatch(
-                [tile for tile in tiles if not self._fits(tile, found[tile.level])] or tiles, self.root, root
-            )
+            raise _border_mismatch(self._suspects(tiles, found), self.root, root)
         return found
 
-    def _fits(self, tile: Tile, hashes: list[bytes]) -> bool:
-        """Whether a tile of the border is what the entries or the tiles below it, all of them, make it."""
+    def _suspects(self, tiles: list[Tile], found: dict[int, list[bytes]]) -> list[Tile]:
+        """Those of the border that what is below them contradicts; all, where that cannot be told of each."""
+        fits = {tile: self._fits(tile, found[tile.level]) for tile in tiles}
+        return tiles if None in fits.values() else [tile for tile in tiles if not fits[tile]] or tiles
+
+    def _fits(self, tile: Tile, hashes: list[bytes]) -> bool | None:
+        """Whether a tile of the border is what the entries or the tiles below it make it; None where some are missing.
+
+        False as soon as one that is there contradicts it.
+        """
         if tile.level == 0:
             return self._has(tile_at(ENTRIES, tile.index, self.size), partial(_check_entries, leaves=hashes))
         first = tile.index * TILE_WIDTH
-        below = (tile_at(tile.level - 1, first + at, self.size) for at in range(tile.width))
-        return all(
-            self._has(child, partial(_check_hashes, expected=expected))
-            for child, expected in zip(below, hashes, strict=True)
-        )
+        said: bool | None = True
+        for at, expected in enumerate(hashes):
+            has = self._has(tile_at(tile.level - 1, first + at, self.size), partial(_check_hashes, expected=expected))
+            if has is False:
+                return False
+            said = None if has is None else said
+        return said
 
-    def _has(self, tile: Tile, check: Callable[[Tile, bytes], object]) -> bool:
-        """Whether there is a copy of a tile that ``check`` does not refuse. None is kept: no root vouches for it."""
+    def _has(self, tile: Tile, check: Callable[[Tile, bytes], object]) -> bool | None:
+        """Whether there is a copy of a tile that ``check`` does not refuse; None where there is none that can be read.
+
+        None is kept: no root vouches for it.
+        """
+        refused = None
         for wanted in (tile,) if tile.is_full else (tile, tile.full):
             with contextlib.suppress(StoreError):
                 for data in self._candidates(wanted):
-                    with contextlib.suppress(ProofError, MalformedError):
+                    try:
                         check(tile, data)
+                    except (ProofError, MalformedError):
+                        refused = False
+                    else:
                         return True
-        return False
+        return refused
 
     def _read(self, tile: Tile, check: Callable[[bytes], list[bytes]]) -> list[bytes]:
         """The content of the first candidate that ``check`` does not refuse.

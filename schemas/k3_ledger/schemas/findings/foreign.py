@@ -20,7 +20,8 @@ ROWS: Final = {
     "FOREIGN_NOT_READ": CodeInfo(
         Area.FOREIGN, W, "part of the log not read",
         "Where a record of the log should be stands a link, a folder or a special file, or the second log text of a "
-        "folder. Links lead out of the log, and of two texts one is read: what is there was not checked.",
+        "folder; or a text prints attestations of another try or change, or more than are held against one another. "
+        "Links lead out of the log, and of two texts one is read: what is there was not checked.",
         "put the record itself in its place, one log text a folder, and run the command again", ExitCode.NOT_CHECKED,
     ),
     "FOREIGN_SHAPE": CodeInfo(
