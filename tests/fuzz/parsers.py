@@ -107,7 +107,7 @@ def _all_parsers() -> Iterator[tuple[tuple[str, int], str]]:
             for node, name in _functions(ast.parse(path.read_text(encoding="utf-8")), module):
                 if is_parser(node):
                     first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
-                    yield (str(path), first), name
+                    yield (_within_package(str(path)), first), name
 
 
 def _functions(node: ast.AST, within: str) -> Iterator[tuple[ast.FunctionDef, str]]:
@@ -143,4 +143,9 @@ def called_by(targets: Iterable[Target]) -> set[tuple[str, int]]:
                 target.run(data)
         finally:
             sys.setprofile(before)
-    return {(code.co_filename, code.co_firstlineno) for code in seen}
+    return {(_within_package(code.co_filename), code.co_firstlineno) for code in seen}
+
+
+def _within_package(path: str) -> str:
+    """Where a file stands in ``k3_ledger``, which is the same in a checkout and where a wheel was installed."""
+    return path.rpartition("/k3_ledger/")[2]
