@@ -130,7 +130,7 @@ def check_secret(path: Path, *, option: str) -> None:
         for folder in here.parents:
             if _is_ledger(folder):
                 raise typer.BadParameter(
-                    f"{path} lies in the ledger in {folder}: who copies or publishes that would give the private key "
+                    f"{path} lies in a log's folder, {folder}: who copies or publishes that would give the private key "
                     "away; choose a place outside",
                     param_hint=option,
                 )
@@ -159,7 +159,7 @@ def check_begun(folder: Path, what: Literal["ledger", "witness"], *, option: str
     check_no_ledgers(folder, option=option)
     for above in (above for here in _ways_to(folder) for above in here.parents if _is_ledger(above)):
         raise typer.BadParameter(
-            f"{folder} lies in the ledger in {above}, which is copied and published whole: choose a folder outside",
+            f"{folder} lies in a log's folder, {above}, which is copied and published whole: choose a folder outside",
             param_hint=option,
         )
     if _is_ledger(folder) if what == "witness" else _is_witness(folder):
