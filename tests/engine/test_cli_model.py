@@ -7,11 +7,13 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import torch
 import typer
 from typer.testing import CliRunner
 
 from k3_ledger.cli import generate, model
 from k3_ledger.engine.fit import needs
+from k3_ledger.engine.model import Model
 from k3_ledger.engine.tokenizer import Tokenizer
 from k3_ledger.schemas.errors import ModelError, ParityError
 from k3_ledger.schemas.findings import Code
@@ -188,6 +190,40 @@ def test_a_prompt_that_cannot_fit_is_refused_before_it_is_split(
     result = run("generate", synthetic("tiny", context=64), "the" * 50_000)
     assert isinstance(result.exception, ModelError)
     assert result.exception.code is Code.MODEL_DOES_NOT_FIT
+
+
+@pytest.mark.parametrize("where", ["loading", "walking"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB."),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4503599627370496 bytes."),
+    ],
+    ids=["accelerator", "host"],
+)
+def test_memory_that_runs_out_is_called_that(
+    run: Callable[..., Any],
+    synthetic: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    said: RuntimeError,
+    where: str,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise said
+
+    monkeypatch.setattr(Model, "__init__" if where == "loading" else "prefill", fail)
+    failed = run("generate", synthetic("tiny"), "The ledger", "--tokens", 2)
+    assert isinstance(failed.exception, MemoryError), failed.exception  # which `main` has words and exit code 3 for
+
+
+def test_another_fault_of_torch_stays_one(
+    run: Callable[..., Any], synthetic: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("shapes cannot be multiplied")
+
+    monkeypatch.setattr(Model, "prefill", fail)
+    assert isinstance(run("generate", synthetic("tiny"), "a", "--tokens", 2).exception, RuntimeError)
 
 
 def test_check_names_no_type_that_nothing_runs_in(run: Callable[..., Any], synthetic: Callable[..., Path]) -> None:

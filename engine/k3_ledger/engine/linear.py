@@ -9,6 +9,7 @@ A token by itself is the kernel's on either path.
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ from k3_ledger.engine.gguf.types import F32, Storage
 from k3_ledger.kernels.dispatch import Backend, Runs, select
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torch import Tensor
 
 
@@ -43,6 +46,21 @@ def check_device(name: str) -> None:
 def free_memory(device: str) -> int:
     """Bytes of an accelerator that nobody has taken, as its driver says."""
     return torch.cuda.mem_get_info(device)[0]
+
+
+@contextmanager
+def memory_named() -> Iterator[None]:
+    """Call it by one name when memory runs out within, of a host or of an accelerator.
+
+    Raises:
+        MemoryError: what torch wanted could not be had.
+    """
+    try:
+        yield
+    except RuntimeError as error:  # a host's is nothing else to torch, and says so in words
+        if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+            raise MemoryError(str(error)) from error
+        raise
 
 
 def dtype_named(name: str) -> torch.dtype:

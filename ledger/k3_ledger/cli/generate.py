@@ -42,7 +42,7 @@ def generate(
 
     from k3_ledger.cli.given import MODEL, given
     from k3_ledger.engine.fit import check_accelerator, check_context, check_host
-    from k3_ledger.engine.linear import Numerics, check_device, dtype_named, free_memory
+    from k3_ledger.engine.linear import Numerics, check_device, dtype_named, free_memory, memory_named
     from k3_ledger.engine.model import Model, Options
     from k3_ledger.engine.sampling import Greedy, Seeded
     from k3_ledger.engine.synth import materialise
@@ -81,7 +81,9 @@ def generate(
             else:
                 free = free_memory(device)
                 check_accelerator(weights, free, context=longest, dtype=dtype, packed=packed, chunk=chunk)
-            loaded = Model(weights, options)
-    for piece in stream_text(loaded, tokenizer, text, tokens, sampler=sampler, chunk=chunk):
-        typer.echo(piece, nl=False)
+            with memory_named():
+                loaded = Model(weights, options)
+    with memory_named():
+        for piece in stream_text(loaded, tokenizer, text, tokens, sampler=sampler, chunk=chunk):
+            typer.echo(piece, nl=False)
     typer.echo()
