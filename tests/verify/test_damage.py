@@ -42,8 +42,8 @@ VARIANTS: dict[str, tuple[bytes, set[Code], ExitCode, set[Code], ExitCode]] = {
     "01_torn_half": (BODY + LAST[: len(LAST) // 2], {C.TORN_TAIL}, TORN, AHEAD, FALSE),
     "01_torn_then_appended": (BODY + LAST[: len(LAST) // 2] + LAST, {C.GLUED_LINES}, FALSE, {C.CHECKPOINT_ROOT}, FALSE),
     "01_torn_one_byte": (BODY + LAST[:1], {C.TORN_TAIL}, TORN, AHEAD, FALSE),
-    "03_last_entry_removed": (BODY, set(), GOOD, AHEAD, FALSE),
-    "03_last_two_removed": (b"".join(LINES[:-2]), set(), GOOD, AHEAD, FALSE),
+    "03_last_entry_removed": (BODY, BEYOND, GOOD, AHEAD, FALSE),
+    "03_last_two_removed": (b"".join(LINES[:-2]), BEYOND, GOOD, AHEAD, FALSE),
     "03_first_removed": (
         b"".join(LINES[1:]),
         {C.CHAIN_NO_GENESIS, C.ROOT_NOT_CHECKED},
@@ -96,12 +96,17 @@ WORDS = {
 """What a page says of each variant."""
 
 
+def _with_head(alone: set[Code], beside: set[Code]) -> set[Code]:
+    """All codes beside a checkpoint: that nothing commits to the log is not said where one does."""
+    return alone - BEYOND | beside
+
+
 def row(name: str) -> str:
     """A variant as a row of the page."""
     _, alone, exit_alone, beside, exit_beside = VARIANTS[name]
     cells = [
-        " ".join(f"`{code.id[4:]}`" for code in sorted(codes, key=lambda code: code.id)) or "nothing"
-        for codes in (alone, alone | beside)
+        " ".join(f"`{code.id[4:]}`" for code in sorted(codes, key=lambda code: code.id))
+        for codes in (alone, _with_head(alone, beside))
     ]
     return f"| {WORDS[name]} | {cells[0]} | {int(exit_alone)} | {cells[1]} | {int(exit_beside)} |"
 
@@ -120,10 +125,12 @@ def outcome(data: bytes, checkpoint: bytes | None) -> tuple[set[Code], ExitCode]
 def test_each_kind_of_damage_has_its_own_code(name: str) -> None:
     data, alone, exit_alone, beside, exit_beside = VARIANTS[name]
     assert outcome(data, None) == (alone, exit_alone)
-    assert outcome(data, LEDGER.head()) == (alone | beside, exit_beside)
+    assert outcome(data, LEDGER.head()) == (_with_head(alone, beside), exit_beside)
+    assert alone, "no damage without a code"
 
 
-def test_the_undamaged_ledger_has_no_finding() -> None:
+def test_the_undamaged_ledger_has_no_finding_beside_a_head_and_looks_like_a_shorter_one_without() -> None:
+    assert outcome(DATA, None) == (BEYOND, GOOD)
     assert outcome(DATA, LEDGER.head()) == (set(), GOOD)
 
 

@@ -114,7 +114,7 @@ STRUCTURAL: dict[str, tuple[Callable[[list[bytes]], object], set[Code], set[Code
         {Code.CHAIN_INDEX, Code.CHAIN_PREV},
         {Code.CHECKPOINT_AHEAD},
     ),
-    "last entry removed": (lambda lines: lines.pop(), set(), {Code.CHECKPOINT_AHEAD}),
+    "last entry removed": (lambda lines: lines.pop(), {Code.UNCHECKPOINTED}, {Code.CHECKPOINT_AHEAD}),
     "entries swapped": (_swap, {Code.CHAIN_INDEX, Code.CHAIN_PREV, Code.CLAIMED_TIME}, {Code.CHECKPOINT_ROOT}),
     "last entry repeated": (_repeat, {Code.CHAIN_REPEATED}, {Code.UNCHECKPOINTED}),
     "second ledger joined": (
@@ -133,9 +133,9 @@ def test_a_structural_change_has_its_own_code_with_a_checkpoint_and_without(name
     change(ledger.lines)
     without = check(ledger)
     assert codes(without) == alone
-    assert without.exit_code == (ExitCode.FALSE if alone else ExitCode.VERIFIED)
+    assert without.exit_code == (ExitCode.VERIFIED if alone == {Code.UNCHECKPOINTED} else ExitCode.FALSE)
     with_head = check(ledger, checkpoint=head)
-    assert codes(with_head) == alone | beside
+    assert codes(with_head) == alone - {Code.UNCHECKPOINTED} | beside
     assert with_head.exit_code == ExitCode.FALSE
 
 
@@ -172,7 +172,7 @@ def test_order_comes_from_the_chain_and_a_clock_only_warns() -> None:
     ledger = small_ledger(1)
     ledger.add("run", run_body(7), RUNNER, time="2999-01-01T00:00:00Z")
     ledger.runs(1)
-    report = check(ledger)
+    report = check(ledger, checkpoint=ledger.head())
     assert (codes(report), report.exit_code) == ({Code.CLAIMED_TIME}, 0)
     assert report.findings[0].position.index == 6
 
@@ -237,7 +237,7 @@ def test_a_revoked_key_stays_good_for_what_it_signed_before() -> None:
 def test_a_compromise_revocation_disowns_what_came_after_and_leaves_what_came_before() -> None:
     ledger = small_ledger(6)
     ledger.add("key", key_body(RUNNER, "runner", "revoke", revoked_from=7), ROOT)
-    log = verify_log(MemorySource(ledger.data), POLICY)
+    log = verify_log(MemorySource(ledger.data, checkpoint=ledger.head()), POLICY)
     assert log.report.counts == {Code.KEY_DISOWNED: 3}
     assert log.report.disowned == ((7, 9, 10),)
     assert [entry.index for entry in log if entry.disowned] == [7, 8, 9]
@@ -343,14 +343,14 @@ def test_a_kept_head_by_a_disowned_log_key_covers_nothing_and_accuses_nobody() -
     late = ledger.head()
     ledger.add("key", key_body(LOG, "log", "revoke", revoked_from=6), ROOT)
     report = check(ledger, checkpoint=None, kept=(("checkpoints/7.note", late),))
-    assert codes(report) == {Code.CHECKPOINT_DISOWNED}
+    assert codes(report) == {Code.CHECKPOINT_DISOWNED, Code.UNCHECKPOINTED}
     assert report.exit_code == ExitCode.VERIFIED
     required = TrustPolicy(require=frozenset({"checkpoint"}))
     assert check(ledger, required, kept=(("checkpoints/7.note", late),)).exit_code == ExitCode.NOT_CHECKED
     forked = small_ledger(2)
     forked.add("run", run_body(99), RUNNER)
     kept = (("checkpoints/7.note", forked.head()),)  # the thief's, for all we know
-    assert codes(check(ledger, kept=kept)) == {Code.CHECKPOINT_DISOWNED}
+    assert codes(check(ledger, kept=kept)) == {Code.CHECKPOINT_DISOWNED, Code.UNCHECKPOINTED}
     kept = (("checkpoints/8.note", sign_head(ledger.lines, Key("nobody"))),)
     assert Code.CHECKPOINT_SIGNATURE in codes(check(ledger, kept=kept))
 
@@ -655,13 +655,26 @@ def test_where_line_one_is_damaged_whose_a_remembered_head_is_cannot_be_told() -
 # ------------------------------------------------------------------------------------------------------ the end
 
 
+def test_a_log_that_nothing_commits_to_is_said_to_look_whole_once_and_only_where_it_does() -> None:
+    ledger = small_ledger(2)
+    note = check(ledger).findings
+    assert [(finding.code, finding.position.index) for finding in note] == [(Code.UNCHECKPOINTED, 0)]
+    assert "cut between two lines looks whole" in note[0].message
+    assert codes(check(ledger, checkpoint=ledger.head())) == set()
+    stranger = check(ledger, checkpoint=sign_head(ledger.lines, Key("stranger")))
+    assert codes(stranger) == {Code.CHECKPOINT_SIGNATURE}, "what is wrong with the head says it"
+    ledger.add("supersede", {"target": "ab" * 32, "reason": "bad clock", "replacement": None}, JUDGE)
+    assert codes(check(ledger)) == {Code.REFERENCE_UNKNOWN}, "what is false does not look whole"
+
+
 def test_every_proper_prefix_is_a_torn_tail_or_a_shorter_log() -> None:
     ledger = small_ledger(1)
     data = ledger.data
     ends = {len(b"".join(ledger.lines[: n + 1])) for n in range(len(ledger.lines))}
     for length in range(9, len(data)):  # less than nine bytes could be the beginning of anything
         report = check(data[:length])
-        expected = (set(), ExitCode.VERIFIED) if length in ends else ({Code.TORN_TAIL}, ExitCode.TORN_TAIL)
+        whole = ({Code.UNCHECKPOINTED}, ExitCode.VERIFIED)
+        expected = whole if length in ends else ({Code.TORN_TAIL}, ExitCode.TORN_TAIL)
         assert (codes(report), report.exit_code) == expected, length
 
 
@@ -725,7 +738,8 @@ def test_artifacts_are_hashed_again_and_a_missing_one_is_counted_not_passed() ->
     stored = {one["sha256"]: b"one", two["sha256"]: b"two"}
     report = check_log(MemorySource(ledger.data, artifacts=stored), POLICY)
     assert (report.exit_code, outcome(report, "artifacts")) == (0, Outcome.PASS)
-    report = check_log(MemorySource(ledger.data, artifacts={one["sha256"]: b"one"}), POLICY)
+    some = {one["sha256"]: b"one"}
+    report = check_log(MemorySource(ledger.data, checkpoint=ledger.head(), artifacts=some), POLICY)
     assert (codes(report), report.exit_code) == ({Code.ARTIFACT_MISSING}, 0)
     assert outcome(report, "artifacts") is Outcome.NOT_CHECKED
     for edited in (b"ONE", b"one and more", b"", b"on"):
@@ -744,7 +758,8 @@ def test_imports_and_notes_have_artifacts_too_and_quotes_are_counted_not_checked
     }  # fmt: skip
     ledger.add("import", body, LOG)
     ledger.add("note", {"text": "hello", "artifacts": [artifact(b"two")]}, JUDGE)
-    report = check_log(MemorySource(ledger.data, artifacts={one["sha256"]: b"one"}), POLICY)
+    held = {one["sha256"]: b"one"}
+    report = check_log(MemorySource(ledger.data, checkpoint=ledger.head(), artifacts=held), POLICY)
     counts = {step.name: (step.checked, step.not_checked) for step in report.steps}
     assert (counts["artifacts"], counts["attestations"]) == ((1, 1), (0, 1))
     assert codes(report) == {Code.ARTIFACT_MISSING}
@@ -757,7 +772,7 @@ def test_an_artifact_that_cannot_be_read_is_not_checked_and_stops_nothing() -> N
 
     ledger = small_ledger(1)
     ledger.add("run", run_body(1, artifacts=[artifact(b"one")]), RUNNER)
-    report = check_log(Broken(ledger.data), POLICY)
+    report = check_log(Broken(ledger.data, checkpoint=ledger.head()), POLICY)
     assert (codes(report), report.exit_code) == ({Code.ARTIFACT_UNREADABLE}, ExitCode.VERIFIED)
     assert outcome(report, "artifacts") is Outcome.NOT_CHECKED
 
@@ -775,7 +790,7 @@ def test_an_artifact_whose_medium_fails_half_way_is_not_checked_and_stops_nothin
 
     ledger = small_ledger(1)
     ledger.add("run", run_body(1, artifacts=[artifact(b"one")]), RUNNER)
-    report = check_log(Broken(ledger.data), POLICY)
+    report = check_log(Broken(ledger.data, checkpoint=ledger.head()), POLICY)
     assert (codes(report), report.exit_code) == ({Code.ARTIFACT_UNREADABLE}, ExitCode.VERIFIED)
     assert outcome(report, "artifacts") is Outcome.NOT_CHECKED
     assert "Input/output error" in report.findings[0].message
@@ -912,7 +927,7 @@ def test_misuse_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="block"):
         MemorySource(b"", block=0)
     with pytest.raises(ValueError, match="finding"):
-        VerificationError(check(small_ledger()))
+        VerificationError(check(small_ledger(), checkpoint=small_ledger().head()))
 
 
 def test_every_step_is_reported_in_order() -> None:

@@ -19,7 +19,7 @@ def found(body: dict[str, Any]) -> dict[str, list[str | None]]:
     """Fields of the findings about one receipt, by code."""
     ledger = small_ledger(0)
     ledger.add("run", {**body, "bundle": bundle_digest(body)}, RUNNER)
-    report = check_log(MemorySource(ledger.data))
+    report = check_log(MemorySource(ledger.data, checkpoint=ledger.head()))
     fields: dict[str, list[str | None]] = {}
     for finding in report.findings:
         fields.setdefault(finding.code.name, []).append(finding.position.field)
@@ -187,7 +187,7 @@ def test_a_receipt_is_the_bundle_whose_digest_it_gives(kind: str) -> None:
     for bundle, expected in ((body["bundle"], 0), ("00" * 32, 1)):
         ledger = Builder().open()
         ledger.add(kind, {**body, "bundle": bundle}, RUNNER, seal=False)
-        report = check_log(MemorySource(ledger.data))
+        report = check_log(MemorySource(ledger.data, checkpoint=ledger.head()))
         assert report.exit_code == expected
         assert [finding.code for finding in report.findings] == [Code.RECEIPT_BUNDLE] * expected
 
@@ -262,7 +262,7 @@ def test_each_artifact_of_a_receipt_has_a_name_of_its_own() -> None:
     ledger = small_ledger(0)
     ledger.add("run", body, RUNNER)
     ledger.add("run", run_body(1, artifacts=named("a", "b", "c")), RUNNER)  # another receipt's names are its own
-    report = check_log(MemorySource(ledger.data))
+    report = check_log(MemorySource(ledger.data, checkpoint=ledger.head()))
     fields = [f.position.field for f in report.findings if f.code is Code.ARTIFACT_NAME_TAKEN]
     assert fields == taken["ARTIFACT_NAME_TAKEN"]
     assert {code.name for code in report.counts} == set(taken) | missing

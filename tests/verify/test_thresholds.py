@@ -43,7 +43,7 @@ NEW = key_body(Key("new"), "runner")
 
 
 def check(ledger: Builder) -> Report:
-    return check_log(MemorySource(ledger.data), POLICY)
+    return check_log(MemorySource(ledger.data, checkpoint=ledger.head()), POLICY)
 
 
 def codes(ledger: Builder) -> set[Code]:

@@ -108,6 +108,44 @@ def test_a_receipt_that_is_named_and_gone_is_not_checked(form: str) -> None:
     assert "receipts with" in str(after.inventory)
 
 
+STRIPPED = {"tdx": ("tdx", "attestation_type"), "ed25519": ("signature", "public_key")}
+
+
+@pytest.mark.parametrize("form", ["tdx", "ed25519"])
+def test_a_receipt_without_what_makes_its_form_is_not_checked(form: str) -> None:
+    files = whole(form)
+    before = audit(files)
+    path = path_of(files, 2, "receipt.json")
+    receipt = json.loads(files[path])
+    files[path] = make_log.spell({name: value for name, value in receipt.items() if name not in STRIPPED[form]})
+    after = audit(files)
+    assert digests(after) == digests(before)
+    assert all(("the receipt has neither form", 1) in row.reasons for row in after.hashes)
+    assert (after.exit_code, "SHAPE" in told(after)) == (1, True)
+    assert dict(after.inventory)["receipts with neither"] == 1
+
+
+@pytest.mark.parametrize("form", ["tdx", "ed25519"])
+@pytest.mark.parametrize("change", ["none", "stripped", "broken", "gone"])
+def test_the_inventory_adds_up(form: str, change: str) -> None:
+    files = whole(form)
+    path = path_of(files, 2, "receipt.json")
+    if change == "stripped":
+        files[path] = b'{"polaris_version": 1}'
+    elif change == "broken":
+        files[path] = b"["
+    elif change == "gone":
+        del files[path]
+    told = dict(audit(files).inventory)
+    names = (
+        "receipts with a TDX quote",
+        "receipts with an Ed25519 signature",
+        "receipts with neither",
+        "runs without a receipt",
+    )
+    assert sum(told[name] for name in names) == told["runs with a folder"] == 3
+
+
 @pytest.mark.parametrize("form", ["tdx", "ed25519"])
 def test_all_receipts_gone_are_all_their_checks(form: str) -> None:
     files = {path: data for path, data in whole(form).items() if not path.endswith("receipt.json")}

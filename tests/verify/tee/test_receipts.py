@@ -285,7 +285,7 @@ def test_receipts_that_a_revocation_took_back_are_not_looked_at() -> None:
     built, blobs = ledger(Attested())
     more: dict[str, Any] = {"revoked_from": 4, "reason": "stolen"}
     built.add("key", key_body(RUNNER, "runner", "revoke", **more), ROOT)
-    report = check_log(MemorySource(built.data, artifacts=blobs), demanding("tdx"))
+    report = check_log(MemorySource(built.data, checkpoint=built.head(), artifacts=blobs), demanding("tdx"))
     assert codes(report) == {"KEY_DISOWNED"}
     assert counts(report) == (0, 0, 0)
 

@@ -394,6 +394,23 @@ def _report_coverage(scan: Scan, tally: Tally, covered: int, policy: TrustPolicy
     check_size(scan, covered, policy)
 
 
+def note_uncovered(scan: Scan) -> None:
+    """Say of a log that looks whole, and to which no signed head commits, that nothing shows that it is.
+
+    To be called last: what was found false does not look whole.
+    """
+    if scan.good_heads or scan.findings.spoil:
+        return
+    scan.findings.add(
+        Finding(
+            Code.UNCHECKPOINTED,
+            "all uncheckpointed: no signed head commits to any entry, and a log that was cut between two lines looks "
+            "whole",
+            Position(index=0),
+        )
+    )
+
+
 def check_size(scan: Scan, covered: int, policy: TrustPolicy | None) -> None:
     """The policy's smallest acceptable signed head."""
     if policy is not None and covered < policy.minimum_size:

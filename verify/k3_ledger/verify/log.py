@@ -23,7 +23,7 @@ from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.again import Lines, Stretch, read_again
 from k3_ledger.verify.artifacts import check_artifacts
 from k3_ledger.verify.chunks import CHUNK_BYTES
-from k3_ledger.verify.heads import check_heads, check_heads_within, read_heads, wanted_sizes
+from k3_ledger.verify.heads import check_heads, check_heads_within, note_uncovered, read_heads, wanted_sizes
 from k3_ledger.verify.references import check_references
 from k3_ledger.verify.report import FindingLog, Report, VerificationError
 from k3_ledger.verify.scan import ChunkMark, Scan, scan_log
@@ -331,6 +331,7 @@ def _check(source: LogSource, policy: TrustPolicy | None, options: Options) -> t
         # 14 timestamps: by when the heads existed.
         check_timestamps(scan, source, policy, options.read_token)
         check_demands(scan, policy)
+        note_uncovered(scan)
     except LedgerError as error:  # not a ledger at all, or the medium failed
         if error.code in (Code.NOT_A_LEDGER, Code.UTF16):  # then whatever its lines are is no finding
             findings.clear()

@@ -172,6 +172,11 @@ class FindingLog:
         """Give the findings of these codes another hint, now that more is known."""
         self._kept = [replace(kept, hint=hint) if kept.code in codes else kept for kept in self._kept]
 
+    @property
+    def spoil(self) -> bool:
+        """Whether something was found that a log cannot verify with."""
+        return any(code.info.exit for code in self.counts)
+
     def merge(self, other: FindingLog) -> None:
         """Take in the findings of a part that vouches for the same entries, in its order."""
         kept = other.kept()

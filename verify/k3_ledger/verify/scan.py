@@ -230,7 +230,7 @@ def scan_log(
     results = _parallel(chunker, joiner, start, processes) if parallel else _serial(chunker, joiner, start)
     for chunk, result in results:
         joiner.join(chunk, result)
-        if companion is not None and not _is_false(scan.findings):
+        if companion is not None and not scan.findings.spoil:
             companion.take(chunk.first_line, chunk.data, result.read)
         if progress is not None:
             progress(chunk.offset + len(chunk.data))
@@ -256,11 +256,6 @@ def _peek(blocks: Iterator[bytes]) -> tuple[Iterator[bytes], bool]:
         held.append(block)
         size += len(block)
     return chain(held, blocks), size >= PARALLEL_BYTES
-
-
-def _is_false(findings: FindingLog) -> bool:
-    """Whether something was found that a log cannot verify with."""
-    return any(code.info.exit for code in findings.counts)
 
 
 def _serial(

@@ -73,9 +73,9 @@ ROWS: Final = {
         "rely on the newest head, which has to be by a key that stands",
     ),
     "UNCHECKPOINTED": CodeInfo(
-        Area.CHECKPOINT, N, "entries past the newest signed head",
-        "No signed head commits to these entries yet. They are chained and signed, but their removal "
-        "would not show.",
+        Area.CHECKPOINT, N, "entries that no signed head commits to",
+        "No signed head commits to these entries, or to any. They are chained and signed, but that the last of them "
+        "or more behind them were removed would not show.",
         "ask the operator for a checkpoint, or require the step 'checkpoint' in the trust policy",
     ),
     "CHECKPOINT_UNREADABLE": CodeInfo(

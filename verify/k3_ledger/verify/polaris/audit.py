@@ -302,7 +302,10 @@ def _hashes(log: RunLog, public_keys: tuple[bytes, ...], origin: Origin | None) 
     """What became of every run's digests, those of receipts that are lost included."""
     hashes = [check_receipt(run, public_keys, origin) for run in log.runs]
     checks = usual_checks(hashes)
-    return [check_lost(found.run, checks) if found.run.receipt is None else found for found in hashes]
+    for found in hashes:
+        if not found.forms:
+            check_lost(found, checks)
+    return hashes
 
 
 def check_receipt(run: Run, public_keys: tuple[bytes, ...], origin: Origin | None = None) -> RunHashes:
@@ -311,12 +314,14 @@ def check_receipt(run: Run, public_keys: tuple[bytes, ...], origin: Origin | Non
     if receipt is None:
         return RunHashes(run)
     keys = receipt.object.keys()
+    out = RunHashes(run)
     parts = []
     if "tdx" in keys or receipt.text("attestation_type") == "tdx-quote":
+        out.forms.add("tdx")
         parts.append(check_tdx(run, receipt, origin))
     if keys & {"signature", "public_key"}:
+        out.forms.add("ed25519")
         parts.append(check_signed(run, receipt, public_keys))
-    out = RunHashes(run)
     version = receipt.leaf("polaris_version")
     stated = None if version is None else version.value
     if version is not None and stated is not None and getattr(number_of(stated), "value", None) != VERSION:
@@ -372,14 +377,15 @@ def _field_order(key: tuple[Record, str]) -> tuple[int, str]:
 
 def _inventory(log: RunLog, hashes: list[RunHashes], closed: int) -> tuple[tuple[str, int], ...]:
     runs = [run for run in log.runs if run.files]
-    results = [{result.check for result in found.results} for found in hashes if found.run.receipt is not None]
+    forms = [found.forms for found in hashes if found.run.receipt is not None]
     quotes = [found.quote for found in hashes if found.quote is not None]
     named = [run for run in runs if run.receipt is not None and run.receipt.text("receipt_id") == run.run_id]
     return (
         ("runs with a folder", len(runs)),
         ("runs that are only listed", len(log.runs) - len(runs)),
-        ("receipts with a TDX quote", sum(Check.DCAP in checks for checks in results)),
-        ("receipts with an Ed25519 signature", sum(Check.SIGNER in checks for checks in results)),
+        ("receipts with a TDX quote", sum("tdx" in held for held in forms)),
+        ("receipts with an Ed25519 signature", sum("ed25519" in held for held in forms)),
+        ("receipts with neither", sum(not held for held in forms)),
         ("runs without a receipt", sum(run.receipt is None for run in runs)),
         ("folders named by their receipt id", len(named)),
         ("results", sum(run.result is not None for run in runs)),

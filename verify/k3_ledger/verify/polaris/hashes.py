@@ -12,7 +12,7 @@ import enum
 import re
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.findings import Code, Finding
@@ -145,9 +145,15 @@ class Bound:
 
 @dataclass(slots=True)
 class RunHashes:
-    """What became of one run's digests. ``quote`` is None when there is none that could be read."""
+    """What became of one run's digests.
+
+    Attributes:
+        forms: forms that its receipt has; empty where there is none, or one that has neither.
+        quote: None when there is none that could be read.
+    """
 
     run: Run
+    forms: set[Literal["tdx", "ed25519"]] = field(default_factory=set)
     results: list[Checked] = field(default_factory=list)
     bound: list[Bound] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Receipts that a log has no more, or that cannot be read: what would have been checked of them is not checked.
+"""Receipts that a log has no more, that cannot be read or state neither form: what would be checked of them is not.
 
 Without this, whoever removes a receipt, or breaks it, lowers every count of an audit. What is counted for such a
 receipt is what most receipts of the same log are checked for; which fields it would have shared with other records
@@ -50,27 +50,30 @@ def usual_checks(hashes: Iterable[RunHashes]) -> tuple[Check, ...]:
     return next((checks for checks, _ in counts.most_common(1)), OF_A_QUOTE)
 
 
-def check_lost(run: Run, checks: tuple[Check, ...]) -> RunHashes:
-    """What became of a run's receipt that could not be read; nothing where no record says that there was one.
+def check_lost(found: RunHashes, checks: tuple[Check, ...]) -> None:
+    """Count the digests of a run of which none were looked at; none where no record says that it has a receipt.
 
     Args:
-        run: a run without a receipt.
-        checks: what it would have been checked for.
+        found: what became of its digests so far.
+        checks: what the receipt would have been checked for.
     """
-    out = RunHashes(run)
-    if any(path.endswith("/receipt.json") for path in run.files):
+    run = found.run
+    if run.receipt is not None:
+        reason = "the receipt has neither form"
+    elif any(path.endswith("/receipt.json") for path in run.files):
         reason = "the receipt cannot be read"
     elif (naming := _named(run)) is not None:
         reason = "the receipt is named and not there"
         document, name, said = naming
         if run.files:  # of a run that is only listed everything is missing, which is said
             message = f"{run.run_id}: {name} is {said[:80]} in {document.source}, and no receipt.json is there"
-            out.report(Code.FOREIGN_RECEIPT_GONE, message, document.at(name), expected="receipt.json", found="nothing")
+            found.report(
+                Code.FOREIGN_RECEIPT_GONE, message, document.at(name), expected="receipt.json", found="nothing"
+            )
     else:
-        return out
+        return
     for check in checks:
-        out.add(check, Outcome.NOT_CHECKED, reason)
-    return out
+        found.add(check, Outcome.NOT_CHECKED, reason)
 
 
 def _named(run: Run) -> tuple[Document, str, str] | None:
