@@ -131,7 +131,7 @@ def list_unshown(report: Report) -> list[str]:
 
     said = [] if report.authenticated else [NOBODY]
     beyond = next((one.position.index for one in report.findings if one.code is Code.UNCHECKPOINTED), None)
-    if beyond is not None and report.head is not None:
+    if beyond and report.head is not None:
         said.append(f"no signed head covers the entries from {beyond} on: more may have been cut")
     elif not next(step.checked for step in report.steps if step.name == "checkpoint"):
         said.append(NO_HEAD)
