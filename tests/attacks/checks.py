@@ -301,7 +301,7 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
         (f"{VERIFY}.heads.head_faults", _nothing),
         (f"{VERIFY}.head_faults.head_faults", _nothing),
     ),
-    "verify.heads.check_size": ((f"{VERIFY}.heads.check_size", _none), (f"{VERIFY}.proof.check_size", _none)),
+    "verify.coverage.check_size": ((f"{VERIFY}.coverage.check_size", _none), (f"{VERIFY}.proof.check_size", _none)),
     "verify.heads.read_heads": ((f"{VERIFY}.log.read_heads", _unread),),
     "verify.head_faults.foreign_head": (
         (f"{VERIFY}.head_faults.foreign_head", _none),
@@ -314,7 +314,7 @@ CHECKS: Final[dict[str, tuple[Switch, ...]]] = {
     "verify.heads.check_freshness": ((f"{VERIFY}.heads.check_freshness", _none),),
     "cli.memory._held_now": (("k3_ledger.cli.memory._held_now", lambda _: _Everybody()),),
     "core.consistency.check_heads": ((f"{CORE}.consistency.check_heads", _none),),
-    "verify.heads._report_behind": ((f"{VERIFY}.heads._report_behind", _none),),
+    "verify.coverage.report_behind": ((f"{VERIFY}.heads.report_behind", _none),),
     "core.checkpoint.format_again": ((f"{CORE}.checkpoint.format_checkpoint", _Anything),),
     "verify.settle.check_demands": ((f"{VERIFY}.log.check_demands", _none), (f"{VERIFY}.proof.check_demands", _none)),
     "verify.several._unmet": ((f"{VERIFY}.several._unmet", _nothing),),

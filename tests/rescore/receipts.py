@@ -81,7 +81,7 @@ PREFILL = "prefill@32768/k3-slice/bf16/node"
 
 
 def verified(builder: Builder) -> VerifiedLog:
-    return verify_log(MemorySource(builder.data))
+    return verify_log(MemorySource(builder.data, checkpoint=builder.head()))
 
 
 def house_ledger() -> tuple[Builder, dict[str, str]]:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
 
+from k3_ledger.ledger.core.cosignature import Witness
+from k3_ledger.ledger.core.note import parse_verifier_key
 from k3_ledger.schemas.errors import StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import ExitCode, Outcome, Position
@@ -32,6 +34,7 @@ from tests.ledgers import (
     small_ledger,
     tree_root,
 )
+from tests.reference.naive_note import COSIGNER_TYPE, NoteKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -815,6 +818,44 @@ def test_a_signed_head_that_cannot_be_read_accuses_nobody_and_is_no_pass(kept: b
     assert outcome(report, "signatures") is Outcome.PASS
     forged = ledger.data.replace(b'"batch":1', b'"batch":2')
     assert check_log(Broken(forged, checkpoint=ledger.head()), POLICY).exit_code == 1
+
+
+@pytest.mark.parametrize("where", ["alone", "beside a kept one", "remembered"])
+def test_of_a_newest_head_that_cannot_be_read_nothing_is_asked(where: str) -> None:
+    class Broken(MemorySource):
+        def checkpoint(self) -> bytes | None:
+            raise StoreError(Code.UNREADABLE, "input/output error")
+
+    ledger = small_ledger(1)
+    size = len(ledger.lines)
+    kept = (("checkpoints/000000000004.note", sign_head(ledger.lines[:4])),) if where != "alone" else ()
+    memory = Options(expected_heads=(("seen", ledger.head()),) if where == "remembered" else ())
+    witness = NoteKey("witness.example/w", "w", COSIGNER_TYPE).verifier_key
+    witnesses = (Witness(parse_verifier_key(witness), "w"),)
+    asking = dataclasses.replace(POLICY, minimum_size=size, quorum=1, witnesses=witnesses)
+    report = check_log(Broken(ledger.data, kept=kept), asking, memory)
+    assert codes(report) == {Code.CHECKPOINT_UNREADABLE} | ({Code.UNCHECKPOINTED} if kept else set())
+    assert report.exit_code == ExitCode.UNREADABLE
+    assert (outcome(report, "checkpoint"), outcome(report, "witnesses")) == (Outcome.NOT_CHECKED,) * 2
+    short = check_log(Broken(b"".join(ledger.lines[:-1]), kept=kept), asking, Options())
+    assert Code.HEAD_TOO_SMALL in codes(short), "a log of fewer lines has no such head"
+    assert short.exit_code == ExitCode.FALSE
+
+
+def test_a_head_by_a_key_that_was_stolen_is_a_fork_and_the_log_s_word_on_it_is_told() -> None:
+    ledger = small_ledger(0)
+    size = len(ledger.lines)
+    thief = Builder(list(ledger.lines)).runs(3)
+    ledger.runs(1)
+    ledger.add("key", key_body(LOG, "log", "revoke", revoked_from=size), ROOT)
+    longer = Builder(list(ledger.lines)).runs(4)
+    for log, code in ((longer, Code.FORK), (ledger, Code.ROLLBACK)):
+        (finding,) = [one for one in check(log, expected_heads=(("seen", thief.head()),)).findings if one.code is code]
+        assert f"entry {size + 1} takes back what the key of that head signed from entry {size} on" in finding.message
+        assert str(finding.advice).endswith("put the memory aside with --forget")
+    for seen in (sign_head(thief.lines, Key("log-2")), sign_head(ledger.lines[:size])):  # no log key; below the theft
+        for finding in check(longer, expected_heads=(("seen", seen),)).findings:
+            assert "takes back what the key" not in finding.message
 
 
 def test_a_log_that_cannot_be_read_is_said_to_be() -> None:

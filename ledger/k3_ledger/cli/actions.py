@@ -126,10 +126,10 @@ def print_proposal(proposal: Proposal, path: Path, *, as_json: bool, unchecked: 
         )
         return
     typer.echo(f"{path}: {printable(describe(proposal.kind, proposal.body))}")
-    typer.echo(f"  log        {printable(proposal.origin)}, after the root action {proposal.after}")
+    typer.echo(f"  log          {printable(proposal.origin)}, after the root action {proposal.after}")
     for name, value in proposal.body.items():
         if name not in ("endorsements", "action", "role", "name", "threshold") and value is not None:
-            typer.echo(f"  {name:<11}{printable(str(value))}")
+            typer.echo(f"  {name:<13}{printable(str(value))}")
     for name in proposal.endorsers[:unchecked]:
         typer.echo(f"  not checked whether {name} endorsed it: that takes --ledger")
     typer.echo(f"  endorsed by {', '.join(proposal.endorsers[unchecked:]) or 'nobody yet'}")

@@ -55,7 +55,7 @@ def test_a_receipt_bound_to_its_enclave_passes() -> None:
     assert counts(report) == (2, 0, 0)
     assert step(report).outcome is Outcome.PASS
     assert report.exit_code is ExitCode.VERIFIED
-    assert step(report).detail.startswith("2 receipts are attested; root ")
+    assert step(report).detail.startswith("2 receipts say that they are attested; held against root ")
     assert "attestations at receipt time" in report.policy
 
 

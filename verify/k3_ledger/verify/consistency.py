@@ -13,9 +13,10 @@ from k3_ledger.ledger.core import consistency
 from k3_ledger.ledger.core.ed25519 import check_implementation
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.outcomes import Position
+from k3_ledger.verify.coverage import check_size
 from k3_ledger.verify.freshness import check_freshness
 from k3_ledger.verify.head_faults import settled_faults
-from k3_ledger.verify.heads import check_size, signed_head
+from k3_ledger.verify.heads import signed_head
 from k3_ledger.verify.proof import check_head, check_lines, check_memory
 from k3_ledger.verify.report import FindingLog, Report, VerificationError
 from k3_ledger.verify.scan import Scan

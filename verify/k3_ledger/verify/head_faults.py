@@ -163,6 +163,18 @@ def taken_back(scan: Scan, head: SignedHead) -> Finding | None:
     return None
 
 
+def said_stolen(scan: Scan, head: SignedHead) -> str | None:
+    """What the log says of the key that signed a remembered head, where it took back what that key signed from below
+    the head on; None where it does not.
+    """
+    for life in _named(scan, head) if scan.genesis is not None else ():
+        if life.disowned_from < head.checkpoint.size and log_lines(scan, head, [life.public_key]) == (1, None):
+            return (
+                f"entry {life.retired} takes back what the key of that head signed from entry {life.disowned_from} on"
+            )
+    return None
+
+
 def foreign_head(scan: Scan, head: SignedHead) -> Finding | None:
     """Says so when a remembered head is of a log of another name, or no log key that this log enrolled once signed it,
     and its root vouches for no other: then the head proves nothing.

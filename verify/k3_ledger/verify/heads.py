@@ -17,8 +17,9 @@ from k3_ledger.ledger.core.note import parse_note
 from k3_ledger.schemas.errors import LedgerError, StoreError
 from k3_ledger.schemas.findings import Code, Finding
 from k3_ledger.schemas.outcomes import Position
+from k3_ledger.verify.coverage import report_behind, report_coverage
 from k3_ledger.verify.freshness import check_freshness
-from k3_ledger.verify.head_faults import head_faults, is_open, log_lines, standing, taken_back
+from k3_ledger.verify.head_faults import head_faults, is_open, log_lines, said_stolen, standing, taken_back
 from k3_ledger.verify.source import NOT_LOOKED_FOR, each
 from k3_ledger.verify.witnesses import check_witnesses
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from k3_ledger.verify.freshness import Clock
     from k3_ledger.verify.policy import TrustPolicy
-    from k3_ledger.verify.report import FindingLog, Tally
+    from k3_ledger.verify.report import FindingLog
     from k3_ledger.verify.scan import Scan
     from k3_ledger.verify.source import LogSource
 
@@ -65,13 +66,20 @@ class SignedHead:
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """All heads that could be parsed, how many could not, by step, and how many of the log's could not be read; and
-    whether the place says which ones it keeps.
+    """The heads of a log and those that are remembered of it, before anything is held against them.
+
+    Attributes:
+        heads: those that could be parsed.
+        malformed: how many could not, by step.
+        unreadable: how many of the log's own could not be read.
+        obstructed: whether the newest of the log's is one of these: what it says nobody knows.
+        listed: whether the place says which ones it keeps.
     """
 
     heads: tuple[SignedHead, ...]
     malformed: dict[str, int]
     unreadable: int
+    obstructed: bool = False
     listed: bool = True
 
     @property
@@ -91,7 +99,8 @@ def read_heads(source: LogSource, remembered: tuple[tuple[str, bytes], ...], fin
     heads: list[SignedHead] = []
     malformed, unreadable = {"checkpoint": 0, "memory": 0}, 0
     wanted: list[tuple[str, str, bool, bytes]] = []
-    for own in chain(each(lambda: _newest(source)), each(source.kept_checkpoints)):
+    newest = [*each(lambda: _newest(source))]
+    for own in chain(newest, each(source.kept_checkpoints)):
         if isinstance(own, StoreError):
             unreadable += 1
             findings.add(replace(own.finding, code=Code.CHECKPOINT_UNREADABLE))
@@ -125,7 +134,8 @@ def read_heads(source: LogSource, remembered: tuple[tuple[str, bytes], ...], fin
                         f"a head of {head.checkpoint.size} entries",
                     )
                 )
-    return Heads(tuple(heads), malformed, unreadable, source.lists("checkpoints"))
+    obstructed = any(isinstance(own, StoreError) for own in newest)
+    return Heads(tuple(heads), malformed, unreadable, obstructed, source.lists("checkpoints"))
 
 
 def _newest(source: LogSource) -> list[tuple[str, bytes]]:
@@ -177,11 +187,12 @@ def check_heads_within(scan: Scan, heads: Heads) -> None:
 
 def check_heads(scan: Scan, heads: Heads, policy: TrustPolicy | None, clock: Clock | None = None) -> None:
     """Compare every head with the tree that was computed."""
+    scan.obstructed = heads.obstructed
     good, signed, remembered = _compare(scan, heads)
     covered = max((head.checkpoint.size for head in good), default=0)
-    _report_coverage(scan, scan.tallies["checkpoint"], covered, policy)
+    report_coverage(scan, scan.tallies["checkpoint"], covered, policy)
     if not scan.tallies["memory"].failed:
-        _report_behind(scan, signed, remembered)
+        report_behind(scan, signed, remembered)
     if not (scan.tallies["memory"].checked or scan.tallies["memory"].not_checked):
         scan.tallies["memory"].detail = "no head of this log was remembered: a rollback would not be noticed"
     scan.good_heads = tuple(good)
@@ -220,7 +231,7 @@ def _compare(scan: Scan, heads: Heads) -> tuple[list[SignedHead], int, int]:
             found = [finding for finding in found if finding.code is not Code.CHECKPOINT_SIGNATURE]
             tally.not_checked += 1
         if not any(finding.code in _NOT_THIS_LOGS for finding in found):
-            found += _root_faults(scan, head)
+            found += (_with_loss(scan, head, fault) for fault in _root_faults(scan, head))
         tally.failed += bool(found)
         for finding in found:
             # The newest head and its kept copy are one head, and what is wrong with it is one fault.
@@ -235,24 +246,6 @@ def _compare(scan: Scan, heads: Heads) -> tuple[list[SignedHead], int, int]:
         elif head.newest and taken_back(scan, head) is not None:
             signed = max(signed, head.checkpoint.size)
     return good, signed, remembered
-
-
-def _report_behind(scan: Scan, signed: int, remembered: int) -> None:
-    """Say so when the largest head that the log signed is older than the remembered one, which the log does extend.
-
-    Whether its root is that of these lines is another question.
-    """
-    if signed >= remembered:
-        return
-    scan.findings.add(
-        Finding(
-            Code.CHECKPOINT_BEHIND,
-            "the log shows an older signed head than the one that was remembered",
-            Position(source="checkpoint"),
-            f"a head of at least {remembered} entries",
-            f"a head of {signed} entries" if signed else "no good head",
-        )
-    )
 
 
 def _is_passed_over(scan: Scan, head: SignedHead, heads: Heads) -> bool:
@@ -331,6 +324,21 @@ def _contradicts(scan: Scan, other: SignedHead, seen: Checkpoint) -> bool:
     return other.step == "checkpoint" and differs and not list(head_faults(scan, other))
 
 
+def _with_loss(scan: Scan, head: SignedHead, fault: Finding) -> Finding:
+    """The same, with the word of a log that says that the key of a remembered head was not its owner's any more.
+
+    It stays an error: an owner could fork his log, and take his own key back.
+    """
+    said = said_stolen(scan, head) if head.step == "memory" else None
+    if said is None:
+        return fault
+    hint = (
+        f"{fault.code.info.hint}; ask the owner, elsewhere than here, whether that key was stolen: if you believe it, "
+        "put the memory aside with --forget"
+    )
+    return replace(fault, message=f"{fault.message}; {said}", hint=hint)
+
+
 def _root_faults(scan: Scan, head: SignedHead) -> Iterator[Finding]:
     remembered = head.step == "memory"
     size = head.checkpoint.size
@@ -371,59 +379,3 @@ def _parts(scan: Scan, head: SignedHead) -> bool:
     from k3_ledger.verify.vouched import parts  # noqa: PLC0415 - only where entries were kept with a head
 
     return parts(scan, head)
-
-
-def _report_coverage(scan: Scan, tally: Tally, covered: int, policy: TrustPolicy | None) -> None:
-    """Say how much of the log the largest good head covers, and whether the policy is content with that."""
-    beyond = scan.lines - covered
-    if not covered:
-        tally.not_checked += 1
-        tally.detail = "no good checkpoint: that the log is complete cannot be shown"
-    elif beyond:
-        tally.not_checked += beyond
-        tally.detail = f"signed head at {covered}, {beyond} uncheckpointed"
-        scan.findings.add(
-            Finding(
-                Code.UNCHECKPOINTED,
-                f"{beyond} uncheckpointed: no signed head commits to the entries from {covered} on",
-                Position(index=covered),
-            )
-        )
-    else:
-        tally.detail = f"signed head at {covered} covers every entry"
-    check_size(scan, covered, policy)
-
-
-def note_uncovered(scan: Scan) -> None:
-    """Say of a log that looks whole, and to which no signed head commits, that nothing shows that it is.
-
-    To be called last: what was found false does not look whole.
-    """
-    if scan.good_heads or scan.findings.spoil:
-        return
-    scan.findings.add(
-        Finding(
-            Code.UNCHECKPOINTED,
-            "all uncheckpointed: no signed head commits to any entry, and a log that was cut between two lines looks "
-            "whole",
-            Position(index=0),
-        )
-    )
-
-
-def check_size(scan: Scan, covered: int, policy: TrustPolicy | None) -> None:
-    """The policy's smallest acceptable signed head."""
-    if policy is not None and covered < policy.minimum_size:
-        explained = not covered and (scan.tallies["checkpoint"].failed > 0 or scan.genesis is None)
-        scan.tallies["checkpoint"].failed += 1
-        if explained:  # there is a head, and what is wrong with it, or with the genesis entry, was said
-            return
-        scan.findings.add(
-            Finding(
-                Code.HEAD_TOO_SMALL,
-                "the signed head is smaller than the trust policy accepts",
-                Position(source="checkpoint"),
-                f"at least {policy.minimum_size}",
-                str(covered) if covered else "no good head",
-            )
-        )

@@ -23,7 +23,8 @@ from k3_ledger.schemas.outcomes import Position
 from k3_ledger.verify.again import Lines, Stretch, read_again
 from k3_ledger.verify.artifacts import check_artifacts
 from k3_ledger.verify.chunks import CHUNK_BYTES
-from k3_ledger.verify.heads import check_heads, check_heads_within, note_uncovered, read_heads, wanted_sizes
+from k3_ledger.verify.coverage import note_uncovered
+from k3_ledger.verify.heads import check_heads, check_heads_within, read_heads, wanted_sizes
 from k3_ledger.verify.references import check_references
 from k3_ledger.verify.report import FindingLog, Report, VerificationError
 from k3_ledger.verify.scan import ChunkMark, Scan, scan_log

@@ -30,9 +30,10 @@ from k3_ledger.schemas.outcomes import Outcome, Position, Severity
 from k3_ledger.verify.artifacts import check_artifacts
 from k3_ledger.verify.attested import is_attested, read_attested
 from k3_ledger.verify.bodies import Naming
+from k3_ledger.verify.coverage import check_size
 from k3_ledger.verify.freshness import check_freshness
 from k3_ledger.verify.head_faults import foreign_head, settled_faults
-from k3_ledger.verify.heads import SignedHead, check_size, memory_fault, signed_head
+from k3_ledger.verify.heads import SignedHead, memory_fault, signed_head
 from k3_ledger.verify.receipts import check_body, check_import
 from k3_ledger.verify.report import FindingLog, Head, Report, VerificationError
 from k3_ledger.verify.scan import RESTS_ON_KEYS, Scan

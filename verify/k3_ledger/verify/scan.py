@@ -96,6 +96,7 @@ class Scan:
         tail: what stands after the last LF.
         bounds: by when entries existed according to witnesses, largest tree first.
         newest_size: size of the newest head, where it is a good one.
+        obstructed: whether the newest head is there and cannot be read: what is asked of it is not checked.
         newest_cosigned: cosignatures by trusted witnesses on that head.
         good_heads: the log's own heads that held: signed by a log key, and with the root of these entries.
         disowned_heads: kept ones that a revocation took back.
@@ -141,6 +142,7 @@ class Scan:
     tail: Tail | None = None
     bounds: tuple[TimeBound, ...] = ()
     newest_size: int | None = None
+    obstructed: bool = False
     newest_cosigned: tuple[Cosigned, ...] = ()
     good_heads: tuple[SignedHead, ...] = ()
     disowned_heads: list[SignedHead] = field(default_factory=list)

@@ -196,9 +196,8 @@ def check_attested(scan: Scan, source: LogSource, policy: TrustPolicy | None, *,
         counting = demands if demands is not None and demands.anchors else None
         unread = counting is None and not artifacts
         said = check_attestations(scan, attested, MemorySource(b"") if unread else source, counting)
-        notes.append(
-            f"{len(attested)} receipts are attested; {said}{', and none was read, on request' if unread else ''}"
-        )
+        said += ", and none was read, on request" if unread else ""
+        notes.append(f"{len(attested)} receipts say that they are attested; {said}")
     imports = any(kind == "import" for _, kind in scan.keyring.uses)
     if imports and _at_hand(scan) and demands is not None and demands.anchors:
         from k3_ledger.verify.polaris.quotes import check_imported  # noqa: PLC0415 - X.509, where a quote is

@@ -211,7 +211,8 @@ def _check_quorum(
     if size in reached:
         _report_unwitnessed(scan, max(by_size), max(reached))
         return
-    if size is not None and size not in by_size:  # refused, as was said, whoever cosigned it
+    refused = size is not None and size not in by_size
+    if refused or scan.obstructed:  # as was said, whoever cosigned it
         tally.not_checked += 1
         return
     tally.checked += 1
@@ -220,7 +221,7 @@ def _check_quorum(
     scan.findings.add(
         Finding(
             Code.WITNESS_QUORUM,
-            "no newest head, so nothing that witnesses could have cosigned"
+            "no newest head that could be read, and it is the one that witnesses have to cosign"
             if newest is None
             else f"too few witnesses cosigned the head of {size} entries",
             Position(source="checkpoint" if newest is None else newest.name),

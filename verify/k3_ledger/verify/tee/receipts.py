@@ -62,7 +62,7 @@ def check_attestations(
         tally.failed += outcome is Outcome.FAIL
         for finding in findings:
             scan.findings.add(finding)
-    return "no trust directory says whose certificates count" if policy is None else anchors.sentence
+    return "no trust directory says whose certificates count" if policy is None else f"held against {anchors.sentence}"
 
 
 def faults_within(receipt: Attested, source: ArtifactSource) -> list[Finding]:
