@@ -369,7 +369,7 @@ def test_key_is_rotated_by_name_and_revoked_by_file(run, ledger, keys):
     listed = run("key", "ls", "-l", "ledger").out
     assert "from entry 3, rotated by entry 4\n" in listed
     assert "from entry 4, retired by entry 6, disowned from entry 5\n" in listed
-    assert run("verify", "ledger", "--json").json["counts"] == {"K3L-KEY-DISOWNED": 1}
+    assert run("verify", "ledger", "--json").json["counts"] == {"K3L-KEY-DISOWNED": 1, "K3L-UNCHECKPOINTED": 1}
     assert run(*words).code == 1
 
 
