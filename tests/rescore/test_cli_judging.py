@@ -137,13 +137,6 @@ def test_a_run_of_a_ledger_is_compared_with_the_rule_that_it_had_published(
     assert "did you mean in-force?" in misspelt.err
 
 
-def test_one_run_that_would_not_have_been_admitted(command: Callable[..., Done], real: Path) -> None:
-    done = command("rescore", real, "--rule", "v0.2.0", "--pr", "127", "--all")
-    assert (
-        "8641ae28 keeps its tier, and the rule would not have admitted it: ceiling: decode 56.82/s is above" in done.out
-    )
-
-
 def test_a_foreign_log_cannot_be_sealed_into(command: Callable[..., Done], real: Path, tmp_path: Path) -> None:
     done = command("rescore", real, "--rule", "v0.2.1", "--seal", tmp_path / "judge.pem")
     assert done.code == 2

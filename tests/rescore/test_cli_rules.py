@@ -240,3 +240,26 @@ def test_a_value_that_no_rule_asks_for_is_refused(
 def test_a_value_that_some_rule_asks_for_is_taken(command: Callable[..., Done]) -> None:
     assert command("rules", "lint", "v0.2.1", "v0.2.2", "--measured", "prefill@32768=500").code == 1
     assert command("rules", "lint", "house-7.prefill", "--measured", "decode@131072=56.8").code == 0
+
+
+def test_lint_holds_every_rule_to_the_multiple_that_is_asked_for(command: Callable[..., Done]) -> None:
+    for name in ("house-7.decode", "house-7.prefill"):
+        assert command("rules", "lint", name).out == f"{name}: no findings\n"
+        done = command("rules", "lint", name, "--signal", "1000")
+        assert (done.code, "error: margin-drowns: any claim (live)" in done.out) == (1, True)
+        assert command("rules", "lint", name, "--signal", "9").code == 0
+
+
+def test_lint_says_of_a_file_that_its_name_is_another_rules(command: Callable[..., Done], tmp_path: Path) -> None:
+    """As a re-score by that file says it, and of a file that says the same as the shipped rule nothing."""
+    text = command("rules", "show", "house-7.decode", "--toml").out
+    (tmp_path / "same.toml").write_text(text)
+    (tmp_path / "lax.toml").write_text(text.replace('clock.jitter_multiple = "10"', 'clock.jitter_multiple = "12"'))
+    (tmp_path / "mine.toml").write_text((tmp_path / "lax.toml").read_text().replace('"house-7.decode"', '"mine"'))
+    lax = command("rules", "show", "lax.toml", "--json").json["sha256"]
+    both = f"that one is {find_rule('house-7.decode').sha256}, this one {lax}"
+    note = f"note: house-7.decode is the name of another rule: {both}\n"
+    for words in ((), ("--json",)):
+        assert command("rules", "lint", "lax.toml", *words).err == note
+        assert command("rules", "lint", "v0.2.1", "same.toml", "lax.toml", "mine.toml", *words).err == note
+        assert command("rules", "lint", "same.toml", "mine.toml", "house-7.decode", *words).err == ""

@@ -23,8 +23,8 @@ from k3_ledger.schemas import canonical
 from k3_ledger.schemas.errors import LedgerError
 from k3_ledger.schemas.models import Series
 from k3_ledger.schemas.validate import read_body
+from tests.rescore.mutants import CLEAN, changed, only
 from tests.rescore.runs import native, verdict
-from tests.rescore.test_lint_mutants import CLEAN, changed, only
 from tests.support import ROOT
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from k3_ledger.rescore.lint.findings import Fault, Reach, Settings
 from k3_ledger.rescore.lint.rule import lint
 from k3_ledger.rescore.rules.parameters import Ceiling, Credit
 from k3_ledger.rescore.rules.registry import RULES, find_rule
+from tests.rescore.mutants import CLEAN, FRONTIER, REFERENCE, changed, fixed_clock, only
 from tests.rescore.runs import clock, native
-from tests.rescore.test_lint_mutants import CLEAN, FRONTIER, MUTANTS, REFERENCE, changed, fixed_clock, only
+from tests.rescore.test_lint_mutants import MUTANTS
 from tests.rescore.test_lint_silence import clock_rules, credit_rules, shares, speeds
 from tests.rescore.test_lint_witness import tier, timed
 

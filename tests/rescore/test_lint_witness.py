@@ -18,8 +18,8 @@ from k3_ledger.rescore.rules.registry import find_rule
 from k3_ledger.rescore.rules.score import apply_arithmetic
 from k3_ledger.rescore.rules.tiers import grade
 from k3_ledger.rescore.rules.verdict import Verdict
+from tests.rescore.mutants import CLEAN, FRONTIER, changed, roomy
 from tests.rescore.runs import clock, native, parity
-from tests.rescore.test_lint_mutants import CLEAN, FRONTIER, changed
 
 if TYPE_CHECKING:
     from k3_ledger.rescore.inputs import RunInputs
@@ -29,8 +29,17 @@ F = Fraction
 Given = dict[str, Fraction]
 
 
-def timed(claim: Fraction, frontier: Fraction | int, seen: Fraction | int | None = None, **more: Any) -> RunInputs:
-    reading = clock(2048, str(2048 / F(seen or claim)), "0")
+def timed(
+    claim: Fraction,
+    frontier: Fraction | int,
+    seen: Fraction | int | None = None,
+    *,
+    jitter: Fraction | int = 0,
+    **more: Any,
+) -> RunInputs:
+    """A run whose clock saw that speed, or what is claimed, beside so much jitter of what it took."""
+    took = 2048 / F(seen or claim)
+    reading = clock(2048, str(took), str(jitter * took))
     return native(str(claim), frontier=str(frontier), reference=None, clock=reading, **more)
 
 
@@ -71,6 +80,11 @@ EARNS: list[tuple[Fault, Rule, Any]] = [
         lambda _: native(parity=parity(depths=(4, 128), rows=32)),
     ),
     (Fault.RATCHET_LAX, changed(ratchet={"block": F(11)}), lambda v: graded(v["kl"], v["frontier_kl"])),
+    (
+        Fault.MARGIN_DROWNS,
+        changed(clock=roomy("4")),
+        lambda v: timed(v["claim"], v["frontier"], v["clock"], jitter=v["jitter_seconds"] / v["signal_seconds"]),
+    ),
     (Fault.CONTEXT_NOT_FILLED, changed(sampling={"filled": False}), lambda _: native(filled=False)),
     (
         Fault.SELF_GRADED,

@@ -132,6 +132,21 @@ def test_a_ledger_that_published_none_says_so(command: Callable[..., Done], tmp_
     assert "has published no rule" in empty.err
 
 
+def test_lint_says_of_a_file_that_the_ledger_gave_its_name_to_another_rule(
+    command: Callable[..., Done], book: Path, test_data: Callable[..., Path], tmp_path: Path
+) -> None:
+    text = command("rules", "show", "mine", "-l", str(book), "--toml").out
+    (tmp_path / "same.toml").write_text(text)
+    (tmp_path / "lax.toml").write_text(text.replace('sampling.repetitions = "3"', 'sampling.repetitions = "4"'))
+    first, other = (own("mine", repetitions).sha256 for repetitions in (3, 4))
+    note = f"note: mine is the name of another rule: that one is {first}, this one {other}"
+    assert note in command("rules", "lint", "lax.toml", "--ledger", str(book)).err
+    assert "another rule" not in command("rules", "lint", "same.toml", "--ledger", str(book)).err
+    assert command("rules", "lint", "lax.toml").err == ""
+    log = test_data("data", "sparkinfer-k3-log")
+    assert command("rules", "lint", "lax.toml", "--ledger", str(log)).err == "", "a log without rules gives no names"
+
+
 @pytest.mark.parametrize("how", ["pipe", "full"])
 @pytest.mark.parametrize(
     ("words", "code"),

@@ -50,11 +50,9 @@ from tests.rescore.receipts import (
 from tests.schemas import examples
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from k3_ledger.rescore.rules.parameters import Rule
-    from tests.commands import Done
 
 POWERS = {10**exponent for exponent in range(41)}
 HOUSE = find_rule("house-1.decode")
@@ -883,16 +881,3 @@ def test_what_a_rule_would_not_have_admitted_is_counted(name: str) -> None:
     for body in (beyond, receipt(1000.0)):
         builder.add("run", body, RUNNER)
     assert same(builder, find_rule(name)).not_admitted > 0
-
-
-def test_counting_says_what_a_rule_would_not_have_admitted(tmp_path: Path, command: Callable[..., Done]) -> None:
-    builder, _ = house_ledger()
-    builder.add("run", receipt(1000.0), RUNNER)
-    builder.write(tmp_path)
-    words = ("rescore", ".", "--rule", "v0.2.1")
-    whole, counted = command(*words), command(*words, "--counts")
-    count = whole.out.count("keeps its tier, and the rule would not have admitted it")
-    assert count == 1
-    assert f"  {count} keep their tier, and the rule would not have admitted them: " in counted.out
-    assert command(*words, "--counts", "--json").json["not_admitted"] == count
-    assert "admitted" not in command("rescore", ".", "--rule", "house-1.decode", "--counts").out

@@ -6,7 +6,7 @@ import difflib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from k3_ledger.rescore.rules.parameters import Rule
@@ -48,6 +48,21 @@ def load_rule_for(name: str, source: Path | None, also: Sequence[str] = ()) -> R
     held = f"published by {source}: {', '.join(names)}" if names else f"{source} has published none"
     hint = f"{meant}{unknown.advice}; {held}"
     raise RescoreError(Code.RULE_UNKNOWN, unknown.message, found=unknown.found, hint=hint)
+
+
+def describe_namesake(rule: Rule, published: Iterable[Rule] = ()) -> str | None:
+    """That the name of a rule is another rule's, with both digests; None where it is not.
+
+    Args:
+        rule: whatever is to be called so.
+        published: rules of a ledger, oldest first, whose names are taken there.
+    """
+    from k3_ledger.rescore.rules.registry import find_namesake
+
+    other = find_namesake(rule.name, rule.sha256, published)
+    if other is None:
+        return None
+    return f"{rule.name} is the name of another rule: that one is {other.sha256}, this one {rule.sha256}"
 
 
 def read_published(ledger: Path) -> list[Rule]:

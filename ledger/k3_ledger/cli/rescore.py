@@ -191,11 +191,12 @@ def _check_selection(selection: Selection, material: Material) -> None:
 
 def _check_name(rule: Rule, material: Material, *, sealing: bool) -> None:
     """Refuse to seal under a name that is another rule's, not this rule's, or kept for releases; else say so."""
-    from k3_ledger.rescore.rules.registry import find_namesake, is_of_a_release, names_by_digest
+    from k3_ledger.cli.published_rules import describe_namesake
+    from k3_ledger.rescore.rules.registry import is_of_a_release, names_by_digest
 
     published = [one for _, one in material.rules]
-    other = find_namesake(rule.name, rule.sha256, published)
-    if other is None:
+    said = describe_namesake(rule, published)
+    if said is None:
         names = names_by_digest(published).get(rule.sha256, frozenset())
         if sealing and names and rule.name not in names:
             said = f"{rule.name} is {' or '.join(sorted(names))} under a name that nobody published"
@@ -204,7 +205,6 @@ def _check_name(rule: Rule, material: Material, *, sealing: bool) -> None:
             said = f"{rule.name} is a name that only registered rules are given"
             raise typer.BadParameter(f"{said}; give yours a name of its own", param_hint="--rule")
         return
-    said = f"{rule.name} is the name of another rule: that one is {other.sha256}, this one {rule.sha256}"
     if sealing:
         raise typer.BadParameter(f"{said}; give yours a name of its own", param_hint="--rule")
     say(f"note: {said}", err=True)
@@ -249,7 +249,7 @@ def _count(path: Path, rule: Rule, processes: int, trusted: Trusted, *, as_json:
     say(f"{sum(found.tiers.values())} metrics of runs under {rule.name}; against published: {said or 'nothing'}")
     _print_left_out(found.left_out)
     if found.not_admitted:
-        said = f"{found.not_admitted} keep their tier, and the rule would not have admitted them"
+        said = f"{found.not_admitted} are given a tier by their speed alone, and the rule would not have admitted them"
         say(f"  {said}: without --counts each is named, with the gate")
     for index, before, now in found.changed:
         say(f"  entry {index}: {before} -> {now}")
@@ -315,8 +315,8 @@ def _print(report: RescoreReport, material: Material, left_out: Sequence[LeftOut
     for reason, count in report.reasons.most_common():
         say(f"  {count} {reason}")
     labels = {row.candidate.identity: row.candidate.label for row in report.rows}
-    for identity, said in report.not_admitted:
-        say(f"  {labels[identity]} keeps its tier, and the rule would not have admitted it: {said}")
+    for identity, tier, said in report.not_admitted:
+        say(f"  {labels[identity]} is given {tier} by its speed alone, and the rule would not have admitted it: {said}")
     lacking = sum(bool(row.lacks) for row in report.rows)
     if lacking:
         say(f"{lacking} of them lack something; --all names it run by run")

@@ -67,7 +67,7 @@ def load_rule(name: str, also: Sequence[str] = ()) -> Rule:
         RescoreError: no such rule, or not a rule file.
         StoreError: the file cannot be read.
     """
-    if name.lower().endswith(".toml"):
+    if _is_file(name):
         from k3_ledger.cli.given import RULE, given
         from k3_ledger.ledger.regular import read_small
         from k3_ledger.rescore.rules.reading import read_rule_file
@@ -290,6 +290,7 @@ def lint_rules(
     )
     if names:
         rules = [load_rule_for(name, ledger) for name in names]
+        _note_names([rule for name, rule in zip(names, rules, strict=True) if _is_file(name)], ledger)
     else:
         rules = list(RULES.values()) if ledger is None else read_published(ledger)
     if not rules:
@@ -304,6 +305,25 @@ def lint_rules(
             for number, report in enumerate(reports):
                 _print_report(report, first=number == 0)
     raise typer.Exit(code)
+
+
+def _note_names(rules: Sequence[Rule], ledger: Path | None) -> None:
+    """Say of rules out of files which of them are called like another one, of a release or of the ledger."""
+    from k3_ledger.cli.material import is_foreign
+    from k3_ledger.cli.published_rules import describe_namesake, read_entries
+
+    published: list[Rule] = []
+    if rules and ledger is not None and not is_foreign(ledger):
+        published = [rule for _, rule, _ in read_entries(ledger)]
+    for rule in rules:
+        said = describe_namesake(rule, published)
+        if said is not None:
+            say(f"note: {said}", err=True)
+
+
+def _is_file(name: str) -> bool:
+    """Whether what is given for a rule is a file of one."""
+    return name.lower().endswith(".toml")
 
 
 def _scope(rule: Rule) -> str:

@@ -95,10 +95,10 @@ class RescoreReport:
         return sum(row.change == change for row in self.rows)
 
     @property
-    def not_admitted(self) -> tuple[tuple[str, str], ...]:
-        """(run, what a gate says) of runs that keep their tier although the rule would not have admitted them."""
+    def not_admitted(self) -> tuple[tuple[str, str, str], ...]:
+        """(run, tier, what a gate says) of runs that have a tier although the rule would not have admitted them."""
         return tuple(
-            (row.candidate.identity, f"{gate.name}: {gate.detail}")
+            (row.candidate.identity, row.result.tier, f"{gate.name}: {gate.detail}")
             for row in self.rows
             if isinstance(row.result, Verdict) and row.result.not_admitted
             for gate in row.result.gates

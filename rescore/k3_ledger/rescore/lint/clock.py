@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from k3_ledger.rescore.exact import format_exact, format_percent, format_rounded, quantize
 from k3_ledger.rescore.lint.bounds import TEN_TO_ONE
 from k3_ledger.rescore.lint.findings import Fault, LintFinding, Reach
+from k3_ledger.rescore.native import DECIMALS
 from k3_ledger.rescore.rules.judging import ALLOWANCE
 from k3_ledger.rescore.rules.parameters import BY_MIDDLE, GRADING
 from k3_ledger.schemas.repetitions import left_out
@@ -62,43 +63,72 @@ def _margin(context: Context, clock: Clock) -> Iterator[LintFinding]:
     """Whether the margin stays worth its multiple of the jitter, and whether the bounds leave room for that jitter."""
     if clock.jitter_multiple is not None:
         yield from _room_for_jitter(context, clock, clock.jitter_multiple)
-        sampling = context.rule.sampling
-        if sampling and sampling.repetitions < 2:
-            message = f"jitter must be measured, yet {sampling.repetitions} repetition of a length is enough"
-            yield LintFinding(Fault.MARGIN_WITHOUT_JITTER, Reach.LIVE, context.region("claim"), message)
-        elif sampling:
-            yield from _luck(context, sampling.repetitions)
+        yield from _measured_jitter(context, clock.jitter_multiple)
+    elif clock.margin is not None:
+        yield _fixed_margin(context, clock, clock.margin)
+    else:
+        message = "nothing sizes the margin: neither tokens nor a multiple of the jitter"
+        yield LintFinding(Fault.MARGIN_WITHOUT_JITTER, Reach.LIVE, context.region("claim"), message)
     yield from _overasked(context, clock)
-    if clock.margin is None:
-        if clock.jitter_multiple is None:
-            message = "nothing sizes the margin: neither tokens nor a multiple of the jitter"
-            yield LintFinding(Fault.MARGIN_WITHOUT_JITTER, Reach.LIVE, context.region("claim"), message)
+
+
+def _measured_jitter(context: Context, multiple: Fraction) -> Iterator[LintFinding]:
+    """A margin that is held to the jitter of each run: by how much, and whether that jitter is measured.
+
+    Where that is enough, tokens that the rule asks for besides are a floor and no more.
+    """
+    sampling, region = context.rule.sampling, context.region("claim")
+    if sampling and sampling.repetitions < 2:
+        message = f"jitter must be measured, yet {sampling.repetitions} repetition of a length is enough"
+        yield LintFinding(Fault.MARGIN_WITHOUT_JITTER, Reach.LIVE, region, message)
+    elif sampling:
+        yield from _luck(context, sampling.repetitions)
+    if multiple >= context.settings.signal_multiple:
         return
+    # Both loads off by the jitter, and the clock reads just what is claimed. A signal of one jitter passes any less.
+    signal = max(multiple, Fraction(1))
+    moved = 2 / signal
+    message = (
+        f"a signal of {format_exact(multiple)}x the jitter is enough, and should be "
+        f"{format_exact(context.settings.signal_multiple)}x: jitter that passes moves the clock by "
+        f"{format_percent(moved)} %"
+    )
+    claim = format_exact(Fraction((1 + moved) * 10**DECIMALS // 1, 10**DECIMALS))
+    witness = (
+        ("claim", claim),
+        ("clock", claim),
+        ("frontier", "1"),
+        ("signal_seconds", format_exact(signal)),
+        ("jitter_seconds", "1"),
+    )
+    shows = "gains what two loads that are off by the jitter add, and no more"
+    yield LintFinding(Fault.MARGIN_DROWNS, Reach.LIVE, region, message, witness, shows)
+
+
+def _fixed_margin(context: Context, clock: Clock, margin: int) -> LintFinding:
+    """Tokens that no run's own jitter is held against: from some speed on they are worth too little of it.
+
+    A jitter of 0 is no word on it: no two loads take the same time.
+    """
     jitter = context.jitter()
     frontier = context.frontier if context.metric in clock.metrics else _other(context, clock)
-    if jitter is None:
-        now = (
-            ""
-            if not frontier
-            else f" ({format_rounded(clock.margin / frontier, 1)} s at {format_exact(frontier)} tok/s)"
-        )
-        message = f"a margin of {clock.margin} tokens{now}, and no word on jitter"
-        yield LintFinding(Fault.MARGIN_WITHOUT_JITTER, Reach.LIVE, context.region("claim"), message)
-        return
-    if jitter == 0:
-        return
+    if not jitter:
+        now = "" if not frontier else f" ({format_rounded(margin / frontier, 1)} s at {format_exact(frontier)} tok/s)"
+        word = "no word on jitter" if jitter is None else "a jitter of 0, which no clock has"
+        message = f"a margin of {margin} tokens{now}, and {word}"
+        return LintFinding(Fault.MARGIN_WITHOUT_JITTER, Reach.LIVE, context.region("claim"), message)
     multiple = context.settings.signal_multiple
-    region = context.region("claim", clock.margin / (multiple * jitter), above=True)
+    region = context.region("claim", margin / (multiple * jitter), above=True)
     reach = context.reach(region, frontier, _greatest(context, clock))
     assert region.first is not None
-    signal = clock.margin / region.first
+    signal = margin / region.first
     message = (
-        f"{clock.margin} tokens are worth less than {format_exact(multiple)}x a jitter of {format_exact(jitter)} s "
-        f"above {format_rounded(clock.margin / (multiple * jitter), 2)} tok/s"
+        f"{margin} tokens are worth less than {format_exact(multiple)}x a jitter of {format_exact(jitter)} s "
+        f"above {format_rounded(margin / (multiple * jitter), 2)} tok/s"
     )
     witness = (("claim", format_exact(region.first)), ("jitter_seconds", format_exact(jitter)))
     shows = f"{format_rounded(signal, 3)} s of signal"
-    yield LintFinding(Fault.MARGIN_DROWNS, reach, region, message, witness, shows)
+    return LintFinding(Fault.MARGIN_DROWNS, reach, region, message, witness, shows)
 
 
 def _luck(context: Context, repetitions: int) -> Iterator[LintFinding]:
@@ -234,8 +264,8 @@ def _crossover(context: Context, clock: Clock) -> Iterator[LintFinding]:
     """Claims that neither the clock nor the ceiling bounds: jitter alone passes for the additional work."""
     if clock.clock_over_claim is None:
         return
-    if clock.margin is None:
-        if clock.jitter_multiple is not None and clock.jitter_multiple < clock.clock_over_claim:
+    if clock.jitter_multiple is not None:
+        if clock.jitter_multiple < clock.clock_over_claim:
             message = (
                 f"a signal of {format_exact(clock.jitter_multiple)}x the jitter lets the jitter pass for work: "
                 f"clock/claim may be {format_exact(clock.clock_over_claim)}"
@@ -243,14 +273,12 @@ def _crossover(context: Context, clock: Clock) -> Iterator[LintFinding]:
             yield LintFinding(Fault.CEILING_ABOVE_CROSSOVER, Reach.LIVE, context.region("claim"), message)
         return
     jitter = context.jitter()
-    if not jitter:
+    if clock.margin is None or not jitter:
         return
     crossover = clock.margin / (jitter * clock.clock_over_claim)
     for metric in clock.metrics:
         ceiling = context.ceiling(metric)
         if ceiling is not None and ceiling < crossover:
-            continue
-        if clock.jitter_multiple is not None and clock.jitter_multiple >= clock.clock_over_claim:
             continue
         region = context.region("claim", crossover, most=ceiling)
         top = context.describe_ceiling(metric) or "no ceiling"

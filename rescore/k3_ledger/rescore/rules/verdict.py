@@ -114,7 +114,7 @@ class Verdict:
 
     @property
     def not_admitted(self) -> bool:
-        """Whether a gate that only admits refused the run: it keeps its tier, and would not have been measured."""
+        """Whether a gate that only admits refused the run: the tier is that of its speed alone."""
         return self.tier != REJECT and bool(self.refused_by)
 
     @property

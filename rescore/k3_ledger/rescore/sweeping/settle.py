@@ -58,7 +58,7 @@ class Sweep:
         changed: (index, tier before, tier now) of each run that changed.
         imports: how many imported runs stand in the log, which are not judged.
         left_out: how many metrics of candidates are no measurement, by why.
-        not_admitted: how many keep a tier although the rule would not have admitted them.
+        not_admitted: how many have a tier although the rule would not have admitted them.
     """
 
     tiers: Counter[str] = field(default_factory=Counter)
