@@ -41,7 +41,13 @@ TERMINAL = {"rich", "typer", "click"}
 MODELS = {"pydantic"}
 ATTESTATIONS = "k3_ledger.verify.tee."
 """The package that may load X.509; nothing imports it unless a receipt is attested."""
-X509 = {"cryptography", "cryptography.x509", "dcap_qvl", "k3_ledger.verify.tee", "k3_ledger.verify.attestation"}
+X509 = {
+    "cryptography.x509",
+    "cryptography.hazmat.primitives.asymmetric",
+    "dcap_qvl",
+    "k3_ledger.verify.tee",
+    "k3_ledger.verify.attestation",
+}
 
 
 def loaded_by(package: str, *but: str) -> dict[str, list[str]]:

@@ -34,7 +34,7 @@ from k3_ledger.schemas.findings import Code
 from k3_ledger.verify.log import Options, verify_log
 from k3_ledger.verify.report import VerificationError
 from k3_ledger.verify.source import MemorySource
-from tests.ledgers import JUDGE, RUNNER, Builder, canonical, key_body
+from tests.ledgers import JUDGE, RUNNER, Builder, Key, canonical, key_body
 from tests.rescore.receipts import (
     DECODE,
     MODEL,
@@ -766,18 +766,18 @@ def test_a_round_that_the_explaining_path_has_read_is_held_against_all_the_same(
 
 
 def test_imports_are_left_to_the_explaining_path() -> None:
-    from tests.ledgers import LOG
-
+    importer = Key("importer")
     builder, _ = house_ledger()
+    builder.add("key", key_body(importer, "log"), builder.root)
     artifact = {"name": "receipt.json", "sha256": "d" * 64, "size": 1, "media_type": "application/json"}
     body = {
         "format": "polaris/1", "foreign_id": "x", "original_sha256": "d" * 64, "attestation": "none", "findings": [],
         "fields": [{"name": "ledger.tps", "value": "5"}], "artifacts": [artifact],
     }  # fmt: skip
-    builder.add("import", body, LOG)
+    builder.add("import", body, importer)
     found = same_but_for_imports(builder)
     assert (found.tiers, found.imports) == ({"XL": 1, NOT_SCORABLE: 1}, 1)
-    builder.add("key", key_body(LOG, "log", "revoke", revoked_from=len(builder.lines) - 1), builder.root)
+    builder.add("key", key_body(importer, "log", "revoke", revoked_from=len(builder.lines) - 1), builder.root)
     assert same_but_for_imports(builder).imports == 0, "it was taken back"
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol
 
 from k3_ledger.schemas.errors import StoreError
 from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.outcomes import Position
+from k3_ledger.verify.tags import is_tagged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -63,7 +63,7 @@ class Stretch:
 
 
 def read_again(source: LogSource, marks: Iterable[ChunkMark]) -> Iterator[tuple[ChunkMark, bytes]]:
-    """The verified chunks in log order, each compared with the digest that it had when it was verified.
+    """The verified chunks in log order, each known again by the tag that it was given when it was verified.
 
     Args:
         source: where the bytes come from. What stands behind the last mark is not read: it may have grown.
@@ -87,7 +87,7 @@ def read_again(source: LogSource, marks: Iterable[ChunkMark]) -> Iterator[tuple[
 
 def _same(data: bytes, mark: ChunkMark, name: str) -> bytes:
     """The bytes of a chunk, if they are those that were verified."""
-    if sha256(data).digest() != mark.digest:
+    if not is_tagged(data, mark.tag):
         raise StoreError(
             Code.CHANGED_WHILE_READ,
             "the log is no longer the one that was verified",

@@ -112,8 +112,8 @@ class VerifiedEntry:
 class VerifiedLog:
     """A log whose every step passed or was allowed not to run. Only :func:`verify_log` makes one.
 
-    Entries are read again when iterated; each chunk is compared with the digest it had when it was verified, so what
-    is read is what was verified. Of entries in front of :attr:`vouched` only those are read that can be.
+    Entries are read again when iterated; each chunk is known again by the tag it was given when it was verified, so
+    what is read is what was verified. Of entries in front of :attr:`vouched` only those are read that can be.
     """
 
     def __init__(
@@ -236,7 +236,7 @@ class VerifiedLog:
             return None
 
     def _chunks(self) -> Iterator[bytes]:
-        """The verified chunks, each checked against its digest."""
+        """The verified chunks, each known again by its tag."""
         chunks = read_again(self._source, self._marks)
         while True:
             with self.rereading():

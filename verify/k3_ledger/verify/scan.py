@@ -57,19 +57,19 @@ _KEY_MARKS = (b'"kind":"genesis"', b'"kind":"key"')
 
 @dataclass(frozen=True, slots=True)
 class ChunkMark:
-    """Where a chunk stands and what it hashed to.
+    """Where a chunk stands and by what it is known again.
 
     Attributes:
         length: its length in bytes.
         offset: bytes in front of it.
         first_line: lines in front of it.
-        digest: SHA-256 of its bytes.
+        tag: see :mod:`k3_ledger.verify.tags`.
     """
 
     length: int
     offset: int
     first_line: int
-    digest: bytes
+    tag: bytes
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class Scan:
     Attributes:
         findings, tallies: as in the report.
         keyring: keys and their uses.
-        marks: every chunk with its digest.
+        marks: every chunk with its tag.
         lines: whole lines seen.
         shaped: how many of them look like entry lines at all.
         tree: compact range over all lines.
@@ -316,7 +316,7 @@ class Joiner:
     def join(self, chunk: Chunk, result: ChunkResult) -> None:
         """Take the next chunk's result in."""
         scan = self.scan
-        scan.marks.append(ChunkMark(len(chunk.data), chunk.offset, chunk.first_line, result.digest))
+        scan.marks.append(ChunkMark(len(chunk.data), chunk.offset, chunk.first_line, result.tag))
         scan.shaped += result.shaped
         scan.attested += result.attested
         scan.imports += result.imports

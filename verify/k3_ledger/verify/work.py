@@ -25,6 +25,7 @@ from k3_ledger.schemas.structs import decode_entry
 from k3_ledger.verify.attested import is_attested, read_attested
 from k3_ledger.verify.receipts import check_body
 from k3_ledger.verify.report import FindingLog
+from k3_ledger.verify.tags import tag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -68,7 +69,7 @@ class ChunkResult:
     Attributes:
         lines: lines looked at.
         shaped: lines that begin like an entry line.
-        digest: SHA-256 of the chunk's bytes, so that what is read again later is what was verified.
+        tag: of the chunk's bytes, so that what is read again later is what was verified.
         counts: (checked, failed, not checked) by step name.
         findings: bounded list and true counts.
         first: the entry on the very first line, when its link is for the joiner to check; None when that line could
@@ -93,7 +94,7 @@ class ChunkResult:
 
     lines: int = 0
     shaped: int = 0
-    digest: bytes = b""
+    tag: bytes = b""
     counts: dict[str, list[int]] = field(default_factory=dict)
     findings: FindingLog = field(default_factory=FindingLog)
     first: Link | None = None
@@ -129,9 +130,7 @@ class _Worker:
         self.keys = keys
         self.vouched = vouched
         self.reader = reader
-        self.result = ChunkResult(
-            lines=chunk.lines, digest=sha256(chunk.data).digest(), findings=FindingLog(vouched=vouched)
-        )
+        self.result = ChunkResult(lines=chunk.lines, tag=tag(chunk.data), findings=FindingLog(vouched=vouched))
         self.marks = [mark for mark in marks if chunk.first_line < mark < chunk.first_line + chunk.lines]
         self.framing = [0, 0, 0]
         self.schema = [0, 0, 0]
