@@ -122,7 +122,7 @@ def same(builder: Builder, rule: Rule) -> Sweep:
     found = sweep(verified(builder), rule)
     assert found.tiers == explained(builder, rule)
     rows = rescore(gather(verified(builder)).candidates, rule)
-    assert found.not_admitted == len({identity for identity, _ in rows.not_admitted})
+    assert found.not_admitted == len({identity for identity, *_ in rows.not_admitted})
     assert along(builder, rule, chunk_bytes=8000).result() == found
     return found
 
