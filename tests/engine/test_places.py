@@ -82,6 +82,36 @@ def test_a_run_that_fails_keeps_no_path(synthetic: Callable[..., Path], tmp_path
     assert b"{path:" in (tmp_path / "b" / "blobs" / stderr.sha256).read_bytes()
 
 
+TALKATIVE = """
+from k3_ledger.engine.runner import serve
+answer = serve.Server.answer
+def talk(self, request):
+    reply = answer(self, request)
+    if request["op"] == "hello":
+        reply["version"] = "1.0 of /srv/acme/build"
+    if request["op"] == "kernels":
+        reply = {"kernels": [{"op": "/srv/acme/kernels a.cu", "file": "from=/srv/acme/b.cu", "calls": 1}]}
+    return reply
+serve.Server.answer = talk
+serve.main()
+"""
+
+
+def test_an_engine_that_names_its_folders_publishes_none(
+    synthetic: Callable[..., Path], tmp_path: Path, hidden: Path
+) -> None:
+    model, program = hidden / "m.gguf", hidden / "engine.py"
+    model.write_bytes(synthetic("tiny").read_bytes())
+    program.write_text(TALKATIVE)
+    engine = (sys.executable, str(program), "--model", str(model), "--context", "64")
+    outcome = runner.run(request(model, tmp_path / "b", hidden, engine=engine))
+    assert outcome.kind == "run", outcome.findings
+    check(tmp_path / "b", model, hidden, Path("/srv/acme"))
+    assert outcome.measurement.subject.version.startswith("1.0 of {path:")
+    (kernels,) = [one for one in outcome.measurement.artifacts if one.name == "kernels.json"]
+    assert (tmp_path / "b" / "blobs" / kernels.sha256).read_bytes().count(b"{path:") == 2
+
+
 @pytest.mark.parametrize("escape", [False, True])
 def test_another_tools_file_keeps_no_path(tmp_path: Path, *, escape: bool) -> None:
     """However its path is spelled; every other byte stays, and the file as it was can be recognised."""

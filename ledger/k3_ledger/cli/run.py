@@ -131,7 +131,7 @@ def run(
         ),
     ] = 64,
     decode_tokens: Annotated[int, typer.Option(min=1, max=MOST_TOKENS, help="Least tokens of a timed decode.")] = 16,
-    repetitions: Annotated[int, typer.Option(min=3, max=128, help="Rounds of timed runs.")] = 7,
+    repetitions: Annotated[int, typer.Option(min=3, max=40, help="Rounds of timed runs.")] = 7,
     depth: Annotated[
         list[int] | None,
         typer.Option(

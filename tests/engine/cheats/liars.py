@@ -643,6 +643,37 @@ class DiesOverKernels(Engine):
         return super().answer(request)
 
 
+class PutsOutATokenThatIsNone(Engine):
+    """In the middle of a decode, where more stands behind it."""
+
+    NONE = VOCABULARY
+
+    def decode(self, request: Json) -> Json:
+        reply = super().decode(request)
+        ids = [*reply["ids"]]
+        ids[len(ids) // 2] = self.NONE
+        return {**reply, "ids": ids}
+
+
+class PutsOutANegativeToken(PutsOutATokenThatIsNone):
+    NONE = -1
+
+
+class GoesOnWithAnEndlessToken(Engine):
+    def prefill(self, request: Json) -> Json:
+        return {**super().prefill(request), "next": 10**30}
+
+
+class HasOneAcceleratorTwice(Engine):
+    def memory_used(self, _: Json) -> Json:
+        return {"accelerators": [{"rank": 0, "peak_bytes": 5}, {"rank": 0, "peak_bytes": 7}]}
+
+
+class HasMoreAcceleratorsThanAReceiptHolds(Engine):
+    def memory_used(self, _: Json) -> Json:
+        return {"accelerators": [{"rank": rank, "peak_bytes": 5} for rank in range(65)]}
+
+
 class UsesNegativeMemory(Engine):
     def memory_used(self, _: Json) -> Json:
         return {"accelerators": [{"rank": 0, "peak_bytes": -1}]}

@@ -105,6 +105,11 @@ LIARS: dict[str, set[Code]] = {
     "NamesNoKernels": {Code.RUN_PROTOCOL},
     "DiesOverKernels": {Code.RUN_ENGINE_FAILED},
     "UsesNegativeMemory": {Code.RUN_PROTOCOL},
+    "HasOneAcceleratorTwice": {Code.RUN_PROTOCOL},
+    "HasMoreAcceleratorsThanAReceiptHolds": {Code.RUN_PROTOCOL},
+    "PutsOutATokenThatIsNone": {Code.RUN_OUTPUT},
+    "PutsOutANegativeToken": {Code.RUN_OUTPUT},
+    "GoesOnWithAnEndlessToken": {Code.RUN_OUTPUT},
 }
 CLOCKED = {name: codes for name, codes in LIARS.items() if codes & TIMED}
 """Liars that times alone betray."""

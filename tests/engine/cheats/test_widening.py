@@ -54,7 +54,7 @@ def timed(name: str, machine: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Obs
     """What an engine of this folder shows on a machine, the codes of what refuses it and of what is said besides."""
     made = Machine(**MACHINES[machine], seed=1)
     made.install(monkeypatch)
-    found = observe(VirtualChannel(made, liar(name)), HOUSE, range(liars.VOCABULARY))  # type: ignore[arg-type]
+    found = observe(VirtualChannel(made, liar(name)), HOUSE, range(liars.VOCABULARY), liars.VOCABULARY)  # type: ignore[arg-type]
     findings = list(check_observations(found, HOUSE.signal_to_jitter))
     refused = {one.code for one in findings if one.severity is Severity.ERROR}
     return found, refused, {one.code for one in findings} - refused

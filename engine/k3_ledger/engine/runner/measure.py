@@ -57,6 +57,8 @@ SPARE: Final = 2
 seven is a rough estimate, and one that comes out higher the next time costs all rounds."""
 WORTH: Final = 0.5
 """Share by which the extra tokens must grow to be worth beginning again, where time or room is too short for all."""
+MOST_ROUNDS: Final = 40
+"""Rounds that a receipt has room for beside ten depths; see :func:`k3_ledger.engine.runner.record.plan_with_room`."""
 MOST_GROWTH: Final = 8
 """Largest growth in one step."""
 
@@ -104,8 +106,8 @@ class Plan:
             raise ValueError("token counts, times and signal_to_jitter are at least 1")
         if self.repetitions < 3 or self.warmup < 0 or self.longest_s < 0:
             raise ValueError("at least 3 repetitions, and no negative warm-up or time")
-        if not self.repetitions <= self.most_repetitions <= 128:
-            raise ValueError("most_repetitions is at least repetitions and at most 128")
+        if not self.repetitions <= self.most_repetitions <= MOST_ROUNDS:
+            raise ValueError(f"most_repetitions is at least repetitions and at most {MOST_ROUNDS}")
         if self.room is not None and self.room < self.least:
             raise ValueError("room is at least the context and twice decode_tokens")
 
@@ -118,8 +120,9 @@ def seed_of(plan: Plan) -> int:
 class Observer:
     """Takes every timing of a run, see :func:`observe`."""
 
-    def __init__(self, channel: Channel, plan: Plan, usable: Sequence[int]) -> None:
+    def __init__(self, channel: Channel, plan: Plan, usable: Sequence[int], vocabulary: int) -> None:
         self.channel = channel
+        self.vocabulary = vocabulary
         self.plan = plan
         self.found = Observations(seed=seed_of(plan))
         self._prompts = Prompts(usable, self.found.seed)
@@ -216,7 +219,7 @@ class Observer:
             decode=_timed(second, count),
             next=last.next,
             next_logprob=last.next_logprob,
-            output=tokens_of(second.data.get("ids"), count, "decode"),
+            output=tokens_of(second.data.get("ids"), count, "decode", self.vocabulary),
             logprobs=numbers_of(second.data.get("logprobs"), count, "decode"),
             reset_ns=last.reset_ns,
             earlier=tuple(earlier),
@@ -230,7 +233,7 @@ class Observer:
         return Prefilled(
             prompt=prompt,
             timed=_timed(reply, length),
-            next=tokens_of([reply.data.get("next")], 1, "prefill")[0],
+            next=tokens_of([reply.data.get("next")], 1, "prefill", self.vocabulary)[0],
             next_logprob=numbers_of([reply.data.get("logprob")], 1, "prefill")[0],
             reset_ns=reset.duration_ns,
         )
@@ -255,6 +258,7 @@ def observe(
     channel: Channel,
     plan: Plan,
     usable: Sequence[int],
+    vocabulary: int,
     *,
     progress: Callable[[str], None] = lambda _: None,
     keep: Callable[[Observations], None] = lambda _: None,
@@ -269,6 +273,7 @@ def observe(
         channel: a started engine that has answered ``hello``.
         plan: how much to do.
         usable: token ids that prompts may hold.
+        vocabulary: number of tokens that outputs may be of.
         progress: told what comes next.
         keep: handed the observations at once, so that a run that fails still shows what was seen.
         clock: seconds, for the plan's end alone.
@@ -276,7 +281,7 @@ def observe(
     Raises:
         RunError: the engine failed, or its answer to a timed request has the wrong shape.
     """
-    observer = Observer(channel, plan, usable)
+    observer = Observer(channel, plan, usable, vocabulary)
     found = observer.found
     keep(found)
     progress("timing: pilot")

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from k3_ledger.engine.parity.suite import decimal_text
-from k3_ledger.engine.runner.observations import METRICS
+from k3_ledger.engine.runner.observations import KINDS, METRICS
+from k3_ledger.schemas.envelope import MAX_ENTRY
+from k3_ledger.schemas.errors import RunError
+from k3_ledger.schemas.findings import Code
 from k3_ledger.schemas.measurement import Flag, Sample, Series
+from k3_ledger.schemas.outcomes import Position
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +22,18 @@ if TYPE_CHECKING:
     from k3_ledger.engine.runner.observations import Observations, Timed
     from k3_ledger.engine.runner.outputs import Looked
 
+MOST_RANKS: Final = 64
+"""Accelerators that an engine may speak of."""
+_SAMPLES: Final = 13
+"""Repetitions that a round adds to a receipt: three pings, and by either clock three of prefill and two of decode."""
+_SAMPLE_BYTES: Final = 80
+"""Of one of them, with a count of seven digits, a duration of three hours, a start within a month, and a comma."""
+_DEPTH_BYTES: Final = 300
+"""Of what is recorded of one depth."""
+_WORD_BYTES: Final = 32
+"""By which a word of the command line may grow where the digest of a path takes the place of the path, and a comma."""
+_REST_BYTES: Final = 18_000
+"""Everything else: 6,200 in the largest receipt so far, and 64 accelerators of 80 bytes."""
 _OBSERVERS: Final[tuple[Literal["controller", "subject"], ...]] = ("controller", "subject")
 
 
@@ -29,7 +47,8 @@ def timing_of(found: Observations, origin: int, plan: Plan, *, claims: bool = Tr
         plan: how it was to be measured.
     """
     pings, at = [], 0
-    for duration in found.pings:  # only their lengths were kept: they are laid end to end
+    counted = len(KINDS) * len(found.rounds)  # one behind each walk; nothing comes behind the last of these
+    for duration in found.pings[-counted:]:  # only their lengths were kept: they are laid end to end
         pings.append(Sample(start_ns=at, duration_ns=max(1, duration), count=1))
         at += pings[-1].duration_ns
     load = Sample(start_ns=0, duration_ns=max(1, found.load_ns), count=1)
@@ -51,6 +70,30 @@ def timing_of(found: Observations, origin: int, plan: Plan, *, claims: bool = Tr
             for observer in (_OBSERVERS if claims else _OBSERVERS[:1])
         ]
     return tuple(made)
+
+
+def plan_with_room(plan: Plan, depths: int, command: Sequence[str]) -> Plan:
+    """The same plan, with no more rounds than a receipt has room for: it holds every repetition that counts.
+
+    Args:
+        plan: how to measure.
+        depths: how many context lengths are graded.
+        command: the command line that the receipt keeps.
+
+    Raises:
+        RunError: RUN_FLAG, the rounds asked for are too many.
+    """
+    words = sum(len(json.dumps(word)) + _WORD_BYTES for word in command)
+    rounds = (MAX_ENTRY - _REST_BYTES - words - depths * _DEPTH_BYTES) // (_SAMPLES * _SAMPLE_BYTES)
+    if plan.repetitions > rounds:
+        raise RunError(
+            Code.RUN_FLAG,
+            f"{plan.repetitions} rounds of timed runs are more than a receipt has room for beside {depths} depths",
+            position=Position(field="--repetitions"),
+            expected=f"at most {max(rounds, 0)}",
+            found=str(plan.repetitions),
+        )
+    return replace(plan, most_repetitions=min(plan.most_repetitions, rounds))
 
 
 def _series(

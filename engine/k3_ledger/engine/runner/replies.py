@@ -58,14 +58,21 @@ def count_of(data: Mapping[str, Any], name: str) -> int:
     return value
 
 
-def tokens_of(value: Any, count: int, op: str) -> tuple[int, ...]:
-    """Exactly ``count`` token ids.
+def tokens_of(value: Any, count: int, op: str, vocabulary: int) -> tuple[int, ...]:
+    """Exactly ``count`` ids of a vocabulary of so many tokens.
 
     Raises:
         RunError: RUN_OUTPUT.
     """
     if not isinstance(value, list) or len(value) != count or not all(type(one) is int for one in value):
         raise _wrong(value, f"{count} token ids", op)
+    if (foreign := next((one for one in value if not 0 <= one < vocabulary), None)) is not None:
+        raise RunError(
+            Code.RUN_OUTPUT,
+            f"the engine's answer to {op!r} holds a token that the model does not have",
+            expected=f"ids from 0 to {vocabulary - 1}",
+            found=printable(foreign, 80),
+        )
     return tuple(value)
 
 

@@ -30,7 +30,7 @@ from k3_ledger.engine.runner.flags import check_together, resolve_flags
 from k3_ledger.engine.runner.folder import working_folder
 from k3_ledger.engine.runner.measure import Plan
 from k3_ledger.engine.runner.options import option_flags
-from k3_ledger.engine.runner.record import plan_flags, timing_of
+from k3_ledger.engine.runner.record import plan_flags, plan_with_room, timing_of
 from k3_ledger.engine.runner.replies import printable
 from k3_ledger.engine.runner.session import Session, Task
 from k3_ledger.engine.runner.specification import Specification
@@ -55,7 +55,7 @@ CONTROLLER = ["k3-ledger", "numpy", "gguf", "xllamacpp"]
 """What the controller works with, and the reference."""
 ENGINE = ["torch", "triton"]
 """What this project's engine works with besides."""
-_REASON = 4096
+_REASON = _TEXT = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +151,7 @@ def run(
         raise ValueError("flags are those of this project's engine; an external engine has its command")
     resolved = resolve_flags(request.flags, {} if request.engine else os.environ)
     check_together(resolved.values)
+    request = dataclasses.replace(request, plan=plan_with_room(request.plan, len(request.depths), request.command))
     with Reserved(request.out) as place, open_weights(request.model) as weights:
         answered = not request.own_reference
         check_context(weights.config, request.longest, answered=answered)
@@ -354,7 +355,7 @@ class _Started:
         if session.found is not None:
             self.files["observations.json"] = (_json(dataclasses.asdict(session.found)), "application/json")
         if session.kernels:
-            self.files["kernels.json"] = (_json(list(session.kernels)), "application/json")
+            self.files["kernels.json"] = (self.places.json(_json(list(session.kernels))), "application/json")
         if session.graded is not None:
             self.files["prompts.txt"] = (ids_text(session.graded.prompts), "text/plain")
         subject = self._subject()
@@ -370,9 +371,9 @@ class _Started:
 
     def _subject(self) -> Subject:
         """The engine: its own word for name and version, and a digest of what ran."""
-        session = self.session
+        name, version = self.session.name, self.places.text(self.session.version)[:_TEXT]
         if self.sources is None:
-            return Subject(name=session.name, version=session.version, source=None, build_sha256=self.build)
+            return Subject(name=name, version=version, source=None, build_sha256=self.build)
         manifest, source, patch = self.sources
         if source_manifest(PACKAGES) != manifest:  # edited meanwhile: the engine may have begun with either
             source, patch = None, b""
@@ -380,7 +381,7 @@ class _Started:
         if patch:
             self.files[PATCH] = (patch, "text/x-diff")
         build = hashlib.sha256(manifest).hexdigest()
-        return Subject(name=session.name, version=session.version, source=source, build_sha256=build)
+        return Subject(name=name, version=version, source=source, build_sha256=build)
 
     def _note_accelerators(self, when: str) -> None:
         """Clocks, temperature and power as the driver's tool prints them, before and after."""

@@ -19,6 +19,7 @@ from k3_ledger.engine.runner.folder import Folder
 from k3_ledger.engine.runner.measure import Plan, observe, seed_of
 from k3_ledger.engine.runner.outputs import Looked, check_outputs
 from k3_ledger.engine.runner.places import choose, most_of_a_round
+from k3_ledger.engine.runner.record import MOST_RANKS
 from k3_ledger.engine.runner.replies import count_of, is_integer, printable
 from k3_ledger.engine.runner.sources import ProcessSource
 from k3_ledger.engine.runner.telling import LONGEST, tell
@@ -168,7 +169,7 @@ class Session:
     def _examine(self, channel: Channel, load_ns: int, folder: Folder) -> list[Finding]:
         task = self.task
         self._next("timing", "timing")
-        found = observe(channel, task.plan, task.usable, progress=self.progress, keep=self._keep)
+        found = observe(channel, task.plan, task.usable, task.vocabulary, progress=self.progress, keep=self._keep)
         found.load_ns = load_ns
         self._note_kernels(channel)
         self._note_memory(channel)
@@ -254,19 +255,23 @@ class Session:
         """Host memory as the kernel counted it; accelerator memory as the engine reports it."""
         host = RankMemory(rank=0, peak_bytes=channel.peak_host_bytes(), device="host")
         reported = channel.ask("memory").data.get("accelerators", [])
-        if not isinstance(reported, list) or len(reported) > 1000 or not all(isinstance(one, dict) for one in reported):
-            raise RunError(
-                Code.RUN_PROTOCOL,
-                "the engine's answer to 'memory' does not fit",
-                expected="a list of accelerators, each with rank and peak_bytes",
-                found=printable(reported, 80),
-            )
-        self.memory = (
-            host,
-            *(
-                RankMemory(rank=count_of(one, "rank"), peak_bytes=count_of(one, "peak_bytes"), device="accelerator")
-                for one in reported
-            ),
+        fits = isinstance(reported, list) and len(reported) <= MOST_RANKS
+        if not fits or not all(isinstance(one, dict) for one in reported):
+            raise self._unfit_memory(reported)
+        ranks = [
+            RankMemory(rank=count_of(one, "rank"), peak_bytes=count_of(one, "peak_bytes"), device="accelerator")
+            for one in reported
+        ]
+        if len({one.rank for one in ranks}) < len(ranks):
+            raise self._unfit_memory(reported)
+        self.memory = (host, *ranks)
+
+    def _unfit_memory(self, reported: object) -> RunError:
+        return RunError(
+            Code.RUN_PROTOCOL,
+            "the engine's answer to 'memory' does not fit",
+            expected=f"a list of at most {MOST_RANKS} accelerators, each with a rank of its own and peak_bytes",
+            found=printable(reported, 80),
         )
 
     def _note_kernels(self, channel: Channel) -> None:
