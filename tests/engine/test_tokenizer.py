@@ -6,7 +6,11 @@ import itertools
 import json
 import math
 import random
+import re
+import subprocess
+import sys
 import urllib.request
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,18 +100,88 @@ INVALID = {
     "two bad bytes": (b"a\xff\xfeb", "a\ufffd\ufffdb"),
     "cut short": (b"x\xe2\x82", "x\ufffd\ufffd"),
     "cut short, then text": (b"\xe2\x82z", "\ufffd\ufffdz"),
-    "overlong": (b"\xc0\xaf", "\ufffd\ufffd"),
+    "overlong": (b"\xc0\xaf", "/"),
+    "overlong in three": (b"a\xe0\x80\xafb", "a/b"),
+    "overlong in four": (b"\xf0\x80\x80\xaf", "/"),
+    "overlong nothing": (b"\xc0\x80", "\0"),
+    "overlong, cut": (b"\xc0", "\ufffd"),
+    "half of a pair": (b"\xed\xa0\x80", "\ud800"),
+    "five bytes": (b"\xf8\x88\x80\x80\x80", "\ufffd" * 5),
     "four bytes cut": (b"\xf0\x9f\x98!", "\ufffd\ufffd\ufffd!"),
 }
 
 
 @pytest.mark.parametrize("name", INVALID)
-def test_invalid_utf8_becomes_one_replacement_a_byte(
-    name: str, tokenizer: Tokenizer, foreign: Callable[..., Any]
+def test_bytes_that_are_not_utf8_are_decoded_as_llama_cpp_decodes_them(
+    name: str, tokenizer: Tokenizer, library: Callable[[list[bytes]], list[list[int]]]
 ) -> None:
     raw, text = INVALID[name]
     assert decode_text(raw) == text
-    assert tokenizer.encode(raw) == foreign(text)
+    assert [tokenizer.encode(raw)] == library([raw])
+
+
+def test_random_bytes_have_llama_cpps_ids(
+    tokenizer: Tokenizer, library: Callable[[list[bytes]], list[list[int]]]
+) -> None:
+    draw = random.Random(7)
+    some = "Hello wörld 中文 😀 123 \n\t  code(x) Ελ".encode()
+    edges = [0x80, 0xBF, 0xC0, 0xC1, 0xC3, 0xE0, 0xE2, 0xED, 0xF0, 0xA0, 0x82, 0xFF]
+    raw = []
+    while len(raw) < 2000:
+        text = bytearray(draw.choice([some, b"abc def", draw.randbytes(12)]))
+        for _ in range(draw.randrange(4)):
+            at = draw.randrange(len(text) + 1)
+            text[at:at] = bytes(draw.choices(edges, k=draw.randrange(1, 4)))
+        if not re.search(rb"[\xf4-\xf7][\x80-\xbf]{3}", text):  # above U+10FFFF its process ends
+            raw.append(bytes(text))
+    assert [tokenizer.encode(one) for one in raw] == library(raw)
+
+
+def test_what_is_above_every_character_is_no_character() -> None:
+    for raw in (b"\xf4\x90\x80\x80", b"\xf7\xbf\xbf\xbf"):
+        assert decode_text(raw) == "\ufffd" * 4
+    assert decode_text(b"\xf4\x8f\xbf\xbf") == "\U0010ffff"
+
+
+LIBRARY = """
+import ctypes, json, sys
+library = ctypes.CDLL(sys.argv[1])
+class Parameters(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_uint8 * 512)]  # larger than llama_model_params of any release so far
+def declare(name, result, *taken):
+    getattr(library, name).restype, getattr(library, name).argtypes = result, taken
+numbers = ctypes.POINTER(ctypes.c_int32)
+declare("llama_model_default_params", Parameters)
+declare("llama_model_load_from_file", ctypes.c_void_p, ctypes.c_char_p, Parameters)
+declare("llama_model_get_vocab", ctypes.c_void_p, ctypes.c_void_p)
+declare("llama_tokenize", ctypes.c_int32, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32, numbers, ctypes.c_int32,
+        ctypes.c_bool, ctypes.c_bool)
+library.llama_backend_init()
+model = library.llama_model_load_from_file(sys.argv[2].encode(), library.llama_model_default_params())
+vocabulary = library.llama_model_get_vocab(model)
+room = (ctypes.c_int32 * 10_000)()
+for line in sys.stdin:
+    raw = bytes.fromhex(line)
+    count = library.llama_tokenize(vocabulary, raw, len(raw), room, len(room), False, False)
+    print(json.dumps(room[:count]))
+"""
+
+
+@pytest.fixture(scope="module")
+def library(synthetic: Callable[..., Path]) -> Callable[[list[bytes]], list[list[int]]]:
+    """Ids of bytes by llama.cpp's own function, which takes any; it works in a process of its own."""
+    xllamacpp = pytest.importorskip("xllamacpp")
+    (shared,) = Path(xllamacpp.__file__).parent.glob("xllamacpp*.so")
+    model = synthetic("tiny", vocabulary=VOCABULARY)
+
+    def encode(raw: list[bytes]) -> list[list[int]]:
+        lines = "".join(f"{one.hex()}\n" for one in raw)
+        words = [sys.executable, "-c", LIBRARY, str(shared), str(model)]
+        done = subprocess.run(words, input=lines, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    return encode
 
 
 @pytest.mark.parametrize("name", CORPUS)

@@ -254,7 +254,7 @@ def check(
         "quant": weights.quant,
         "context": context,
         "needs_bytes": need.as_dict(),
-        "available_bytes": available,
+        "memory_bytes": available,
         "weights": "finite" if weights_too else "not checked",
         "outcome": "fits",
     }

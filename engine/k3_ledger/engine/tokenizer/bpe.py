@@ -1,7 +1,8 @@
 """Byte-level BPE over a GGUF's own tokens and merges.
 
 Tokens are spelled in the printable alphabet that gives each byte one character. Text that is not UTF-8 is taken as
-llama.cpp takes it: every byte that cannot start or continue a character becomes U+FFFD.
+llama.cpp takes it: a byte that begins no character, by its leading bits and those of the bytes behind it, becomes
+U+FFFD, and a character that is spelled in more bytes than it needs is that character.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import codecs
 import enum
 import heapq
+import sys
 from functools import cache
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -74,7 +76,8 @@ def spell(text: str) -> str:
 def decode_text(raw: bytes) -> str:
     """Bytes to text, with U+FFFD for every byte that is not part of a character, one for each.
 
-    Surrogates written in three bytes pass, as they do in llama.cpp.
+    Surrogates written in three bytes pass, and so do overlong forms, as they do in llama.cpp. What would be above
+    U+10FFFF ends its process; here each byte of it becomes U+FFFD.
     """
     out: list[str] = []
     at = 0
@@ -84,9 +87,22 @@ def decode_text(raw: bytes) -> str:
             break
         except UnicodeDecodeError as error:
             out.append(raw[at : at + error.start].decode("utf-8", "surrogatepass"))
-            out.append("\ufffd")
-            at += error.start + 1
+            at += error.start
+            character, length = _by_leading_bits(raw, at)
+            out.append(character)
+            at += length
     return "".join(out)
+
+
+def _by_leading_bits(raw: bytes, at: int) -> tuple[str, int]:
+    """What stands there, and in how many bytes: by the bits that say how long it is, and no other rule of UTF-8."""
+    length = next((size for size, mark in ((2, 0b110), (3, 0b1110), (4, 0b11110)) if raw[at] >> (7 - size) == mark), 1)
+    rest = raw[at + 1 : at + length]
+    value = raw[at] & (0x7F >> length)
+    for byte in rest:
+        value = value << 6 | byte & 0x3F
+    whole = length > 1 and len(rest) == length - 1 and all(byte >> 6 == 0b10 for byte in rest)
+    return (chr(value), length) if whole and value <= sys.maxunicode else ("\ufffd", 1)
 
 
 class Tokenizer:
