@@ -341,6 +341,26 @@ def test_no_setting_of_the_user_changes_a_patch(name: str, ours: Repository, tmp
     assert given_by(ours, head(ours), plain[2], tmp_path / "again") == source_manifest(ours.packages)
 
 
+def test_no_converter_of_the_user_changes_a_patch(ours: Repository, tmp_path: Path) -> None:
+    ours.module.write_text("two = 4\n")
+    plain = ours.probe()
+    (ours.top / ".git" / "info" / "attributes").write_text("*.py diff=shown\n")
+    ours.git("config", "diff.shown.textconv", "sed s/t/T/")
+    assert ours.probe() == plain
+    assert given_by(ours, head(ours), plain[2], tmp_path / "again") == source_manifest(ours.packages)
+
+
+def test_looking_starts_no_program_of_the_user(ours: Repository, tmp_path: Path) -> None:
+    monitor, started = tmp_path / "monitor", tmp_path / "started"
+    monitor.write_text(f"#!/bin/sh\ntouch {started}\nexit 1\n")
+    monitor.chmod(0o755)
+    ours.git("config", "core.fsmonitor", str(monitor))
+    ours.git("update-index", "--fsmonitor")
+    started.unlink(missing_ok=True)
+    assert ours.probe() == (head(ours), False, b"")
+    assert not started.exists()
+
+
 @pytest.mark.parametrize("fails", ["ls-tree", "--binary", "--name-only"])
 def test_what_git_does_not_say_is_not_known(fails: str, ours: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     def ask(command: list[str], **options: Any) -> machine.Said:

@@ -24,7 +24,7 @@ PATCH: Final = "source.patch"
 """Name of the artifact that holds the difference from the commit."""
 _DIFFERENCE: Final = (
     *("diff", "--binary", "--full-index", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames"),
-    *("--no-relative", "--src-prefix=a/", "--dst-prefix=b/", "--unified=3", "--inter-hunk-context=0", "-O/dev/null"),
+    *("--src-prefix=a/", "--dst-prefix=b/", "--unified=3", "--inter-hunk-context=0", "-O/dev/null"),
 )
 """As ``git apply`` takes it, whatever the user has configured."""
 _PART: Final = re.compile(rb"^diff --git ", re.MULTILINE)
@@ -103,7 +103,7 @@ def probe_source(folders: Sequence[Path]) -> tuple[Source | None, bytes]:
 def _git(place: Path | str, *words: str) -> Said:
     """What git says of a place, without what its caller's environment says of another repository."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    fixed = ("--no-optional-locks", "--no-replace-objects", "-c", "core.fsmonitor=false")
+    fixed = ("--no-replace-objects", "-c", "core.fsmonitor=false")
     return ask(["git", "-C", str(place), *fixed, *words], environment=environment)
 
 
