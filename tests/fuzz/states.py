@@ -291,7 +291,7 @@ def read_engine_answer(data: bytes) -> None:
     printable(answer.get("error"))
     for read in (
         lambda: count_of(answer, "self_ns"),
-        lambda: tokens_of(answer.get("ids"), 2, "decode"),
+        lambda: tokens_of(answer.get("ids"), 2, "decode", 64),
         lambda: numbers_of(answer.get("logprobs"), 2, "decode"),
     ):
         with suppress(LedgerError):
