@@ -6,7 +6,7 @@ Builds a ledger of rounds, each of four receipts of the frontier build (``--fron
 (``--round``), with claims and clocks of decode and prefill and agreement at seven depths, all of which every house rule
 of decode gives a tier; the rule is the newest of them. Then alternates three actors over the same bytes in as many
 processes: a verification (``verify``), a verification that a sweep goes along with (``along``, which is what
-``k3-ledger rescore --counts`` does), and a sweep of the log that verified (``subject``, which reads, hashes and decodes
+``k3-ledger rescore --counts`` does), and a sweep of the log that verified (``subject``, which reads and decodes
 it once more). What re-scoring costs is what ``along`` takes longer than ``verify`` where nothing is verified yet, and
 ``subject`` where it is. Before, the whole command runs once, for its peak memory.
 Shares are pair by pair; processor time is counted beside the clock on the wall where one process does it all.
